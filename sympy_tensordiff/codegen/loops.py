@@ -1,0 +1,207 @@
+"""The loop nests: the one form that all printers read.
+
+A `Program` holds kernels in the order in which they run. A kernel fills one array: one
+(parallel) instance per entry of the array, each a list of statements that ends in exactly one
+`Store` to its own entry, so that no two instances write one entry (`verify` checks it).
+
+All integer expressions are `Affine` forms over *names* (Python identifiers that the lowering has
+made safe): sizes, integer arguments, axes of the kernel and loop variables; `Quotient` in a form
+is the floor division. Scalar expressions are trees of the classes below; a `Load` happens only
+where it is reached, i.e. inside its loops and behind its `If`s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias
+
+from sympy_tensordiff.integer.affine import Affine, Row
+
+# ---------------------------------------------------------------------------- scalar expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A real constant. A `Fraction` is exact; printers decide how to write it."""
+
+    value: int | Fraction | float
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """An integer form used as a real number, ``i`` in ``i*x[i]``."""
+
+    form: Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A scalar argument, a `Let` or an accumulator, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One entry of an array argument or of a temporary."""
+
+    array: str
+    index: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``function`` applied to ``arguments``.
+
+    ``add mul max min and or`` take two or more arguments; ``neg not`` one; ``pow`` two;
+    ``lt le eq ne`` two (booleans); ``select`` (condition, value, otherwise), only the chosen
+    value counts; any other name is an elementary function of `ELEMENTARY` with its own arity.
+    """
+
+    function: str
+    arguments: tuple[Scalar, ...]
+
+
+Scalar: TypeAlias = "Number | IndexValue | Name | Load | Operation"
+
+ELEMENTARY: dict[str, int] = {
+    "exp": 1, "log": 1, "sin": 1, "cos": 1, "tan": 1, "arcsin": 1, "arccos": 1, "arctan": 1,
+    "arctan2": 2, "sinh": 1, "cosh": 1, "tanh": 1, "arcsinh": 1, "arccosh": 1, "arctanh": 1,
+    "abs": 1, "sign": 1, "floor": 1, "ceil": 1, "heaviside": 2, "sqrt": 1, "erf": 1, "erfc": 1,
+    "gamma": 1, "lgamma": 1,
+}  # fmt: skip
+"""The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
+
+# ---------------------------------------------------------------------------- statements
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """``ceil(form / divisor)`` as a lower, ``floor(form / divisor)`` as an upper bound; divisor >= 1."""
+
+    form: Affine
+    divisor: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """``name = value``, a scalar that does not change afterwards; names are unique in a kernel."""
+
+    name: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """``name = 0``: declares a sum that `Add` statements further down fill."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """``name += value``."""
+
+    name: str
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``for variable`` from the greatest of ``lows`` to the least of ``highs``, both included; may be empty."""
+
+    variable: str
+    lows: tuple[Bound, ...]
+    highs: tuple[Bound, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """``body`` where all ``conditions`` hold, nothing otherwise."""
+
+    conditions: tuple[Row, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """``array[axes] = value`` at the kernel's own entry."""
+
+    value: Scalar
+
+
+Statement: TypeAlias = "Let | Accumulator | Add | Loop | If | Store"
+
+# ---------------------------------------------------------------------------- programs
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A dense array; ``shape`` holds forms over the sizes, ``()`` for a scalar result."""
+
+    name: str
+    shape: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of the callable in call order.
+
+    ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array);
+    "scalar": a real number; "integer": an integer (a size or a free index). ``label`` is the
+    user's own name, for messages; ``name`` is a safe identifier.
+    """
+
+    kind: Literal["array", "scalar", "integer"]
+    name: str
+    label: str
+    shape: tuple[Affine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """An integer computed on the host before any kernel runs: max of ``lows`` or min of ``highs``.
+
+    Exactly one of the two is non-empty. Temporaries have their offsets and extents from these.
+    """
+
+    name: str
+    lows: tuple[Affine, ...] = ()
+    highs: tuple[Affine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A call is refused with ``message`` where all ``violation`` rows (over the sizes) hold."""
+
+    violation: tuple[Row, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """Fills ``array``: one instance per entry, ``axes`` are the names of its indices, 0-based.
+
+    The body's `Store` stands at top level, last.
+    """
+
+    array: str
+    axes: tuple[str, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a callable does. ``single``: one result that is returned bare, else a tuple."""
+
+    arguments: tuple[Argument, ...]
+    outputs: tuple[Array, ...]
+    temporaries: tuple[Array, ...]
+    kernels: tuple[Kernel, ...]
+    sizes: tuple[Size, ...] = ()
+    checks: tuple[Check, ...] = ()
+    single: bool = True
+    notes: tuple[str, ...] = ()
+    """Why each temporary exists, for ``fn.plan``."""

@@ -1,0 +1,314 @@
+"""Affine forms over the integers, quotients of them, and the rows of a system of conditions.
+
+A *variable* is any hashable, orderable key (the graph uses integers, the loop nests use
+strings) or a `Quotient`, the integer ``floor(form / divisor)``. All values are exact integers
+and immutable; forms compare and hash by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import gcd
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Variable: TypeAlias = Any
+Kind = Literal["ge", "eq", "mod"]
+
+
+class Affine:
+    """The integer form ``sum(coefficient * variable) + constant``.
+
+    Parameters
+    ----------
+    terms : mapping from variable to int
+        Coefficients; zeros are dropped.
+    constant : int
+
+    Examples
+    --------
+    >>> i, k = Affine.variable("i"), Affine.variable("k")
+    >>> form = 2 * i - k + 3
+    >>> form
+    2*i - k + 3
+    >>> form.substitute({"k": 2 * i}) == Affine.of(3)
+    True
+    """
+
+    __slots__ = ("_hash", "constant", "terms")
+    terms: tuple[tuple[Variable, int], ...]
+    constant: int
+
+    def __init__(self, terms: Mapping[Variable, int] | None = None, constant: int = 0) -> None:
+        items = tuple(sorted((v, c) for v, c in terms.items() if c)) if terms else ()
+        self.terms = items
+        self.constant = constant
+        self._hash = hash((items, constant))
+
+    @staticmethod
+    def variable(variable: Variable) -> Affine:
+        """The form that is one variable."""
+        return Affine({variable: 1})
+
+    @staticmethod
+    def of(value: Affine | int) -> Affine:
+        """``value`` itself, an int as a constant form."""
+        return value if isinstance(value, Affine) else Affine(None, value)
+
+    def coefficient(self, variable: Variable) -> int:
+        """The coefficient of ``variable``, 0 where it is absent."""
+        for v, c in self.terms:
+            if v == variable:
+                return c
+        return 0
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def variables(self) -> Iterator[Variable]:
+        """The variables with a non-zero coefficient, quotients as they stand."""
+        return (v for v, _ in self.terms)
+
+    def atoms(self) -> frozenset[Variable]:
+        """All plain variables, those inside quotients included."""
+        found: set[Variable] = set()
+        for v, _ in self.terms:
+            if isinstance(v, Quotient):
+                found |= v.form.atoms()
+            else:
+                found.add(v)
+        return frozenset(found)
+
+    def quotients(self) -> frozenset[Quotient]:
+        """The quotients that occur as variables of this form (outermost ones only)."""
+        return frozenset(v for v, _ in self.terms if isinstance(v, Quotient))
+
+    def substitute(self, mapping: Mapping[Variable, Affine]) -> Affine:
+        """All variables of ``mapping`` replaced at once, inside quotients too."""
+        result: dict[Variable, int] = {}
+        constant = self.constant
+        changed = False
+        for v, c in self.terms:
+            new = mapping.get(v)
+            if new is None and isinstance(v, Quotient):
+                inner = v.form.substitute(mapping)
+                if inner is not v.form:
+                    new = quotient(inner, v.divisor)
+            if new is None:
+                result[v] = result.get(v, 0) + c
+                continue
+            changed = True
+            constant += c * new.constant
+            for w, d in new.terms:
+                result[w] = result.get(w, 0) + c * d
+        return Affine(result, constant) if changed else self
+
+    def evaluate(self, values: Mapping[Variable, int]) -> int:
+        """The value at integer ``values`` of all plain variables."""
+        total = self.constant
+        for v, c in self.terms:
+            if isinstance(v, Quotient):
+                total += c * (v.form.evaluate(values) // v.divisor)
+            else:
+                total += c * values[v]
+        return total
+
+    def __add__(self, other: Affine | int) -> Affine:
+        if isinstance(other, int):
+            return self if other == 0 else _make(self.terms, self.constant + other)
+        result = dict(self.terms)
+        for v, c in other.terms:
+            result[v] = result.get(v, 0) + c
+        return Affine(result, self.constant + other.constant)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Affine:
+        return self * -1
+
+    def __sub__(self, other: Affine | int) -> Affine:
+        return self + (-other)
+
+    def __rsub__(self, other: int) -> Affine:
+        return -self + other
+
+    def __mul__(self, factor: int) -> Affine:
+        if factor == 0:
+            return Affine()
+        return _make(tuple((v, c * factor) for v, c in self.terms), self.constant * factor)
+
+    __rmul__ = __mul__
+
+    def divided(self, divisor: int) -> Affine:
+        """Exact division of all coefficients and the constant (which must all be divisible)."""
+        return _make(tuple((v, c // divisor) for v, c in self.terms), self.constant // divisor)
+
+    def content(self) -> int:
+        """The gcd of the coefficients, without the constant (0 for a constant form)."""
+        return gcd(*(c for _, c in self.terms))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Affine):
+            return NotImplemented
+        return self.constant == other.constant and self.terms == other.terms
+
+    def __lt__(self, other: Affine) -> bool:
+        return (self.terms, self.constant) < (other.terms, other.constant)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        text = ""
+        for v, c in self.terms:
+            sign = " - " if c < 0 else " + "
+            text += sign + (f"{abs(c)}*{v}" if abs(c) != 1 else f"{v}")
+        if self.constant or not text:
+            text += f" - {-self.constant}" if self.constant < 0 else f" + {self.constant}"
+        return text[3:] if text.startswith(" + ") else "-" + text[3:]
+
+
+def _make(terms: tuple[tuple[Variable, int], ...], constant: int) -> Affine:
+    """An Affine of terms that are sorted and non-zero already."""
+    form = Affine.__new__(Affine)
+    form.terms = terms
+    form.constant = constant
+    form._hash = hash((terms, constant))
+    return form
+
+
+class Quotient:
+    """The integer variable ``floor(form / divisor)``, ``divisor > 1``; built by `quotient`."""
+
+    __slots__ = ("_hash", "divisor", "form")
+
+    def __init__(self, form: Affine, divisor: int) -> None:
+        self.form = form
+        self.divisor = divisor
+        self._hash = hash(("quotient", form, divisor))
+
+    def definition(self) -> tuple[Row, Row]:
+        """The rows ``0 <= form - divisor*self <= divisor - 1`` that define the variable."""
+        rest = self.form - Affine({self: self.divisor})
+        return Row("ge", rest), Row("ge", -rest + (self.divisor - 1))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quotient) and self.divisor == other.divisor and self.form == other.form
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __lt__(self, other: object) -> bool:
+        # Quotients stand behind all plain variables.
+        return isinstance(other, Quotient) and (self.divisor, self.form) < (other.divisor, other.form)
+
+    def __gt__(self, other: object) -> bool:
+        return not isinstance(other, Quotient) or (self.divisor, self.form) > (other.divisor, other.form)
+
+    def __repr__(self) -> str:
+        return f"floor(({self.form})/{self.divisor})"
+
+
+def quotient(form: Affine, divisor: int) -> Affine:
+    """``floor(form / divisor)`` as a form, ``divisor >= 1``; divisible terms leave the quotient.
+
+    >>> p = Affine.variable("p")
+    >>> quotient(4 * p + 2, 2), quotient(p + 5, 2)
+    (2*p + 1, floor((p + 1)/2) + 2)
+    """
+    if divisor == 1:
+        return form
+    outside = {v: c // divisor for v, c in form.terms if c % divisor == 0}
+    inside = {v: c for v, c in form.terms if c % divisor}
+    whole, rest = divmod(form.constant, divisor)
+    if not inside:
+        return Affine(outside, whole)
+    common = gcd(divisor, *inside.values())
+    if common > 1:  # floor((g*a + r) / (g*d)) = floor((a + floor(r/g)) / d)
+        inside = {v: c // common for v, c in inside.items()}
+        divisor //= common
+        rest //= common
+    return Affine(outside, whole) + Affine({Quotient(Affine(inside, rest), divisor): 1})
+
+
+class Row(NamedTuple):
+    """One condition: ``form >= 0`` ("ge"), ``form == 0`` ("eq") or ``form mod modulus == 0`` ("mod")."""
+
+    kind: Kind
+    form: Affine
+    modulus: int = 0
+
+    def substitute(self, mapping: Mapping[Variable, Affine]) -> Row:
+        """The row with all variables of ``mapping`` replaced at once."""
+        form = self.form.substitute(mapping)
+        return self if form is self.form else Row(self.kind, form, self.modulus)
+
+    def holds(self, values: Mapping[Variable, int]) -> bool:
+        """Whether the row is true at integer ``values`` of all plain variables."""
+        value = self.form.evaluate(values)
+        if self.kind == "ge":
+            return value >= 0
+        return value == 0 if self.kind == "eq" else value % self.modulus == 0
+
+    def __repr__(self) -> str:
+        if self.kind == "mod":
+            return f"({self.form}) mod {self.modulus} == 0"
+        return f"{self.form} {'>=' if self.kind == 'ge' else '=='} 0"
+
+
+def normalise(row: Row) -> Row | bool:
+    """The row in lowest terms, tightened over the integers; True or False where it is decided.
+
+    ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
+    ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``.
+
+    >>> i = Affine.variable("i")
+    >>> normalise(Row("ge", 2 * i - 1)), normalise(Row("eq", 2 * i - 3))
+    (i - 1 >= 0, False)
+    >>> normalise(Row("mod", 6 * i + 2, 4))
+    (i + 1) mod 2 == 0
+    """
+    kind, form, modulus = row
+    if kind == "mod":
+        return _normalise_congruence(form, modulus)
+    content = form.content()
+    if content == 0:
+        return form.constant >= 0 if kind == "ge" else form.constant == 0
+    if kind == "ge":
+        if content == 1:
+            return row
+        terms = tuple((v, c // content) for v, c in form.terms)
+        return Row("ge", _make(terms, form.constant // content))
+    if form.constant % content:
+        return False
+    if form.terms[0][1] < 0:
+        content = -content
+    return Row("eq", form.divided(content)) if content != 1 else row
+
+
+def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:
+    terms = {v: c % modulus for v, c in form.terms}
+    constant = form.constant % modulus
+    common = gcd(modulus, *terms.values())
+    if constant % common:
+        return False
+    modulus //= common
+    if modulus == 1:
+        return True
+    reduced = Affine({v: c // common for v, c in terms.items()}, constant // common)
+    if 2 * reduced.terms[0][1] > modulus:
+        reduced = -reduced
+    half = {v: c % modulus - (modulus if 2 * (c % modulus) > modulus else 0) for v, c in reduced.terms}
+    return Row("mod", Affine(half, reduced.constant % modulus), modulus)
+
+
+def normalise_rows(rows: Iterable[Row]) -> tuple[Row, ...] | None:
+    """All rows normalised, without repetitions, in order; None where one of them is False."""
+    result: dict[Row, None] = {}
+    for row in rows:
+        reduced = normalise(row)
+        if reduced is False:
+            return None
+        if reduced is not True:
+            result[reduced] = None
+    return tuple(result)
