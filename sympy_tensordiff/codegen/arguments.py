@@ -1,0 +1,224 @@
+"""The arguments of a call: checked, converted, and the sizes read off them.
+
+Every refusal names the argument by the user's own label and shows the offending value.
+"""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sympy_tensordiff.codegen.loops import Argument, Program
+from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
+
+_REFUSED_FLOATS = {
+    "float16": "has too little range for sums; pass it as float32",
+    "longdouble": "is not supported by compiled kernels; pass it as float64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Arguments that fit: what the driver takes, the sizes, the dtype of the results."""
+
+    values: tuple[Any, ...]
+    sizes: dict[str, int]
+    dtype: np.dtype[Any]
+
+
+class ArgumentChecker:
+    """Checks and converts the arguments of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.arguments = program.arguments
+        self.solved = solve_sizes(program.arguments)
+
+    def prepare(self, values: Sequence[Any]) -> Prepared:
+        """Check ``values`` and convert them to what the driver takes."""
+        if len(values) != len(self.arguments):
+            expected = ", ".join(a.label for a in self.arguments)
+            raise ArgumentError(f"{len(self.arguments)} arguments are needed ({expected}), {len(values)} were given")
+        read = [_READERS[a.kind](a, v) for a, v in zip(self.arguments, values, strict=True)]
+        sizes = self.sizes(read)
+        dtype = result_dtype([v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer"])
+        converted = tuple(_convert(a, v, dtype) for a, v in zip(self.arguments, read, strict=True))
+        return Prepared(converted, sizes, dtype)
+
+    def sizes(self, read: Sequence[Any]) -> dict[str, int]:
+        """All sizes of a call, with every axis compared to its extent and every check made."""
+        values = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "integer"}
+        given = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "array"}
+        origin = {a.name: f"argument {a.label}" for a in self.arguments if a.kind == "integer"}
+        for solved in self.solved:
+            values[solved.name] = _solve(solved, given[solved.argument.name].shape[solved.axis], values)
+            origin[solved.name] = f"axis {solved.axis} of {solved.argument.label}"
+        for argument in self.arguments:
+            if argument.kind == "array":
+                self._compare(argument, given[argument.name].shape, values, origin)
+        for output in self.program.outputs:
+            for axis, form in enumerate(output.shape):
+                if form.evaluate(values) < 1:
+                    raise ArgumentError(
+                        f"the result {output.name} would have length {form.evaluate(values)} on axis {axis}, "
+                        f"which is {form} ({_known(form.atoms(), values, origin)}); lengths are positive"
+                    )
+        for size in self.program.sizes:
+            candidates = [form.evaluate(values) for form in size.lows or size.highs]
+            values[size.name] = max(candidates) if size.lows else min(candidates)
+        for check in self.program.checks:
+            if all(row.holds(values) for row in check.violation):
+                names = {name for row in check.violation for name in row.form.atoms()} & origin.keys()
+                raise OutOfShapeError(f"{check.message} ({_known(names, values, origin)})")
+        return values
+
+    def _compare(
+        self, argument: Argument, shape: tuple[int, ...], values: dict[str, int], origin: dict[str, str]
+    ) -> None:
+        for axis, (form, length) in enumerate(zip(argument.shape, shape, strict=True)):
+            expected = form.evaluate(values)
+            if expected != length:
+                reason = f", which is {form} with {_known(form.atoms(), values, origin)}" if form.terms else ""
+                raise ArgumentError(
+                    f"argument {argument.label} has length {length} on axis {axis}, expected {expected}{reason}"
+                )
+
+
+def _known(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:
+    return ", ".join(f"{name} = {values[name]} from {origin.get(name, 'the sizes')}" for name in sorted(names))
+
+
+def _solve(solved: Solved, length: int, values: dict[str, int]) -> int:
+    value, remainder = divmod(length - solved.rest.evaluate(values), solved.coefficient)
+    if remainder or value < 1:
+        raise ArgumentError(
+            f"argument {solved.argument.label} has length {length} on axis {solved.axis}, "
+            f"which is not {solved.form} for any positive integer {solved.name}"
+        )
+    return value
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def _read_array(argument: Argument, value: Any) -> NDArray[Any]:
+    array = _as_array(argument, value)
+    if array.ndim != len(argument.shape):
+        raise ArgumentError(
+            f"argument {argument.label} has {array.ndim} axes (shape {array.shape}), expected {len(argument.shape)}"
+        )
+    if 0 in array.shape:
+        raise ArgumentError(
+            f"argument {argument.label} has length 0 on axis {array.shape.index(0)} (shape {array.shape}); "
+            "arrays of length 0 are refused"
+        )
+    return array
+
+
+def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ArgumentTypeError(f"argument {argument.label} is no array: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise ArgumentTypeError(
+            f"argument {argument.label} has dtype {array.dtype}; real numbers (float64, float32, integers) are needed"
+        )
+    reason = _REFUSED_FLOATS.get(array.dtype.name) or (
+        _REFUSED_FLOATS["longdouble"] if array.dtype.kind == "f" and array.dtype.itemsize > 8 else None
+    )
+    if reason:
+        raise ArgumentTypeError(f"argument {argument.label} has dtype {array.dtype}, which {reason}")
+    return array
+
+
+def _read_scalar(argument: Argument, value: Any) -> Any:
+    """A Python number stays one: it is weak in NumPy's promotion."""
+    if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
+        return _finite_double(argument, value)
+    if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
+        return _finite_double(argument, value)
+    array = _as_array(argument, value)
+    if array.ndim:
+        raise ArgumentError(f"argument {argument.label} has shape {array.shape}, a single real number is needed")
+    return array
+
+
+def _finite_double(argument: Argument, value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise ArgumentError(f"argument {argument.label} is {value}, which no float64 can hold") from None
+
+
+def _read_integer(argument: Argument, value: Any) -> int:
+    if not isinstance(value, bool | np.bool_):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise ArgumentTypeError(f"argument {argument.label} is {value!r} ({type(value).__name__}), an integer is needed")
+
+
+_READERS = {"array": _read_array, "scalar": _read_scalar, "integer": _read_integer}
+
+
+# ---------------------------------------------------------------------------- converting
+
+
+def result_dtype(values: Sequence[Any]) -> np.dtype[Any]:
+    """NumPy's promotion over all inputs, integers counted as float64, Python numbers weak."""
+    strong = [v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values if isinstance(v, np.ndarray)]
+    return np.result_type(*strong).newbyteorder("=") if strong else np.dtype(np.float64)
+
+
+def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
+    """What the driver takes: C-ordered aligned arrays and scalars of the result's dtype, ints.
+
+    Other memory orders are copied: the copy costs less than one more specialisation of every kernel.
+    """
+    if argument.kind == "integer":
+        return value
+    if argument.kind == "scalar" or not argument.shape:
+        return dtype.type(value)
+    array = np.asarray(value, dtype=dtype, order="C")
+    return array if array.flags.aligned else array.copy()
+
+
+# ---------------------------------------------------------------------------- out=
+
+
+def check_out(
+    name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, Any]]
+) -> NDArray[Any]:
+    """``out`` itself, refused where it does not fit or shares memory with one of ``others``."""
+    if not isinstance(out, np.ndarray):
+        raise ArgumentTypeError(f"out for {name} is {type(out).__name__}, a NumPy array is needed")
+    if out.shape != shape:
+        raise ArgumentError(f"out for {name} has shape {out.shape}, expected {shape}")
+    if out.dtype != dtype:
+        raise ArgumentTypeError(f"out for {name} has dtype {out.dtype}, expected {dtype}")
+    if not out.flags.writeable:
+        raise ArgumentError(f"out for {name} is read-only")
+    for label, other in others:
+        if isinstance(other, np.ndarray) and _overlap(out, other):
+            raise ArgumentError(f"out for {name} shares memory with {label}; pass an array of its own")
+    return out
+
+
+def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, max_work=100_000)
+    except Exception:  # np.exceptions.TooHardError has moved between the versions of NumPy
+        return True

@@ -1,0 +1,116 @@
+"""A `Program` becomes a callable."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_out
+from sympy_tensordiff.codegen.cache import load_source
+from sympy_tensordiff.codegen.loops import Program
+from sympy_tensordiff.codegen.sizes import check_determined
+from sympy_tensordiff.errors import ArgumentError
+
+_PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
+BACKENDS = tuple(_PRINTERS)
+
+
+def print_source(program: Program, backend: str) -> str:
+    """The text of the module for ``backend``; nothing but this package is needed."""
+    if backend not in _PRINTERS:
+        raise ArgumentError(f"unknown backend {backend!r}; the backends are {', '.join(map(repr, BACKENDS))}")
+    check_determined(program)
+    printer = importlib.import_module(f"sympy_tensordiff.codegen.printers.{_PRINTERS[backend]}")
+    text: str = printer.print_program(program)
+    return text
+
+
+def compile_program(program: Program, backend: str) -> CompiledFunction:
+    """The callable that computes ``program`` with ``backend``."""
+    return CompiledFunction(program, backend)
+
+
+def _versions(backend: str) -> str:
+    """What compiled code depends on besides its text."""
+    packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba"])
+    found = []
+    for package in packages:
+        try:
+            found.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            found.append(f"{package} from source")
+    return ", ".join(found)
+
+
+class CompiledFunction:
+    """A compiled program: call it with arrays and numbers in the order of its arguments."""
+
+    def __init__(self, program: Program, backend: str) -> None:
+        self.program = program
+        self.backend = backend
+        self.source = print_source(program, backend)
+        self._checker = ArgumentChecker(program)
+        self._run: Callable[..., None] | None = None
+
+    def __call__(self, *args: Any, out: Any = None) -> Any:
+        """Compute; ``out`` is an array (a tuple of them for several results) to be filled."""
+        prepared = self._checker.prepare(args)
+        targets = self._targets(args, prepared, out)
+        filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
+        if self._run is None:
+            self._run = self._load()
+        self._run(*prepared.values, *filled)
+        for target, array in zip(targets, filled, strict=True):
+            if target is not array:
+                target[...] = array
+        if out is not None:
+            return out
+        results = tuple(array if array.ndim else array[()] for array in filled)
+        return results[0] if self.program.single else results
+
+    def _load(self) -> Callable[..., None]:
+        run: Callable[..., None] = load_source(self.source, _versions(self.backend)).run
+        return run
+
+    def _targets(self, args: tuple[Any, ...], prepared: Prepared, out: Any) -> list[Any]:
+        """The arrays to be filled: new ones, or those the caller gave."""
+        outputs = self.program.outputs
+        shapes = [tuple(form.evaluate(prepared.sizes) for form in output.shape) for output in outputs]
+        if out is None:
+            return [np.empty(shape, prepared.dtype) for shape in shapes]
+        given = (out,) if self.program.single else tuple(out)
+        if len(given) != len(outputs):
+            raise ArgumentError(f"out has {len(given)} arrays, {len(outputs)} are needed")
+        others = [(f"argument {a.label}", v) for a, v in zip(self.program.arguments, args, strict=True)]
+        targets = []
+        for output, array, shape in zip(outputs, given, shapes, strict=True):
+            targets.append(check_out(output.name, array, shape, prepared.dtype, others))
+            others.append((f"out for {output.name}", array))
+        return targets
+
+    @property
+    def plan(self) -> str:
+        """What is computed, in which order, and why the temporaries exist."""
+        program = self.program
+        lines = ["arguments:"]
+        lines += [f"  {a.label} : {a.kind} {a.shape if a.kind == 'array' else ''}".rstrip() for a in program.arguments]
+        lines += ["results:", *(f"  {a.name} {a.shape}" for a in program.outputs)]
+        if program.temporaries:
+            lines += ["temporaries:", *(f"  {a.name} {a.shape}" for a in program.temporaries)]
+            lines += [f"  {note}" for note in program.notes]
+        lines += [
+            "kernels:",
+            *(f"  {n}. fill {k.array}[{', '.join(k.axes)}]" for n, k in enumerate(program.kernels, 1)),
+        ]
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return compile_program, (self.program, self.backend)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(a.label for a in self.program.arguments)
+        return f"<CompiledFunction({arguments}) for {self.backend}>"

@@ -1,0 +1,317 @@
+"""What all printers share: names, integer forms, conditions and scalar expressions as Python text."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import math
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import ClassVar
+
+from sympy_tensordiff.codegen.loops import Bound, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.errors import UnsupportedError, VerificationError
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
+
+CHOICE, OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
+"""How tightly the operators of Python bind, loosest first."""
+
+RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
+"""Names that no variable of a generated module may take."""
+
+_BIGGEST_INTEGER = 2**53
+
+
+class Names:
+    """The identifiers of one generated module: those of the program, moved out of the way of the module's own."""
+
+    def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
+        taken = set(own) | RESERVED
+        self._text: dict[str, str] = {}
+        for name in dict.fromkeys(names):
+            if not name.isidentifier() or not name.isascii():
+                raise VerificationError(f"{name!r} is not an identifier")
+            text = name
+            while text in taken:
+                text += "_"
+            taken.add(text)
+            self._text[name] = text
+
+    def __call__(self, name: str) -> str:
+        if name not in self._text:
+            raise VerificationError(f"{name!r} is used, but not defined")
+        return self._text[name]
+
+
+class FormPrinter:
+    """Integer forms and conditions as Python text."""
+
+    def __init__(self, names: Names, replace: Mapping[str, str] | None = None) -> None:
+        self.names = names
+        self.replace = dict(replace or {})
+
+    def variable(self, name: str) -> str:
+        """The text of a plain variable."""
+        return self.replace[name] if name in self.replace else self.names(name)
+
+    def form(self, form: Affine, level: int = CHOICE) -> str:
+        """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
+        terms = sorted(form.terms, key=lambda term: term[1] < 0)
+        text = ""
+        for variable, coefficient in terms:
+            sign = " - " if coefficient < 0 else " + "
+            text += sign + self._term(variable, abs(coefficient), alone=len(terms) == 1 and not form.constant)
+        if form.constant or not text:
+            text += f" - {-form.constant}" if form.constant < 0 else f" + {form.constant}"
+        negative = text.startswith(" - ")
+        text = ("-" if negative else "") + text[3:]
+        pieces = len(terms) + bool(form.constant)
+        own = SUM if pieces > 1 else UNARY if negative else ATOM
+        if own == ATOM and terms and (terms[0][1] != 1 or isinstance(terms[0][0], Quotient)):
+            own = PRODUCT
+        return f"({text})" if own < level else text
+
+    def _term(self, variable: str | Quotient, factor: int, alone: bool) -> str:
+        if not isinstance(variable, Quotient):
+            name = self.variable(variable)
+            return name if factor == 1 else f"{factor}*{name}"
+        text = f"{self.form(variable.form, PRODUCT + 1)}//{variable.divisor}"
+        if factor != 1:
+            return f"{factor}*({text})"
+        return text if alone else f"({text})"
+
+    def lower(self, bounds: Iterable[Bound]) -> str:
+        """The first value of a loop: the greatest of the lower bounds."""
+        return self._extreme("max", [quotient(b.form + (b.divisor - 1), b.divisor) for b in bounds])
+
+    def stop(self, bounds: Iterable[Bound]) -> str:
+        """One more than the last value of a loop: the least of the upper bounds, plus one."""
+        return self._extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
+
+    def _extreme(self, function: str, forms: list[Affine]) -> str:
+        forms = list(dict.fromkeys(forms))
+        constants = [f.constant for f in forms if f.is_constant]
+        texts = [self.form(f) for f in forms if not f.is_constant]
+        if constants:
+            texts.insert(0, str(max(constants) if function == "max" else min(constants)))
+        return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
+
+    def condition(self, row: Row) -> str:
+        """A condition as a comparison."""
+        if row.kind == "mod":
+            return f"{self.form(row.form, PRODUCT + 1)} % {row.modulus} == 0"
+        left = Affine({v: c for v, c in row.form.terms if c > 0})
+        right = Affine({v: -c for v, c in row.form.terms if c < 0})
+        constant = row.form.constant
+        if row.kind == "eq":
+            if left.is_constant:
+                left, right, constant = right, left, -constant
+            return f"{self.form(left)} == {self.form(right - constant)}"
+        if left.is_constant:
+            return f"{self.form(right)} <= {self.form(left + constant)}"
+        if constant < 0 and not right.is_constant:
+            return f"{self.form(left)} > {self.form(right - (constant + 1))}"
+        return f"{self.form(left)} >= {self.form(right - constant)}"
+
+
+def fraction_text(value: Fraction) -> str:
+    """A positive fraction as a decimal where that is short and exact, else as a division."""
+    decimal = repr(float(value))
+    if Fraction(decimal) == value and len(decimal) <= 12:
+        return decimal
+    if max(value.numerator, value.denominator) <= _BIGGEST_INTEGER:
+        return f"{value.numerator}/{value.denominator}"
+    return decimal
+
+
+def number_text(value: int | Fraction | float) -> str:
+    """A non-negative constant as text; a value that is no double is refused."""
+    try:
+        as_float = float(value)
+    except OverflowError:
+        as_float = math.inf
+    if not math.isfinite(as_float):
+        raise UnsupportedError(
+            f"the constant {value} is no finite double: kernels have no infinite or undefined constants"
+        )
+    if isinstance(value, Fraction) and value.denominator != 1:
+        return fraction_text(value)
+    if not isinstance(value, float) and value <= _BIGGEST_INTEGER:
+        return str(int(value))
+    return repr(as_float)
+
+
+class ScalarPrinter(FormPrinter):
+    """Scalar expressions as Python text; a backend says how loads, constants and functions look."""
+
+    functions: ClassVar[Mapping[str, str]] = {}
+    """Texts of the functions that are called, for ``max``, ``min``, ``sqrt`` and the elementary ones."""
+
+    operators: ClassVar[Mapping[str, tuple[str, int]]] = {
+        "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
+        "and": (" and ", AND), "or": (" or ", OR),
+    }  # fmt: skip
+
+    def load(self, node: Load) -> str:
+        """The text of a read."""
+        raise NotImplementedError
+
+    def constant(self, text: str) -> str:
+        """A constant in the type of the result."""
+        return f"real({text})"
+
+    def index_value(self, form: Affine) -> str:
+        """An integer in the type of the result."""
+        return f"real({self.form(form)})"
+
+    def name(self, name: str) -> str:
+        """The text of a scalar by name."""
+        return self.names(name)
+
+    def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
+        """A choice; only the chosen value is computed."""
+        text = f"{self.scalar(value, CHOICE + 1)} if {self.scalar(condition, CHOICE + 1)} else {self.scalar(otherwise)}"
+        return text, CHOICE
+
+    def scalar(self, node: Scalar, level: int = CHOICE) -> str:
+        """``node`` as text that may stand where operators of ``level`` bind."""
+        text, own = self._scalar(node)
+        return f"({text})" if own < level else text
+
+    def _scalar(self, node: Scalar) -> tuple[str, int]:
+        if isinstance(node, Number):
+            text = self.constant(number_text(abs(node.value)))
+            own = PRODUCT if text[-1].isdigit() and "/" in text else ATOM
+            return (f"-{text}", min(own, UNARY)) if node.value < 0 else (text, own)
+        if isinstance(node, IndexValue):
+            return self.index_value(node.form), ATOM
+        if isinstance(node, Name):
+            return self.name(node.name), ATOM
+        if isinstance(node, Load):
+            return self.load(node), ATOM
+        return self.operation(node)
+
+    def operation(self, node: Operation) -> tuple[str, int]:
+        """An operation and how tightly it binds."""
+        function, arguments = node.function, node.arguments
+        if function == "add":
+            return self._sum(arguments), SUM
+        if function in ("mul", "neg"):
+            return self._product(node)
+        if function == "pow":
+            return self.power(*arguments)
+        if function == "select":
+            return self.select(*arguments)
+        if function == "not":
+            return self.negation(arguments[0])
+        if function in ("lt", "le", "eq", "ne"):
+            return self._comparison(function, *arguments)
+        if function in self.operators:
+            operator, own = self.operators[function]
+            return operator.join(self.scalar(a, own + 1) for a in arguments), own
+        return self.call(function, arguments), ATOM
+
+    def call(self, function: str, arguments: tuple[Scalar, ...]) -> str:
+        """The call of a function; the two-place ``max`` and ``min`` are nested for more arguments."""
+        if function not in self.functions:
+            raise UnsupportedError(f"the function {function!r} is not known to the {type(self).__name__}")
+        texts = [self.scalar(a) for a in arguments]
+        while function in ("max", "min") and len(texts) > 2:
+            texts[:2] = [f"{self.functions[function]}({texts[0]}, {texts[1]})"]
+        return f"{self.functions[function]}({', '.join(texts)})"
+
+    def negation(self, argument: Scalar) -> tuple[str, int]:
+        """``not argument``."""
+        return f"not {self.scalar(argument, NOT)}", NOT
+
+    def _comparison(self, function: str, left: Scalar, right: Scalar) -> tuple[str, int]:
+        operator, own = self.operators[function]
+        if (a := integer_form(left)) is not None and (b := integer_form(right)) is not None:
+            # Integers are compared as integers: float32 cannot tell the large ones apart.
+            return f"{self.form(a)}{operator}{self.form(b)}", own
+        return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
+
+    def _sum(self, arguments: tuple[Scalar, ...]) -> str:
+        texts = []
+        for argument in arguments:
+            negative, positive = split_sign(argument)
+            sign = (" - " if negative else " + ") if texts else "-" if negative else ""
+            texts.append(sign + self.scalar(positive, PRODUCT if negative else SUM))
+        return "".join(texts)
+
+    def _product(self, node: Scalar) -> tuple[str, int]:
+        negative, node = split_sign(node)
+        if not isinstance(node, Operation) or node.function != "mul":
+            text, own = self._scalar(node)
+            if negative:
+                return (f"-({text})", UNARY) if own < PRODUCT else (f"-{text}", min(own, UNARY))
+            return text, own
+        above: list[str] = []
+        below: list[str] = []
+        for factor in node.arguments:
+            inverse = reciprocal(factor)
+            if inverse is None:
+                above.append(self.scalar(factor, PRODUCT if not above else PRODUCT + 1))
+            else:
+                below.append(self.scalar(inverse, PRODUCT + 1))
+        text = "*".join(above) if above else self.constant("1")
+        text = "/".join([text, *below])
+        return ("-" if negative else "") + text, PRODUCT
+
+    def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        """A power: roots, reciprocals and small integer powers have their own text."""
+        if not isinstance(exponent, Number):
+            return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
+        value = exponent.value
+        if value == 1:
+            return self._scalar(base)
+        if value == 0:
+            return self.constant("1"), ATOM
+        if value < 0:
+            inverse = self.scalar(Operation("pow", (base, Number(-value))), PRODUCT + 1)
+            return f"{self.constant('1')}/{inverse}", PRODUCT
+        if value == Fraction(1, 2):
+            return self.call("sqrt", (base,)), ATOM
+        if value == int(value) and value < 2**16:
+            return self.integer_power(base, int(value))
+        return f"{self.scalar(base, POWER + 1)}**{self.scalar(exponent, POWER)}", POWER
+
+    def integer_power(self, base: Scalar, exponent: int) -> tuple[str, int]:
+        """A positive integer power."""
+        return f"{self.scalar(base, POWER + 1)}**{exponent}", POWER
+
+
+def split_sign(node: Scalar) -> tuple[bool, Scalar]:
+    """Whether ``node`` is written with a minus sign, and what stands behind the sign."""
+    negative = False
+    while isinstance(node, Operation) and node.function == "neg":
+        negative = not negative
+        node = node.arguments[0]
+    if isinstance(node, Number) and node.value < 0:
+        return not negative, Number(-node.value)
+    if isinstance(node, Operation) and node.function == "mul":
+        first, rest = node.arguments[0], node.arguments[1:]
+        if isinstance(first, Number) and first.value < 0:
+            if first.value != -1:
+                return not negative, Operation("mul", (Number(-first.value), *rest))
+            return not negative, rest[0] if len(rest) == 1 else Operation("mul", rest)
+    return negative, node
+
+
+def reciprocal(node: Scalar) -> Scalar | None:
+    """The divisor, where ``node`` is a power with a negative constant exponent."""
+    if not isinstance(node, Operation) or node.function != "pow":
+        return None
+    base, exponent = node.arguments
+    if not isinstance(exponent, Number) or exponent.value >= 0:
+        return None
+    return base if exponent.value == -1 else Operation("pow", (base, Number(-exponent.value)))
+
+
+def integer_form(node: Scalar) -> Affine | None:
+    """The integer that ``node`` is without rounding, None for any other scalar."""
+    if isinstance(node, IndexValue):
+        return node.form
+    if isinstance(node, Number) and isinstance(node.value, int):
+        return Affine.of(node.value)
+    return None

@@ -1,0 +1,68 @@
+"""Which axis of which argument determines which size.
+
+A size is a name in the shapes of the arguments. It is known where it is an integer argument;
+otherwise it is solved from an axis whose form has no other unknown. The order is that of the
+arguments, so that messages and generated text are stable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sympy_tensordiff.codegen.loops import Argument, Program
+from sympy_tensordiff.codegen.walk import array_shapes, forms, loops
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.integer.affine import Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """``name`` is the solution of ``form == length`` of one axis of ``argument``."""
+
+    name: str
+    argument: Argument
+    axis: int
+
+    @property
+    def form(self) -> Affine:
+        return self.argument.shape[self.axis]
+
+    @property
+    def coefficient(self) -> int:
+        return self.form.coefficient(self.name)
+
+    @property
+    def rest(self) -> Affine:
+        """The form without the size that it determines."""
+        return self.form - Affine({self.name: self.coefficient})
+
+
+def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
+    """The sizes that the shapes of the arguments determine, in an order in which they can be computed."""
+    known = {a.name for a in arguments if a.kind == "integer"}
+    axes = [(a, axis) for a in arguments if a.kind == "array" for axis in range(len(a.shape))]
+    result: list[Solved] = []
+    while True:
+        for argument, axis in axes:
+            form = argument.shape[axis]
+            unknown = sorted(form.atoms() - known)
+            if len(unknown) == 1 and form.coefficient(unknown[0]) and not form.quotients():
+                result.append(Solved(unknown[0], argument, axis))
+                known.add(unknown[0])
+                break
+        else:
+            return tuple(result)
+
+
+def check_determined(program: Program) -> None:
+    """Refuse a program with a size that no argument determines."""
+    known = {a.name for a in program.arguments if a.kind == "integer"}
+    known |= {solved.name for solved in solve_sizes(program.arguments)} | {size.name for size in program.sizes}
+    needed = {name for shape in array_shapes(program).values() for form in shape for name in form.atoms()}
+    needed |= {name for size in program.sizes for form in size.lows + size.highs for name in form.atoms()}
+    needed |= {name for check in program.checks for row in check.violation for name in row.form.atoms()}
+    for kernel in program.kernels:
+        own = set(kernel.axes) | {loop.variable for loop in loops(kernel.body)}
+        needed |= {name for form in forms(kernel.body) for name in form.atoms()} - own
+    for name in sorted(needed - known):
+        raise ArgumentError(f"{name} is determined by no array's shape; add it to args")

@@ -1,0 +1,124 @@
+"""Traversals of the loop nests: statements, scalar expressions, and the names a kernel uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Argument,
+    Bound,
+    If,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Name,
+    Operation,
+    Program,
+    Scalar,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.integer.affine import Affine
+
+
+def statements(body: Iterable[Statement]) -> Iterator[Statement]:
+    """All statements of ``body`` in the order of the text, those inside loops and guards included."""
+    stack = list(reversed(tuple(body)))
+    while stack:
+        statement = stack.pop()
+        yield statement
+        if isinstance(statement, Loop | If):
+            stack.extend(reversed(statement.body))
+
+
+def subexpressions(scalar: Scalar) -> Iterator[Scalar]:
+    """``scalar`` and everything inside it, an operation before its arguments."""
+    stack = [scalar]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Operation):
+            stack.extend(reversed(node.arguments))
+
+
+def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
+    """All scalar expressions of ``body`` with everything inside them."""
+    for statement in statements(body):
+        if isinstance(statement, Let | Add | Store):
+            yield from subexpressions(statement.value)
+
+
+def bounds(loop: Loop) -> tuple[Bound, ...]:
+    """The lower, then the upper bounds of a loop."""
+    return loop.lows + loop.highs
+
+
+def forms(body: Iterable[Statement]) -> Iterator[Affine]:
+    """All integer forms of ``body``: bounds, conditions, indices, index values."""
+    for statement in statements(body):
+        if isinstance(statement, Loop):
+            yield from (bound.form for bound in bounds(statement))
+        elif isinstance(statement, If):
+            yield from (row.form for row in statement.conditions)
+    for node in scalars(body):
+        if isinstance(node, Load):
+            yield from node.index
+        elif isinstance(node, IndexValue):
+            yield node.form
+
+
+@dataclass(frozen=True, slots=True)
+class Uses:
+    """The names from outside that a kernel uses, each in order of first use."""
+
+    arrays: tuple[str, ...]
+    scalars: tuple[str, ...]
+    integers: tuple[str, ...]
+
+
+def uses(kernel: Kernel) -> Uses:
+    """What has to be passed to ``kernel`` besides the array that it fills."""
+    own = set(kernel.axes)
+    for statement in statements(kernel.body):
+        if isinstance(statement, Loop):
+            own.add(statement.variable)
+        elif isinstance(statement, Let | Accumulator):
+            own.add(statement.name)
+    arrays: dict[str, None] = {}
+    names: dict[str, None] = {}
+    for node in scalars(kernel.body):
+        if isinstance(node, Load):
+            arrays[node.array] = None
+        elif isinstance(node, Name) and node.name not in own:
+            names[node.name] = None
+    integers = sorted({name for form in forms(kernel.body) for name in form.atoms()} - own)
+    return Uses(tuple(arrays), tuple(names), tuple(integers))
+
+
+def operations(program: Program) -> frozenset[str]:
+    """The names of all operations of a program."""
+    return frozenset(
+        node.function for kernel in program.kernels for node in scalars(kernel.body) if isinstance(node, Operation)
+    )
+
+
+def array_shapes(program: Program) -> dict[str, tuple[Affine, ...]]:
+    """The shape of every array of a program: arguments, outputs, temporaries."""
+    shapes = {a.name: a.shape for a in program.arguments if a.kind == "array"}
+    shapes |= {a.name: a.shape for a in program.outputs + program.temporaries}
+    return shapes
+
+
+def scalar_arrays(arguments: Iterable[Argument]) -> frozenset[str]:
+    """The array arguments of rank 0; they are passed to the kernels as scalars."""
+    return frozenset(a.name for a in arguments if a.kind == "array" and not a.shape)
+
+
+def loops(body: Iterable[Statement]) -> Iterator[Loop]:
+    """All loops of ``body``, outer ones first."""
+    return (statement for statement in statements(body) if isinstance(statement, Loop))
