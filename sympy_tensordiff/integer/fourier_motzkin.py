@@ -1,0 +1,122 @@
+"""Fourier-Motzkin elimination (Urban and van der Smagt, section 4.2, eqs. (27) to (34)).
+
+Exact over the rationals. Over the integers a projection holds every point that has a pre-image,
+and perhaps some that have none (the paper calls the result tight; it is so only where one of each
+pair of coefficients is a unit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import product
+
+from .affine import Row, Variable
+from .implication import FALSE, merge_parallel, remove_redundant
+
+
+def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None:
+    """The rows on the other variables that follow from ``rows``; None where they contradict.
+
+    Law: a point fulfils the result if and only if a rational value of ``variable`` completes it to
+    a point of ``rows`` (eqs. (30), (31)), up to the integer tightening of each row. An equation
+    with a unit coefficient is substituted, another one scaled; else each lower bound meets each
+    upper bound. Rows without the variable pass, congruences among them too.
+
+    Raises
+    ------
+    ValueError
+        If a congruence or a quotient holds the variable.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.integer.affine import Affine
+    >>> j, k, p = (Affine.variable(v) for v in "jkp")
+    >>> eliminate([Row("ge", k), Row("ge", 4 - k), Row("ge", p - k), Row("ge", 2 - p + k)], "k")
+    (p >= 0, -p + 6 >= 0)
+    >>> eliminate([Row("eq", k - 2 * j), Row("ge", k - 3)], "k")
+    (j - 2 >= 0,)
+    >>> eliminate([Row("ge", k - 1), Row("ge", -k)], "k") is None
+    True
+    """
+    merged = merge_parallel(rows)
+    if merged is None:
+        return None
+    passed: list[Row] = []
+    held: list[tuple[int, Row]] = []
+    for row in merged:
+        coefficient = row.form.coefficient(variable)
+        _refuse_hidden(row, variable, coefficient)
+        if coefficient:
+            held.append((coefficient, row))
+        else:
+            passed.append(row)
+    equations = [(abs(c), position) for position, (c, row) in enumerate(held) if row.kind == "eq"]
+    if equations:
+        passed += _with_equation(held, min(equations)[1])
+    else:
+        lows = [(c, row.form) for c, row in held if c > 0]
+        highs = [(-c, row.form) for c, row in held if c < 0]
+        passed += (Row("ge", b * low + a * high) for (a, low), (b, high) in product(lows, highs))
+    return merge_parallel(passed)
+
+
+def project(rows: Iterable[Row], drop: Iterable[Variable], facts: Sequence[Row] = ()) -> tuple[Row, ...] | None:
+    """All variables of ``drop`` eliminated, the cheapest first; None where the rows contradict.
+
+    Law: as `eliminate`, for all variables together. Whenever the rows have grown, those implied by
+    the others and ``facts`` (which must not hold the variables) are removed, so that the number of
+    rows stays near the number of faces.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.integer.affine import Affine
+    >>> i, k, n = (Affine.variable(v) for v in "ikn")
+    >>> project([Row("ge", i), Row("ge", k - i), Row("ge", n - k - 1)], ["i", "k"])
+    (n - 1 >= 0,)
+    """
+    current: tuple[Row, ...] | None = merge_parallel(rows)
+    remaining = list(dict.fromkeys(drop))
+    while current is not None and remaining:
+        system = current
+        variable = min(remaining, key=lambda v: _cost(system, v))
+        remaining.remove(variable)
+        current = eliminate(system, variable)
+        if current is not None and len(current) > len(system):
+            current = remove_redundant(current, facts)
+    return None if current is not None and FALSE in current else current
+
+
+def _cost(rows: Collection[Row], variable: Variable) -> tuple[int, int]:
+    """What the elimination of a variable costs: pairs that are inexact over the integers, rows gained.""" ""
+    lows: list[int] = []
+    highs: list[int] = []
+    equations: list[int] = []
+    for row in rows:
+        coefficient = row.form.coefficient(variable)
+        if coefficient and row.kind == "eq":
+            equations.append(abs(coefficient))
+        elif coefficient > 0:
+            lows.append(coefficient)
+        elif coefficient < 0:
+            highs.append(-coefficient)
+    if equations:
+        return (int(min(equations) > 1), -1)
+    inexact = sum(a > 1 for a in lows) * sum(b > 1 for b in highs)
+    return (inexact, len(lows) * len(highs) - len(lows) - len(highs))
+
+
+def _with_equation(held: Sequence[tuple[int, Row]], chosen: int) -> Iterable[Row]:
+    """The rows that hold a variable, with it eliminated by one equation among them."""
+    pivot, equation = held[chosen]
+    size, sign = abs(pivot), 1 if pivot > 0 else -1
+    for position, (coefficient, row) in enumerate(held):
+        if position != chosen:
+            yield Row(row.kind, size * row.form - (sign * coefficient) * equation.form)
+
+
+def _refuse_hidden(row: Row, variable: Variable, coefficient: int) -> None:
+    """Raise where a row depends on the variable in a way that elimination cannot see."""
+    if coefficient and row.kind == "mod":
+        raise ValueError(f"cannot eliminate {variable!r} from the congruence {row!r}")
+    if any(variable in q.form.atoms() for q in row.form.quotients()):
+        raise ValueError(f"cannot eliminate {variable!r} from a quotient in {row!r}")

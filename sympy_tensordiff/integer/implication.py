@@ -1,0 +1,221 @@
+"""What rows imply over the integers: emptiness, implied rows, redundancy, ranges of forms.
+
+All answers are sound over the integers: "empty" and "implied" are proofs. They are exact for the
+rational points that are left after the equations are solved over the integers and every
+inequality is tightened; where only deeper integer reasoning would tell, the answer is "no".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import TypeAlias
+
+from .affine import Affine, Quotient, Row, Variable, normalise
+from .system import System, definitions, system
+
+FALSE = Row("ge", Affine(None, -1))
+"""The row that never holds."""
+
+_Terms: TypeAlias = tuple[tuple[Variable, int], ...]
+_KIND_RANK = {"eq": 0, "mod": 1, "ge": 2}
+
+
+def is_empty(rows: Sequence[Row], facts: Sequence[Row] = ()) -> bool:
+    """Whether no integer point fulfils ``rows`` and ``facts``, provably.
+
+    Law: True is always right; False says that a rational point is left after tightening. It is
+    the contradiction that the paper looks for in eq. (34), found by the simplex method. The
+    definitions of quotients are known and need not be among the rows.
+
+    Examples
+    --------
+    >>> i, p = Affine.variable("i"), Affine.variable("p")
+    >>> is_empty([Row("ge", i), Row("ge", p - i), Row("ge", -p - 1)])
+    True
+    >>> is_empty([Row("eq", 2 * i - p)], [Row("mod", p + 1, 2)])
+    True
+    """
+    return system((*rows, *facts)).is_empty
+
+
+def implied(row: Row, rows: Sequence[Row]) -> bool:
+    """Whether ``row`` provably holds at all integer points of ``rows`` (an empty system implies all).
+
+    Examples
+    --------
+    >>> i, p = Affine.variable("i"), Affine.variable("p")
+    >>> implied(Row("ge", p), [Row("ge", i), Row("ge", p - 2 * i)])
+    True
+    >>> implied(Row("mod", p, 4), [Row("eq", p - 2 * i), Row("mod", i, 2)])
+    True
+    >>> implied(Row("ge", p - 1), [Row("ge", p), Row("mod", p + 1, 2)])
+    True
+    """
+    reduced = normalise(row)
+    if reduced is True:
+        return True
+    if reduced is False:
+        return system(tuple(rows)).is_empty
+    known = _system_with(reduced.form, rows)
+    if known.is_empty:
+        return True
+    if reduced.kind == "ge":
+        return known.implies_nonnegative(reduced.form)
+    if reduced.kind == "mod":
+        return known.implies_congruence(reduced.form, reduced.modulus)
+    return known.implies_nonnegative(reduced.form) and known.implies_nonnegative(-reduced.form)
+
+
+def minimum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
+    """The least value of ``form`` over the rational points of the tightened system.
+
+    Law: no integer point of ``rows`` has a smaller value. None where the form is unbounded below,
+    and where the system is provably empty.
+
+    Examples
+    --------
+    >>> i = Affine.variable("i")
+    >>> box = [Row("ge", 2 * i - 1), Row("ge", 6 - i)]
+    >>> minimum(3 * i, box), maximum(3 * i, box), maximum(i, box[:1])
+    (Fraction(3, 1), Fraction(18, 1), None)
+    """
+    known = _system_with(form, rows)
+    return None if known.is_empty else known.minimum(known.vector(form))
+
+
+def maximum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
+    """The greatest value of ``form``: ``-minimum(-form, rows)``, None as there."""
+    value = minimum(-form, rows)
+    return None if value is None else -value
+
+
+def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
+    """The rows that ``facts`` and the other rows do not imply, in lowest terms and in order.
+
+    Law: under ``facts`` the result has exactly the integer points of ``rows``, and no row of it is
+    `implied` by ``facts`` and the rest of it. Of several choices the simple rows stay: those with
+    more variables, then larger coefficients, then later in order are tried first. Where rows and
+    facts are provably empty the result is ``(FALSE,)``.
+
+    Examples
+    --------
+    >>> i, p = Affine.variable("i"), Affine.variable("p")
+    >>> remove_redundant([Row("ge", i + p), Row("ge", i), Row("ge", p + 2), Row("ge", 4 - i)], [Row("ge", p)])
+    (i >= 0, -i + 4 >= 0)
+    >>> remove_redundant([Row("ge", i - p), Row("ge", p - i), Row("ge", i - 2), Row("ge", 1 - p)])
+    (-1 >= 0,)
+    """
+    merged = merge_parallel(rows)
+    if merged is None or is_empty(merged, facts):
+        return (FALSE,)
+    kept = dict.fromkeys(merged)
+    signs = _Signs((*merged, *facts))
+    for row in sorted(reversed(merged), key=_complexity, reverse=True):
+        if not signs.is_only_bound(row):
+            rest = (*facts, *(other for other in kept if other is not row))
+            if implied(row, rest):
+                del kept[row]
+                signs.forget(row)
+    return tuple(kept)
+
+
+def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
+    """The rows in lowest terms, one for each direction; None where two of them contradict.
+
+    Of parallel inequalities the strongest stays, opposite ones that meet become an equation, and
+    an equation replaces the inequalities along it.
+
+    Examples
+    --------
+    >>> i = Affine.variable("i")
+    >>> merge_parallel([Row("ge", 2 * i - 3), Row("ge", i), Row("ge", 9 - i), Row("ge", 2 - i)])
+    (i - 2 == 0,)
+    """
+    strongest: dict[_Terms, int] = {}
+    congruences: dict[Row, None] = {}
+    for row in rows:
+        reduced = normalise(row)
+        if reduced is False:
+            return None
+        if reduced is True:
+            continue
+        if reduced.kind == "mod":
+            congruences[reduced] = None
+            continue
+        # An equation is two opposite inequalities here.
+        for form in (reduced.form,) if reduced.kind == "ge" else (reduced.form, -reduced.form):
+            strongest[form.terms] = min(form.constant, strongest.get(form.terms, form.constant))
+    result: list[Row] = []
+    for terms, constant in strongest.items():
+        opposite = strongest.get(_negated(terms))
+        if opposite is None or constant + opposite > 0:
+            result.append(Row("ge", Affine(dict(terms), constant)))
+        elif constant + opposite < 0:
+            return None
+        elif terms[0][1] > 0:
+            result.append(Row("eq", Affine(dict(terms), constant)))
+    return (*result, *congruences)
+
+
+def _negated(terms: _Terms) -> _Terms:
+    return tuple([(v, -c) for v, c in terms])
+
+
+def _system_with(form: Affine, rows: Sequence[Row]) -> System:
+    """The system of ``rows``, with the definitions of quotients that only ``form`` holds."""
+    known = system(tuple(rows))
+    if known.is_empty:
+        return known
+    missing = [v for v, _ in form.terms if isinstance(v, Quotient) and v not in known.images]
+    if not missing:
+        return known
+    return system((*rows, *(row for pair in definitions(missing).values() for row in pair)))
+
+
+def _complexity(row: Row) -> tuple[int, int, int]:
+    """How hard a row is to read; equations are the last to go."""
+    return (_KIND_RANK[row.kind], *_weight(row.form))
+
+
+def _weight(form: Affine) -> tuple[int, int]:
+    """Number of variables and sum of the coefficients, those inside quotients included."""
+    count, total = 0, 0
+    for v, c in form.terms:
+        count += 1
+        total += abs(c)
+        if isinstance(v, Quotient):
+            inner_count, inner_total = _weight(v.form)
+            count += inner_count
+            total += inner_total
+    return count, total
+
+
+class _Signs:
+    """How often each variable is bounded from each side: a quick proof that a row is needed.
+
+    A variable without an equation that one inequality alone bounds from below can fall freely
+    without it, so that the inequality is not implied.
+    """
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self.counts: Counter[tuple[Variable, bool]] = Counter()
+        self.tied: set[Variable] = set()
+        for row in rows:
+            if row.kind == "ge":
+                self.counts.update((v, c > 0) for v, c in row.form.terms)
+            else:
+                self.tied.update(row.form.variables())
+            for found in definitions(row.form.quotients()):
+                self.tied.add(found)
+                self.tied.update(found.form.variables())
+
+    def is_only_bound(self, row: Row) -> bool:
+        """Whether an inequality is the only one to bound some untied variable from one side."""
+        return row.kind == "ge" and any(v not in self.tied and self.counts[v, c > 0] == 1 for v, c in row.form.terms)
+
+    def forget(self, row: Row) -> None:
+        """Count without ``row`` from now on (what it ties stays tied)."""
+        if row.kind == "ge":
+            self.counts.subtract((v, c > 0) for v, c in row.form.terms)
