@@ -1,0 +1,8 @@
+"""The SymPy classes users write and read: index symbols, tensors, entries, sums, comprehensions."""
+
+from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+
+__all__ = ["IndexedSum", "TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol", "indices"]

@@ -1,0 +1,210 @@
+"""What all classes share: tensor expressions, their entries, and behaving well inside SymPy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from sympy import Basic, Dummy, Expr, Mul, S, Symbol, Tuple
+
+from sympy_tensordiff.errors import ArgumentTypeError, OutOfShapeError, ShapeError, UnsupportedError
+from sympy_tensordiff.errors import IndexExpressionError
+from sympy_tensordiff.symbolic import hooks, printing
+from sympy_tensordiff.symbolic.indices import as_expr, parse
+
+
+class Node(Expr):
+    """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
+
+    is_commutative = True
+    _latex = printing.latex
+    _pretty = printing.pretty
+    _sympystr = printing.text
+    _sympyrepr = printing.representation
+
+    @classmethod
+    def _unchecked(cls, *args: Basic) -> Any:
+        """The node of these arguments without validation; equal to the validated one."""
+        return Expr.__new__(cls, *args)
+
+    def _eval_derivative(self, variable: Expr) -> Expr | None:
+        return hooks.derivative(self, variable)
+
+    def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
+        return self._substituted(old, new) if is_placeholder(new) else None
+
+    def _substituted(self, old: Basic, new: Basic) -> Any:
+        """All arguments substituted; validated only where ``new`` is there to stay."""
+        args = tuple(arg._subs(old, new) for arg in self.args)
+        if args == self.args:
+            return self
+        return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
+
+    def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        if not isinstance(rule, Renaming) or self in rule:
+            return super()._xreplace(rule)
+        replaced = [arg._xreplace(rule) for arg in self.args]
+        if not any(changed for _, changed in replaced):
+            return self, False
+        return self._unchecked(*(new for new, _ in replaced)), True
+
+    def _eval_evalf(self, precision: int) -> Any:
+        # Numbers inside are extents, bounds and coefficients of indices, which stay exact.
+        return self
+
+    def _eval_conjugate(self) -> Any:
+        return self
+
+
+class Renaming(dict[Basic, Basic]):
+    """A rule for `xreplace` that maps indices to fresh indices: nothing needs validation again."""
+
+
+def is_placeholder(new: Basic) -> bool:
+    """Whether ``new`` is the ``subs_d0*subs_m`` that simultaneous `subs` inserts for a moment.
+
+    It is no integer and no tensor, so that no validated node could hold it; `subs` replaces it
+    by the final value, which is validated.
+    """
+    return isinstance(new, Mul) and all(isinstance(a, Dummy) and a.name.startswith("subs_") for a in new.args)
+
+
+class TensorExpr(Node):
+    """A tensor-valued expression: has a ``shape``; ``T[i, j]`` is its entry, a scalar.
+
+    Whole tensors take part in scalar arithmetic only at rank 0; everything else raises and
+    points to index notation.
+    """
+
+    is_TensorExpr = True
+    __array_ufunc__ = None  # NumPy arrays would take a tensor for a scalar of dtype object
+    __iter__ = None  # without it, Python iterates by T[0], T[1], … for ever
+    _op_priority = 30.0  # x + T asks T first
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The extents, one per axis."""
+        raise NotImplementedError
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: Any) -> Any:
+        return TensorEntry(self, *(indices if isinstance(indices, (tuple, list, Tuple)) else (indices,)))
+
+    def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
+        """The entry at ``indices`` in index notation; None where it is a variable."""
+        return None
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.rank == 0
+
+    def _eval_is_extended_real(self) -> bool:
+        return self.rank == 0
+
+    def _eval_is_finite(self) -> bool:
+        return True
+
+
+class TensorEntry(Node):
+    """The entry ``T[i, j, …]`` of a tensor expression, a real scalar; written ``T[i, j]``.
+
+    Parameters
+    ----------
+    tensor : TensorExpr
+    *indices : Expr or int
+        One per axis; integer combinations of integer symbols.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.symbolic import TensorSymbol, indices
+    >>> i, j = indices("i j")
+    >>> A = TensorSymbol("A", (3, 4))
+    >>> A[i, j + 1]
+    A[i, j + 1]
+    """
+
+    is_TensorEntry = True
+    is_real = True
+    is_Atom = True  # as SymPy's Indexed: cse and expand leave the indices alone
+    is_scalar = True
+
+    def __new__(cls, tensor: TensorExpr, *indices: Any) -> Any:
+        if not isinstance(tensor, TensorExpr):
+            raise ArgumentTypeError(f"the tensor of an entry must be a tensor expression, not {tensor!r}")
+        if tensor.rank == 0 and not indices and tensor.is_symbol:
+            return tensor
+        return cls._unchecked(tensor, *_checked_indices(tensor, indices))
+
+    @classmethod
+    def _trusted(cls, tensor: TensorExpr, indices: Iterable[Expr]) -> Any:
+        """The entry at indices known to be valid SymPy expressions, without validation."""
+        indices = tuple(indices)
+        return cls._unchecked(tensor, *indices) if indices or not tensor.is_symbol else tensor
+
+    @property
+    def tensor(self) -> Any:
+        """The tensor expression that is read."""
+        return self.args[0]
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        """The index expressions, one per axis."""
+        return tuple(self.args[1:])
+
+    @property
+    def is_symbol(self) -> bool:
+        # An entry of a variable is a variable to Derivative, which would otherwise put a dummy in its place.
+        return bool(self.args[0].is_symbol)
+
+    @property
+    def _diff_wrt(self) -> bool:
+        return bool(self.args[0].is_symbol)
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        return set().union(*(arg.free_symbols for arg in self.args))
+
+    def doit(self, **hints: Any) -> Any:
+        """The entry of a comprehension written out in index notation; a variable's as it is."""
+        body = self.tensor.write_out(self.indices)
+        if body is None:
+            return self
+        return body.doit(**hints) if hints.get("deep", True) else body
+
+    def _eval_simplify(self, **kwargs: Any) -> Any:
+        return self
+
+
+def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
+    shown = f"{printing.short(tensor)}[{', '.join(map(str, indices))}]"
+    if len(indices) != tensor.rank:
+        raise ShapeError(
+            f"{shown}: {printing.short(tensor)} has rank {tensor.rank} (shape {printing.shape(tensor)}), "
+            f"so an entry needs {tensor.rank} {'index' if tensor.rank == 1 else 'indices'}, not {len(indices)}"
+        )
+    result = []
+    for axis, (value, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
+        if isinstance(value, slice) or value is Ellipsis or value is None:
+            raise IndexExpressionError(
+                f"{shown}: slices are not supported; write the part as a comprehension, "
+                f"e.g. TensorComprehension({printing.short(tensor)}[i + 1], (i, n))"
+            )
+        index = as_expr(value, f"index {axis} of {shown}")
+        try:
+            form, atoms = parse(index)
+        except IndexExpressionError as error:
+            raise IndexExpressionError(f"{shown}: {error}") from None
+        except AttributeError:
+            raise IndexExpressionError(f"{shown}: {index!r} is no index") from None
+        if not atoms and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
+            raise OutOfShapeError(
+                f"{shown}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
+                f"(shape {printing.shape(tensor)}); indices count from 0 and negative ones do not wrap around"
+            )
+        result.append(index)
+    return tuple(result)

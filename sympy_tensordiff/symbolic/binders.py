@@ -1,0 +1,123 @@
+"""Bound indices: renaming, and substitution that never captures.
+
+A binder has a body and limits ``(index, ...)``. Its indices are visible inside only: a free
+symbol of the same name outside is another symbol. `subs` and `xreplace` rename bound indices
+that would capture; a bound index itself is substituted by `xreplace` alone, which SymPy
+defines to be unaware of scopes (with a bound index as key it renames body and limits alike).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any
+
+from sympy import Basic, Dummy, Expr, Idx, Symbol, Tuple, numbered_symbols
+
+from sympy_tensordiff.symbolic.base import Node, Renaming
+
+
+class Binder(Node):
+    """Base of the sum and the comprehension: ``args`` are the body and one tuple per limit."""
+
+    @property
+    def body(self) -> Any:
+        """The expression under the binder."""
+        return self.args[0]
+
+    @property
+    def limits(self) -> tuple[Any, ...]:
+        """The limits, SymPy tuples that start with the index."""
+        return tuple(self.args[1:])
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """The bound indices, in the order of the limits."""
+        return tuple(limit.args[0] for limit in self.args[1:])
+
+    @property
+    def bound_symbols(self) -> list[Any]:
+        """The bound indices, under the name SymPy asks for."""
+        return list(self.variables)
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        free = self.__dict__.get("_free")
+        if free is None:
+            free = self.__dict__["_free"] = self._compute_free_symbols()
+        return set(free)
+
+    def _compute_free_symbols(self) -> frozenset[Basic]:
+        free: set[Basic] = set().union(*(arg.free_symbols for arg in self.args))
+        # SymPy hides the sizes in the range of an Idx.
+        sizes = [s.args[1].free_symbols for s in free if isinstance(s, Idx) and len(s.args) > 1]
+        return frozenset(free.union(*sizes).difference(self.variables))
+
+    @property
+    def canonical_variables(self) -> dict[Any, Any]:
+        """Integer symbols ``_0``, ``_1``, … for the bound indices, unused anywhere inside (for `as_dummy`)."""
+        taken = names_in(self.args) - {index.name for index in self.variables}
+        fresh = (s for s in numbered_symbols("_", integer=True) if s.name not in taken)
+        return {index: next(fresh) for index in self.variables}
+
+    def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
+        """The same binder with the ``clashing`` bound indices renamed away from all names inside and in ``others``."""
+        taken = names_in(self.args) | names_in(others)
+        clashing = set(clashing)
+        renaming = Renaming((index, fresh_index(index, taken)) for index in self.variables if index in clashing)
+        return self._unchecked(*(arg.xreplace(renaming) for arg in self.args))
+
+    def _eval_subs(self, old: Basic, new: Basic) -> Basic:
+        bound = set(self.variables)
+        if old in bound or (old.free_symbols and not old.free_symbols & self.free_symbols):
+            return self
+        clashing = bound & (old.free_symbols | new.free_symbols)
+        scope = self.with_fresh_indices(clashing, (old, new)) if clashing else self
+        result = scope._substituted(old, new)
+        return self if result is scope else result
+
+    def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        scope = self
+        if isinstance(rule, Mapping) and self not in rule:
+            bound = set(self.variables)
+            if not any(key in bound for key in rule):
+                clashing = self._captured(rule, bound)
+                scope = self.with_fresh_indices(clashing, rule.values()) if clashing else self
+        return super(Binder, scope)._xreplace(rule)
+
+    def _captured(self, rule: Mapping[Basic, Basic], bound: set[Any]) -> set[Any]:
+        free = self.free_symbols
+        incoming = (new.free_symbols for old, new in rule.items() if not old.free_symbols.isdisjoint(free))
+        return bound.intersection(set().union(*incoming))
+
+    def _eval_simplify(self, **kwargs: Any) -> Any:
+        body = self.body.simplify(**kwargs)
+        return self if body == self.body else self.func(body, *self.limits)
+
+    def doit(self, **hints: Any) -> Any:
+        """The body evaluated; the binder stays (nothing is summed or tabulated)."""
+        body = self.body.doit(**hints) if hints.get("deep", True) else self.body
+        return self if body == self.body else self.func(body, *self.limits)
+
+
+def fresh_index(index: Any, taken: set[str]) -> Any:
+    """An index like ``index`` with a name that is not ``taken``; the name counts as taken from then on."""
+    if isinstance(index, Dummy):
+        return Dummy(index.name, **index._assumptions_orig)
+    stem = re.sub(r"_\d+$", "", index.name)
+    name = next(name for name in (f"{stem}_{n}" for n in count(1)) if name not in taken)
+    taken.add(name)
+    if isinstance(index, Idx):
+        return Idx(Symbol(name, integer=True), *index.args[1:])
+    return Symbol(name, **index._assumptions_orig)
+
+
+def names_in(expressions: Iterable[Basic]) -> set[str]:
+    """The names of all symbols, free or bound, in the expressions."""
+    return {symbol.name for expr in expressions for symbol in expr.atoms(Symbol)}
+
+
+def limit_tuple(limit: Any) -> tuple[Any, ...]:
+    """The parts of a limit as the user wrote it; a bare index is a limit of one part."""
+    return tuple(limit) if isinstance(limit, (tuple, list, Tuple)) else (limit,)

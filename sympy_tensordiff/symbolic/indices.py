@@ -1,0 +1,164 @@
+"""Index expressions: SymPy integers in, affine forms out.
+
+An index is an integer combination of integer symbols, of quotients ``floor(form / n)`` and
+``ceiling(form / n)``, and of remainders ``Mod(form, n)``. SymPy writes quotients its own way
+(``floor((p + 1)/2)`` becomes ``floor(p/2 + 1/2)``), so the reader carries rational forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import lcm
+from typing import Any
+
+from sympy import Add, Expr, Float, Idx, Indexed, Mod, Mul, Pow, Rational, Symbol, ceiling, floor, symbols
+from sympy.core.sympify import SympifyError, _sympify
+
+from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
+from sympy_tensordiff.integer.affine import Affine, Variable, quotient
+
+Slots = dict[Expr, int]
+
+
+def indices(names: str) -> Any:
+    """Integer symbols for the names, returned as `sympy.symbols` does: one name, one symbol.
+
+    >>> i, j = indices("i j")
+    >>> i.is_integer
+    True
+    """
+    return symbols(names, integer=True)
+
+
+def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
+    """The affine form of an index expression, over ``variable(atom)`` for each integer symbol.
+
+    Parameters
+    ----------
+    expr : Expr or int
+        Integer combination of integer ``Symbol``, ``Dummy`` and ``Idx``, of ``floor`` and
+        ``ceiling`` of rational combinations, and of ``Mod`` by a positive integer.
+    variable : callable
+        Maps a symbol to the variable that stands for it (hashable and orderable).
+
+    Raises
+    ------
+    IndexExpressionError
+        For anything else; the message names the part that does not fit.
+
+    Examples
+    --------
+    >>> from sympy import floor
+    >>> i, p = indices("i p")
+    >>> to_affine(2*i - 3*p + 1, str)
+    2*i - 3*p + 1
+    >>> to_affine(floor((p + 1)/2), str)
+    floor((p + 1)/2)
+    """
+    if isinstance(expr, int):
+        return Affine.of(expr)
+    form, atoms = parse(expr)
+    return form.substitute({slot: Affine.variable(variable(atom)) for slot, atom in enumerate(atoms)})
+
+
+def index_atoms(expr: Expr) -> tuple[Expr, ...]:
+    """The integer symbols of an index expression, in order of appearance."""
+    return parse(expr)[1]
+
+
+def as_expr(value: object, what: str) -> Any:
+    """``value`` as a SymPy object; strings are not parsed, since that would evaluate them."""
+    try:
+        return _sympify(value)
+    except SympifyError:
+        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}") from None
+
+
+@lru_cache(maxsize=1 << 14)
+def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
+    """The form over slots 0, 1, …, and the symbol that belongs to each slot."""
+    slots: Slots = {}
+    form, denominator = _rational(expr, slots)
+    if any(c % denominator for _, c in form.terms) or form.constant % denominator:
+        raise IndexExpressionError(
+            f"{expr} is not an integer for all values of its symbols: round it, e.g. floor({expr}) or ceiling({expr})"
+        )
+    return form.divided(denominator), tuple(slots)
+
+
+def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    """Numerator and denominator of a rational combination."""
+    if expr.is_Rational:
+        return Affine.of(int(expr.p)), int(expr.q)
+    if isinstance(expr, (Symbol, Idx)) and expr.is_integer:
+        return Affine.variable(slots.setdefault(expr, len(slots))), 1
+    if isinstance(expr, Add):
+        return _sum([_rational(term, slots) for term in expr.args])
+    if isinstance(expr, Mul):
+        return _product(expr, slots)
+    if isinstance(expr, floor):
+        return quotient(*_rational(expr.args[0], slots)), 1
+    if isinstance(expr, ceiling):
+        form, denominator = _rational(expr.args[0], slots)
+        return -quotient(-form, denominator), 1
+    if isinstance(expr, Mod):
+        return _remainder(expr, slots), 1
+    raise IndexExpressionError(_reason(expr))
+
+
+def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
+    common = lcm(*(denominator for _, denominator in terms))
+    total = Affine()
+    for form, denominator in terms:
+        total = total + form * (common // denominator)
+    return total, common
+
+
+def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    coefficient = Rational(1)
+    rest = []
+    for factor in expr.args:
+        if factor.is_Rational:
+            coefficient *= factor
+        else:
+            rest.append(factor)
+    if len(rest) > 1:
+        # The culprit is a factor that is no index at all, where there is one.
+        for factor in rest:
+            _rational(factor, slots)
+        raise IndexExpressionError(
+            f"{expr} multiplies indices or sizes with each other: an index must be an integer combination of "
+            "integer symbols, e.g. 2*i + j - 1; give the tensor one more axis instead of flattening"
+        )
+    form, denominator = _rational(rest[0], slots) if rest else (Affine.of(1), 1)
+    return form * int(coefficient.p), denominator * int(coefficient.q)
+
+
+def _remainder(expr: Expr, slots: Slots) -> Affine:
+    dividend, modulus = expr.args
+    if not (modulus.is_Integer and modulus > 0):
+        raise IndexExpressionError(f"the modulus of {expr} must be a positive integer number, not {modulus}")
+    form, denominator = _rational(dividend, slots)
+    if denominator != 1:
+        raise IndexExpressionError(f"{expr} takes the remainder of {dividend}, which is not an integer: round it first")
+    return form - quotient(form, int(modulus)) * int(modulus)
+
+
+def _reason(expr: Any) -> str:
+    if isinstance(expr, Symbol):
+        name = expr.name
+        return f"{name} is not declared an integer: use td.indices({name!r}) or Symbol({name!r}, integer=True)"
+    if isinstance(expr, Float):
+        return f"{expr} is a float: an index must be an integer, write it without a decimal point"
+    if isinstance(expr, Pow):
+        return f"{expr} is a power: an index must be an integer combination of integer symbols, e.g. 2*i + j - 1"
+    if getattr(expr, "is_TensorEntry", False) or isinstance(expr, Indexed) or getattr(expr, "is_TensorExpr", False):
+        return (
+            f"{expr} is the entry of a tensor: gathers, where data select what is read, are not supported yet; "
+            "an index must be an integer combination of integer symbols"
+        )
+    return (
+        f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "
+        "of floor, ceiling and Mod by a number, e.g. 2*i + j - 1 or floor(p/2)"
+    )

@@ -1,0 +1,144 @@
+"""Tensor variables and tensors given entry by entry."""
+
+from __future__ import annotations
+
+import keyword
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from sympy import Basic, Expr, Idx, S, Symbol, Tuple
+from sympy.core.symbol import Str
+
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.binders import Binder, limit_tuple
+from sympy_tensordiff.symbolic.indices import as_expr, parse
+
+__all__ = ["TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol"]
+
+
+class TensorSymbol(TensorExpr):
+    """A tensor variable; ``A[i, j]`` is its entry.
+
+    Parameters
+    ----------
+    name : str
+        A Python identifier.
+    shape : int, Expr, or sequence of them
+        The extents: positive ints, or integer combinations of integer symbols; one alone means
+        rank 1, ``()`` rank 0, a real scalar.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.symbolic import indices
+    >>> i, n = indices("i n")
+    >>> x = TensorSymbol("x", n)
+    >>> x.shape, x[2*i + 1]
+    ((n,), x[2*i + 1])
+    """
+
+    is_symbol = True
+    is_Atom = True
+    _diff_wrt = True
+
+    def __new__(cls, name: Any, shape: Any) -> Any:
+        extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
+        name = _checked_name(name)
+        return cls._unchecked(Str(name), Tuple(*(_checked_extent(e, f"tensor {name}") for e in extents)))
+
+    @property
+    def name(self) -> str:
+        """The name, a Python identifier."""
+        return str(self.args[0].name)
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        return tuple(self.args[1].args)
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        return {self} | self.args[1].free_symbols
+
+    def doit(self, **hints: Any) -> Any:
+        return self
+
+    def _eval_simplify(self, **kwargs: Any) -> Any:
+        return self
+
+
+class TensorComprehension(TensorExpr, Binder):
+    """The tensor whose entry ``[i, j]`` is ``body``.
+
+    Parameters
+    ----------
+    body : Expr
+        A scalar expression.
+    *limits : (index, extent)
+        One per axis, the first is the first axis; the index runs over ``0 … extent - 1``. A
+        bare `sympy.Idx` with a range that starts at 0 works as well.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.symbolic import indices
+    >>> i, j = indices("i j")
+    >>> x = TensorSymbol("x", 6)
+    >>> T = TensorComprehension(x[i + j]**2, (i, 2), (j, 4))
+    >>> T.shape, T[1, 3], T[1, 3].doit()
+    ((2, 4), TensorComprehension(x[i + j]**2, (i, 2), (j, 4))[1, 3], x[4]**2)
+    """
+
+    def __new__(cls, body: Any, *limits: Any) -> Any:
+        body = as_expr(body, "the body of a TensorComprehension")
+        checked = tuple(_checked_axis(limit) for limit in limits)
+        return cls._unchecked(body, *checked)
+
+    @classmethod
+    def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
+        """The comprehension of parts known to be valid, without validation."""
+        return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
+
+    @property
+    def indices(self) -> tuple[Any, ...]:
+        """The bound indices, one per axis."""
+        return self.variables
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        return tuple(limit.args[1] for limit in self.args[1:])
+
+    def write_out(self, indices: tuple[Expr, ...]) -> Expr:
+        """The body with ``indices`` in place of the bound ones."""
+        clashing = set(self.indices).intersection(*[set().union(*(index.free_symbols for index in indices))])
+        scope = self.with_fresh_indices(clashing, indices) if clashing else self
+        return scope.body.xreplace(dict(zip(scope.indices, indices, strict=True)))
+
+
+def _checked_name(name: Any) -> str:
+    if isinstance(name, Str):
+        name = name.name
+    if not isinstance(name, str):
+        raise ArgumentTypeError(f"the name of a tensor must be a str, not {name!r}")
+    # As Python does with its own names, so that two spellings of one name stay one tensor in the kernels.
+    normalised = unicodedata.normalize("NFKC", name)
+    if not normalised.isidentifier() or keyword.iskeyword(normalised):
+        raise ArgumentError(
+            f"{name!r} is no name for a tensor: use a Python identifier that is no keyword, e.g. 'x', 'x1' or 'weight'"
+        )
+    return normalised
+
+
+def _checked_extent(value: Any, owner: str) -> Expr:
+    extent = as_expr(value, f"an extent of {owner}")
+    if extent.is_Number and not (extent.is_Integer and extent > 0):
+        raise ShapeError(f"{owner} has the extent {extent}: an extent must be a positive integer")
+    try:
+        parse(extent)
+    except IndexExpressionError as error:
+        raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
+    return extent
+
+
+def _checked_axis(limit: Any) -> Tuple:
+    parts = limit_tuple(limit)
+    return Tuple(*parts)
