@@ -27,7 +27,7 @@ compare        "lt", "le", "eq", "ne"                   two scalars (a condition
 and, or, not                                            conditions
 select                                                  condition, value, otherwise
 guard          rows                                     body: the body where all rows hold, else 0
-sum            (number of variables, rows)              body: summed over all points of the rows
+sum            rows                                     body: summed over all points of the rows
 comprehension  extents                                  body
 =============  =======================================  =====================================
 """
@@ -38,16 +38,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row, Variable, normalise_rows
 
 Number = Fraction | float
-Substitution = Mapping[int, Affine]
+Substitution = Mapping[Variable, Affine]
+"""What stands in place of a variable (an int) or of a whole `Quotient`."""
+
+
+_SCOPES = frozenset({"guard", "sum", "comprehension"})
 
 
 class Node:
-    """One node; made by `Graph` only. ``free`` are the variables that stand free in it."""
+    """One node; made by `Graph` only.
 
-    __slots__ = ("args", "data", "depth", "free", "height", "id", "op")
+    ``free`` are the variables that stand free in it; ``depth`` is greater than that of every
+    argument; ``plain`` says that no guard and no binder is below.
+    """
+
+    __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain")
     id: int
     op: str
     args: tuple[Node, ...]
@@ -55,6 +63,7 @@ class Node:
     free: frozenset[int]
     depth: int
     height: int
+    plain: bool
 
     def __repr__(self) -> str:
         data = "" if self.data is None else f"{self.data} "
@@ -89,6 +98,7 @@ class Graph:
             node.free = own.union(*(a.free for a in args))
             node.depth = 1 + max((a.depth for a in args), default=0)
             node.height = max((a.height for a in args), default=0)
+            node.plain = op not in _SCOPES and all(a.plain for a in args)
             self._table[full] = node
         return node
 
@@ -251,25 +261,25 @@ class Graph:
         if body is self.zero:
             return body
         closing, closed = self._close(variables, body)
-        data = (len(variables), tuple(row.substitute(closing) for row in rows))
-        return self._binder("sum", data, closed, variables, data[1])
+        names = tuple(self.names[v] for v in variables)
+        return self._binder("sum", tuple(sorted(row.substitute(closing) for row in rows)), closed, names)
 
     def comprehension(self, variables: Sequence[int], extents: Sequence[Affine], body: Node) -> Node:
         """The tensor of shape ``extents`` with the entry ``body`` at ``variables``."""
-        closing, closed = self._close(variables, body)
-        return self._binder("comprehension", tuple(extents), closed, variables, ())
+        closed = self._close(variables, body)[1]
+        return self._binder("comprehension", tuple(extents), closed, tuple(self.names[v] for v in variables))
 
     def _close(self, variables: Sequence[int], body: Node) -> tuple[Substitution, Node]:
         closing = {v: Affine.variable(-(body.height + 1 + n)) for n, v in enumerate(variables)}
         return closing, self.substitute(body, closing)
 
-    def _binder(self, op: str, data: Any, body: Node, variables: Sequence[int], rows: Iterable[Row]) -> Node:
-        count, names = len(variables), tuple(self.names[v] for v in variables)
-        bound = frozenset(-(body.height + 1 + n) for n in range(count))
-        forms = data if op == "comprehension" else [row.form for row in rows]
-        node = self._node(op, data, (body,), data, frozenset().union(*(form.atoms() for form in forms)))
+    def _binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...]) -> Node:
+        """A binder over a closed body; ``data`` are the closed rows or the extents."""
+        count = len(names)
+        forms = data if op == "comprehension" else [row.form for row in data]
+        node = self._node(op, data, (body,), (count, data), frozenset().union(*(form.atoms() for form in forms)))
         if node.id not in self.hints:
-            node.free = node.free - bound
+            node.free = node.free - frozenset(-(body.height + 1 + n) for n in range(count))
             node.height = body.height + count
             self.hints[node.id] = names
         return node
@@ -283,7 +293,7 @@ class Graph:
         body = node.args[0]
         opening = {-(body.height + 1 + n): Affine.variable(v) for n, v in enumerate(variables)}
         if node.op == "sum":
-            rows = tuple(row.substitute(opening) for row in node.data[1])
+            rows = tuple(row.substitute(opening) for row in node.data)
         else:
             rows = ranges(variables, node.data)
         return variables, rows, self.substitute(body, opening)
@@ -318,7 +328,7 @@ class Graph:
 
     def substitute(self, node: Node, mapping: Substitution) -> Node:
         """All free occurrences of the variables of ``mapping`` replaced at once, without capture."""
-        keys = frozenset(mapping)
+        keys = frozenset().union(*(k.form.atoms() if isinstance(k, Quotient) else (k,) for k in mapping))
         if not keys & node.free:
             return node
         done: dict[Node, Node] = {}
@@ -331,32 +341,19 @@ class Graph:
         return done[node]
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
-        old = node.args[0]
-        count = len(self.hints[node.id])
-        variables = tuple(-(old.height + 1 + n) for n in range(count))
-        if body.height != old.height:  # the bound variables of this node have other heights now
-            variables = tuple(self.fresh(name) for name in self.hints[node.id])
-            renaming = {-(old.height + 1 + n): Affine.variable(v) for n, v in enumerate(variables)}
-            mapping = {**mapping, **renaming}
+        old, names = node.args[0], self.hints[node.id]
+        if body.height != old.height:  # the variables bound by this node have other heights now
+            variables = [self.fresh(name) for name in names]
+            opening = {-(old.height + 1 + n): Affine.variable(v) for n, v in enumerate(variables)}
+            mapping = {**mapping, **opening}
             body = self.substitute(old, mapping)
-        elif body is self.zero and node.op == "sum":
-            return body
-        else:
-            data: Any
             if node.op == "sum":
-                data = (count, tuple(row.substitute(mapping) for row in node.data[1]))
-            else:
-                data = tuple(form.substitute(mapping) for form in node.data)
-            forms = [row.form for row in data[1]] if node.op == "sum" else data
-            new = self._node(node.op, data, (body,), data, frozenset().union(*(form.atoms() for form in forms)))
-            if new.id not in self.hints:
-                new.free = new.free - frozenset(variables)
-                new.height = body.height + count
-                self.hints[new.id] = self.hints[node.id]
-            return new
-        if node.op == "sum":
-            return self.sum(variables, (row.substitute(mapping) for row in node.data[1]), body)
-        return self.comprehension(variables, [form.substitute(mapping) for form in node.data], body)
+                return self.sum(variables, (row.substitute(mapping) for row in node.data), body)
+            return self.comprehension(variables, [form.substitute(mapping) for form in node.data], body)
+        if body is self.zero and node.op == "sum":
+            return body
+        data = tuple(item.substitute(mapping) for item in node.data)
+        return self._binder(node.op, tuple(sorted(data)) if node.op == "sum" else data, body, names)
 
 
 def ranges(variables: Sequence[int], extents: Sequence[Affine]) -> tuple[Row, ...]:

@@ -260,7 +260,7 @@ def normalise(row: Row) -> Row | bool:
     """The row in lowest terms, tightened over the integers; True or False where it is decided.
 
     ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
-    ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``.
+    ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``, ``floor(i/2) >= 3`` becomes ``i >= 6``.
 
     >>> i = Affine.variable("i")
     >>> normalise(Row("ge", 2 * i - 1)), normalise(Row("eq", 2 * i - 3))
@@ -275,6 +275,9 @@ def normalise(row: Row) -> Row | bool:
     if content == 0:
         return form.constant >= 0 if kind == "ge" else form.constant == 0
     if kind == "ge":
+        for v, c in reversed(form.terms):
+            if isinstance(v, Quotient) and abs(c) == 1:
+                return normalise(Row("ge", _without_quotient(form, v, c)))
         if content == 1:
             return row
         terms = tuple((v, c // content) for v, c in form.terms)
@@ -284,6 +287,12 @@ def normalise(row: Row) -> Row | bool:
     if form.terms[0][1] < 0:
         content = -content
     return Row("eq", form.divided(content)) if content != 1 else row
+
+
+def _without_quotient(form: Affine, found: Quotient, sign: int) -> Affine:
+    """``form >= 0`` without its quotient: floor(f/d) >= e is f >= d*e, floor(f/d) <= e is f < d*(e + 1)."""
+    rest = found.divisor * (form - Affine({found: sign}))
+    return rest + found.form if sign > 0 else rest + (found.divisor - 1) - found.form
 
 
 def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:

@@ -1,0 +1,154 @@
+"""Derivatives of expressions: from SymPy in to SymPy out, by one sweep each.
+
+`Differentiation` holds what one call shares: the graph, the facts of its input, the result's
+last simplification. Everything that leaves is again an expression of the same classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.derivative.sweep import Sweep
+from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.graph.write import write
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
+
+AXES = "pqrstuvw"
+"""Names for the axes of a variable that is differentiated by, where the expression leaves them free."""
+
+
+class Differentiation:
+    """One derivative (or several) of one expression.
+
+    Parameters
+    ----------
+    expr : Expr
+        A scalar or a tensor expression.
+    also : sequence of Expr
+        Further inputs (a cotangent) whose extents count as facts.
+    """
+
+    def __init__(self, expr: Any, *also: Any) -> None:
+        self.graph = Graph()
+        self.reader = Reader(self.graph)
+        self.root = self.reader.read(expr)
+        self.inputs = [self.reader.read(other) for other in also]
+        self.facts = input_facts(self.graph, [self.root, *self.inputs])
+        self.names = _names(expr, *also)
+
+    # -------------------------------------------------------------- leaves
+
+    def leaf(self, wrt: Any) -> Node:
+        """The node of a variable: a tensor or a real scalar symbol."""
+        if isinstance(wrt, TensorSymbol):
+            return self.reader.tensor(wrt)
+        if isinstance(wrt, sympy.Symbol) and not wrt.is_integer:
+            return self.graph.scalar(wrt)
+        if isinstance(wrt, TensorExpr):
+            raise UnsupportedError(f"cannot differentiate by {wrt}: it is an expression; name it as a TensorSymbol")
+        raise ArgumentTypeError(f"cannot differentiate by {wrt!r}: give a TensorSymbol or a real scalar symbol")
+
+    def extents(self, leaf: Node) -> tuple[Affine, ...]:
+        return leaf.data[1] if leaf.op == "tensor" else ()
+
+    def axes(self, count: int, avoid: Sequence[str] = ()) -> list[str]:
+        """Names for the indices of a result, unlike those in the expression."""
+        names = [name for name in AXES if name not in self.names and name not in avoid]
+        names += [f"p_{n}" for n in range(count) if f"p_{n}" not in self.names]
+        return names[:count]
+
+    # -------------------------------------------------------------- results
+
+    def finish(self, node: Node, facts: Sequence[Row] = (), axes: Sequence[str] = ()) -> Any:
+        """The simplified result as a SymPy expression."""
+        return write(self.reader, self.simplified(node, facts), axes)
+
+    def simplified(self, node: Node, facts: Sequence[Row] = ()) -> Node:
+        return tighten(self.graph, node, (*self.facts, *facts), self.sizes())
+
+    def sizes(self) -> frozenset[int]:
+        """The variables that are never bound: sizes in the shapes of tensors."""
+        extents = [extent for symbol in self.reader.tensors.values() for extent in symbol.shape]
+        return frozenset().union(*(self.reader.affine(extent).atoms() for extent in extents))
+
+    def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
+        """The cotangents of all leaves from one sweep, as tensors over their axes."""
+        sweep = Sweep(self.graph, leaves).start(self.root, cotangent)
+        return [self.tabulate(leaf, sweep) for leaf in leaves]
+
+    def tabulate(self, leaf: Node, sweep: Sweep) -> Node:
+        extents = self.extents(leaf)
+        axes = [self.graph.fresh(name) for name in self.axes(len(extents))]
+        entry = sweep.at(leaf, [Affine.variable(v) for v in axes])
+        return self.graph.comprehension(axes, extents, entry) if extents else entry
+
+    def jacobian(self, leaf: Node) -> Node:
+        """Entry by entry: axes of the value first, axes of the variable last."""
+        graph = self.graph
+        if self.root.op == "tensor":
+            value_axes = [graph.fresh(name) for name in self.axes(len(self.root.data[1]))]
+            shape = self.root.data[1]
+            body = graph.read(self.root, [Affine.variable(v) for v in value_axes])
+        elif self.root.op == "comprehension":
+            value_axes_, _, body = graph.open(self.root)
+            value_axes, shape = list(value_axes_), self.root.data
+        else:
+            value_axes, shape, body = [], (), self.root
+        sweep = Sweep(graph, [leaf]).start(body, graph.one)
+        extents = self.extents(leaf)
+        axes = [graph.fresh(name) for name in self.axes(len(extents), [graph.names[v] for v in value_axes])]
+        entry = sweep.at(leaf, [Affine.variable(v) for v in axes])
+        extents = (*shape, *extents)
+        return graph.comprehension((*value_axes, *axes), extents, entry) if extents else entry
+
+
+def entry_derivative(expr: Any, variable: Any) -> Any:
+    """What plain ``diff`` gives for one of our nodes: the hook of the SymPy classes.
+
+    ``variable`` is an entry ``A[p, q]``, a scalar symbol, or a whole tensor (then ``expr`` is one too).
+    """
+    work = Differentiation(expr)
+    facts: tuple[Row, ...] = ()
+    if not isinstance(variable, TensorEntry):
+        node = work.jacobian(work.leaf(variable))
+        return work.finish(node)
+    if not isinstance(variable.tensor, TensorSymbol):
+        raise UnsupportedError(f"cannot differentiate by {variable}: it is an entry of an expression")
+    leaf = work.leaf(variable.tensor)
+    index = [work.reader.affine(i) for i in variable.indices]
+    for form, extent in zip(index, work.extents(leaf), strict=True):
+        facts += (Row("ge", form), Row("ge", extent - 1 - form))
+    graph = work.graph
+    if work.root.op != "comprehension":
+        return work.finish(Sweep(graph, [leaf]).start(work.root, graph.one).at(leaf, index), facts)
+    axes, _, body = graph.open(work.root)
+    entry = Sweep(graph, [leaf]).start(body, graph.one).at(leaf, index)
+    return work.finish(graph.comprehension(axes, work.root.data, entry), facts)
+
+
+def check_shape(tensor: Any, like: Any, what: str) -> None:
+    """Raises unless ``tensor`` has the shape of ``like`` (both tensor expressions or scalars)."""
+    got, wanted = getattr(tensor, "shape", ()), getattr(like, "shape", ())
+    if len(got) != len(wanted) or any(sympy.expand(a - b) != 0 for a, b in zip(got, wanted, strict=True)):
+        raise ShapeError(f"{what} has shape {tuple(got)}, but {tuple(wanted)} is needed: the shape of {like}")
+
+
+def _names(*exprs: Any) -> set[str]:
+    """All names in the expressions, those of bound indices included."""
+    found = set()
+    for expr in exprs:
+        for node in sympy.preorder_traversal(expr):
+            name = getattr(node, "name", None)
+            if isinstance(name, str):
+                found.add(name)
+    return found
+
+

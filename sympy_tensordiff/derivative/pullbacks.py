@@ -1,0 +1,167 @@
+"""The pullback rules of scalar nodes: one short formula each.
+
+``rule(graph, node, cotangent, position)`` is the cotangent of the argument at ``position``:
+``cotangent * d node / d argument``. Kinks: ``abs'(0) = 0``, ``sign' = floor' = 0``; in `Max` and
+`Min` a number wins the tie, otherwise tied arguments share the derivative equally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.read import Reader
+
+Rule = Callable[[Graph, Node, Node, int], Node]
+
+
+def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """The cotangent that ``node`` hands to its argument at ``position``.
+
+    Raises
+    ------
+    UnsupportedError
+        Where SymPy knows no derivative of the function.
+    """
+    return PULLBACKS[node.op](graph, node, cotangent, position)
+
+
+def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """d (a + b) / d a = 1"""
+    return cotangent
+
+
+def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """d (a b c) / d a = b c"""
+    return graph.mul((cotangent, *node.args[:position], *node.args[position + 1 :]))
+
+
+def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """d a**b / d a = b a**(b - 1),  d a**b / d b = a**b log a"""
+    base, exponent = node.args
+    if position == 0:
+        lower = graph.pow(base, graph.add((exponent, graph.const(-1))))
+        return graph.mul((cotangent, exponent, lower))
+    return graph.mul((cotangent, node, graph.call(sympy.log, (base,))))
+
+
+def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """d (a if c else b) / d a = (1 if c else 0); a condition has derivative 0."""
+    condition = node.args[0]
+    if position == 0:
+        return graph.zero
+    if position == 1:
+        return graph.select(condition, cotangent, graph.zero)
+    return graph.select(condition, graph.zero, cotangent)
+
+
+def _zero(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """d f / d a = 0: steps, and conditions on values"""
+    return graph.zero
+
+
+def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """d f(a, b) / d a = f_a(a, b)"""
+    rule = FUNCTIONS.get(node.data)
+    if rule is not None:
+        return rule(graph, node, cotangent, position)
+    return graph.mul((cotangent, _partial(graph, node, position)))
+
+
+def _abs(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """d |a| / d a = sign(a)"""
+    return graph.mul((cotangent, graph.call(sympy.sign, node.args)))
+
+
+def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """d max(a, b) / d a = [a is greatest] / (number of greatest); 0 where a number is among them"""
+    mine = node.args[position]
+    if mine.op == "const":
+        return graph.zero
+    numbers = [a for a in node.args if a.op == "const"]
+    others = [a for a in node.args if a.op != "const" and a is not mine]
+
+    def beyond(a: Node, b: Node) -> Node:
+        return graph.compare("lt", *((b, a) if node.data is sympy.Max else (a, b)))
+
+    wins = [beyond(mine, a) for a in numbers]
+    if not others:
+        return graph.select(graph.logic("and", wins), cotangent, graph.zero)
+    if len(others) == 1:
+        half = graph.select(graph.compare("eq", mine, others[0]), graph.scale(Fraction(1, 2), cotangent), graph.zero)
+        shared = graph.select(beyond(mine, others[0]), cotangent, half)
+    else:
+        ties = [graph.select(graph.compare("eq", a, node), graph.one, graph.zero) for a in (mine, *others)]
+        shared = graph.mul((cotangent, ties[0], graph.pow(graph.add(ties), graph.const(-1))))
+    return graph.select(graph.logic("and", wins), shared, graph.zero) if wins else shared
+
+
+def _partial(graph: Graph, node: Node, position: int) -> Node:
+    """The partial derivative of a SymPy function at the arguments of ``node``."""
+    formula, dummies = _formula(node.data, len(node.args), position + 1)
+    if formula is None:
+        raise UnsupportedError(
+            f"SymPy knows no derivative of {node.data.__name__} by its argument {position + 1}; "
+            "write the function with functions that have one"
+        )
+    reader = Reader(graph)
+    partial = reader.read(formula)
+    values = {reader.graph.scalar(d): a for d, a in zip(dummies, node.args, strict=True)}
+    return replace(graph, partial, {**values, graph.call(node.data, list(values)): node})
+
+
+def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
+    """``node``, free of binders, with whole nodes replaced."""
+    stack, done = [node], dict(values)
+    while stack:
+        top = stack[-1]
+        todo = [a for a in top.args if a not in done] if top not in done else []
+        if todo:
+            stack += todo
+            continue
+        if top not in done:
+            done[top] = graph.rebuild(top, [done[a] for a in top.args]) if top.args else top
+        stack.pop()
+    return done[node]
+
+
+@lru_cache(maxsize=512)
+def _formula(function: Any, count: int, position: int) -> tuple[Any, tuple[Any, ...]]:
+    """``f_position`` of dummies as a SymPy expression, None where SymPy has none."""
+    dummies = tuple(sympy.Dummy(f"a{n}", real=True) for n in range(count))
+    try:
+        formula = function(*dummies).fdiff(position)
+    except (sympy.ArgumentIndexError, AttributeError, NotImplementedError):
+        return None, dummies
+    if formula.has(sympy.Derivative, sympy.Subs, sympy.I, sympy.DiracDelta):
+        return None, dummies
+    return formula, dummies
+
+
+PULLBACKS: dict[str, Rule] = {
+    "add": _add,
+    "mul": _mul,
+    "pow": _pow,
+    "call": _call,
+    "select": _select,
+    "compare": _zero,
+    "and": _zero,
+    "or": _zero,
+    "not": _zero,
+}
+
+FUNCTIONS: dict[Any, Rule] = {
+    sympy.Abs: _abs,
+    sympy.Max: _extremum,
+    sympy.Min: _extremum,
+    sympy.sign: _zero,
+    sympy.floor: _zero,
+    sympy.ceiling: _zero,
+    sympy.Heaviside: _zero,
+}

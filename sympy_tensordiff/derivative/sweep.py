@@ -1,0 +1,186 @@
+"""The reverse sweep over the graph, and Algorithm 4 where it meets a read.
+
+The cotangent of a node is a scalar expression in the indices that the node uses, together with
+the rows that say where it is meant. Where a consumer uses more indices than the node, the
+cotangent is first summed over those (staging): each is a function of its own, so the loops of
+nested sums do not multiply (Urban & van der Smagt 2017, Algorithm 4, joins them into one system).
+At a sum, the summation index joins the indices of its body and the cotangent goes down unchanged;
+the sum itself stays in the values (eqs. (48)-(50); (51) would put one summand in its place). At a
+read ``x[A v + c]`` the cotangent of the tensor is the sum over all ``v`` with ``A v + c = beta``.
+
+Nodes are taken by falling depth, so each is visited once, after all its consumers, without
+recursion. No Jacobian is built, and a cotangent that is zero is not handed on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+
+from sympy_tensordiff.derivative.pullbacks import pull
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
+from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.simplify.deltas import summation
+
+Rows = tuple[Row, ...]
+
+
+class Sweep:
+    """One reverse sweep from a scalar (or from a tensor with a cotangent) to all of ``leaves``.
+
+    Parameters
+    ----------
+    graph : Graph
+    leaves : iterable of Node
+        The tensors and scalars to differentiate by.
+    """
+
+    def __init__(self, graph: Graph, leaves: Iterable[Node]) -> None:
+        self.graph = graph
+        self._leaves = set(leaves)
+        self._active: dict[Node, bool] = {}
+        # A bound variable of the sweep with its place in the order in which sums lose them.
+        self._bound: dict[int, tuple[int, int]] = {}
+        self._cotangents: dict[Node, list[tuple[Rows, Node]]] = {}
+        self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
+        self._heap: list[tuple[int, int, Node]] = []
+
+    # -------------------------------------------------------------- in and out
+
+    def start(self, node: Node, cotangent: Node) -> Sweep:
+        """Runs the sweep. ``cotangent``: a scalar for a scalar, a tensor of its shape for a tensor."""
+        if node.op == "comprehension":
+            self._enter(node, lambda index: self.graph.read(cotangent, index))
+        elif node.op == "tensor":
+            index = [self.graph.fresh(name) for name in _axes(len(node.data[1]))]
+            forms = tuple(Affine.variable(v) for v in index)
+            self._bind(index, 0)
+            if node in self._leaves:
+                self._reads[node] = [((), self.graph.read(cotangent, forms), forms)]
+        else:
+            self._hand(node, (), cotangent)
+        while self._heap:
+            node = heapq.heappop(self._heap)[2]
+            if node.op == "comprehension":
+                self._enter(node, lambda index, node=node: self._entry_cotangent(node, index))  # type: ignore[misc]
+            else:
+                self._visit(node)
+        return self
+
+    def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
+        """The cotangent of entry ``index`` of a leaf (of the scalar itself for a scalar leaf)."""
+        parts = self._reads.get(leaf, ())
+        return self.graph.add([self._gather(*part, index, frozenset()) for part in parts])
+
+    # -------------------------------------------------------------- the sweep
+
+    def _hand(self, node: Node, rows: Rows, cotangent: Node) -> None:
+        """Adds a contribution to the cotangent of ``node``."""
+        if cotangent is self.graph.zero or not self._is_active(node):
+            return
+        if node not in self._cotangents:
+            self._cotangents[node] = []
+            heapq.heappush(self._heap, (-node.depth, -node.id, node))
+        self._cotangents[node].append((rows, cotangent))
+
+    def _visit(self, node: Node) -> None:
+        rows, cotangent = self._merge(node, self._cotangents.pop(node))
+        if cotangent is self.graph.zero:
+            return
+        if node in self._leaves:
+            self._reads.setdefault(node, []).append((rows, cotangent, ()))
+        elif node.op == "read":
+            self._read(node, rows, cotangent)
+        elif node.op == "sum":
+            variables, more, body = self.graph.open(node)
+            self._bind(variables, 1)
+            self._hand(body, rows + more, cotangent)
+        elif node.op == "guard":
+            self._hand(node.args[0], rows + node.data, cotangent)
+        else:
+            for position, arg in enumerate(node.args):
+                if self._is_active(arg):
+                    self._hand(arg, rows, pull(self.graph, node, cotangent, position))
+
+    def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
+        tensor = node.args[0]
+        if tensor not in self._reads:
+            self._reads[tensor] = []
+            if tensor.op == "comprehension":
+                heapq.heappush(self._heap, (-tensor.depth, -tensor.id, tensor))
+        self._reads[tensor].append((rows, cotangent, node.data))
+
+    def _enter(self, tensor: Node, cotangent_at) -> None:  # type: ignore[no-untyped-def]
+        """From the cotangent of a comprehension to that of its body."""
+        variables, rows, body = self.graph.open(tensor)
+        self._bind(variables, 0)
+        forms = [Affine.variable(v) for v in variables]
+        self._hand(body, rows, cotangent_at(forms))
+
+    def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
+        """The cotangent of a comprehension as a tensor of its own, at ``index``."""
+        graph = self.graph
+        keep = tensor.free & self._bound.keys()
+        names = graph.hints[tensor.id]
+        axes = [graph.fresh(name) for name in names]
+        forms = [Affine.variable(v) for v in axes]
+        entry = graph.add([self._gather(*part, forms, keep) for part in self._reads.pop(tensor)])
+        if entry is graph.zero or entry.op in ("const", "read"):
+            return graph.substitute(entry, dict(zip(axes, index, strict=True)))
+        return graph.read(graph.comprehension(axes, tensor.data, entry), index)
+
+    def _gather(
+        self, rows: Rows, cotangent: Node, read: Sequence[Affine], index: Sequence[Affine], keep: frozenset[int]
+    ) -> Node:
+        """Algorithm 4 for one read: the sum of ``cotangent`` over all points with ``read == index``."""
+        equations = [Row("eq", a - b) for a, b in zip(read, index, strict=True)]
+        used = cotangent.free.union(*(row.form.atoms() for row in rows), *(form.atoms() for form in read))
+        return summation(self.graph, self._ordered(used - keep), [*equations, *rows], cotangent)
+
+    def _merge(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> tuple[Rows, Node]:
+        """All contributions to a node as one, in the indices that the node uses."""
+        staged = [self._stage(node, *part) for part in parts]
+        common = set(staged[0][0]).intersection(*(rows for rows, _ in staged[1:]))
+        guard = self.graph.guard
+        total = self.graph.add([guard((r for r in rows if r not in common), cotangent) for rows, cotangent in staged])
+        return tuple(row for row in staged[0][0] if row in common), total
+
+    def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node]:
+        """A contribution summed over the indices that ``node`` does not use."""
+        used = cotangent.free.union(*(row.form.atoms() for row in rows))
+        dropped = self._ordered(used - node.free)
+        if not dropped:
+            return rows, cotangent
+        inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
+        outer = tuple(row for row in rows if row.form.atoms().isdisjoint(dropped))
+        cotangent = summation(self.graph, dropped, inner, cotangent)
+        shared = [row for row in inner if not row.form.atoms() <= set(dropped)]
+        if shared and cotangent is not self.graph.zero:
+            # Outside of the projection the sum is empty, and the node may not even be readable there.
+            outer += project(inner, dropped) or ()
+        if cotangent.op == "guard":
+            outer, cotangent = outer + cotangent.data, cotangent.args[0]
+        return normalise_rows(outer) or (), cotangent
+
+    # -------------------------------------------------------------- variables
+
+    def _bind(self, variables: Sequence[int], kind: int) -> None:
+        """Indices of tensors are solved for before those of sums, later ones before earlier ones."""
+        for v in variables:
+            self._bound[v] = (kind, -v)
+
+    def _ordered(self, variables: Iterable[int]) -> list[int]:
+        return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
+
+    def _is_active(self, node: Node) -> bool:
+        """Whether ``node`` depends on a leaf."""
+        if node not in self._active:
+            for part in reachable(node):
+                if part not in self._active:
+                    self._active[part] = part in self._leaves or any(self._active[a] for a in part.args)
+        return self._active[node]
+
+
+def _axes(count: int) -> list[str]:
+    return [f"i{n}" for n in range(count)]

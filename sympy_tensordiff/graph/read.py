@@ -1,0 +1,312 @@
+"""SymPy expressions into the graph.
+
+Conditions on indices (`Piecewise`, `KroneckerDelta`) become guards, split so that no two of the
+pieces overlap; conditions on values become `select` nodes. What the graph has no node for is
+refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import sympy
+from sympy.core.function import AppliedUndef
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanFalse, BooleanTrue
+
+from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+
+Scope = dict[Any, int]
+"""The variables of the bound symbols around an expression."""
+
+MODULUS_LIMIT = 64
+"""The negation of a congruence is one piece per other residue; more than these are refused."""
+
+
+class Reader:
+    """Reads expressions into one graph; remembers which symbol is which variable."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.symbols: dict[int, Any] = {}
+        self.free: Scope = {}
+        self.tensors: dict[str, TensorSymbol] = {}
+        self.scalars: set[str] = set()
+        self._done: dict[Any, Node] = {}
+
+    def read(self, expr: Any) -> Node:
+        """The node of a scalar or tensor expression."""
+        return trampoline(self._visit(sympy.sympify(expr), {}))
+
+    def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
+        """The form of an index expression, an extent or a bound."""
+        return to_affine(expr, lambda symbol: self.variable(symbol, scope or {}))
+
+    def variable(self, symbol: Any, scope: Scope | None = None) -> int:
+        """The variable of an index or size symbol."""
+        if scope and symbol in scope:
+            return scope[symbol]
+        if symbol not in self.free:
+            self.free[symbol] = self.bind(symbol)
+        return self.free[symbol]
+
+    def bind(self, symbol: Any) -> int:
+        """A new variable for a symbol that is about to be bound."""
+        variable = self.graph.fresh(str(symbol.name))
+        self.symbols[variable] = symbol
+        return variable
+
+    def tensor(self, symbol: TensorSymbol) -> Node:
+        """The node of a tensor variable; one name has one shape."""
+        known = self.tensors.setdefault(symbol.name, symbol)
+        if known != symbol:
+            raise ShapeError(
+                f"two different tensors are called {symbol.name}: one of shape {known.shape}, "
+                f"one of shape {symbol.shape}; give them different names"
+            )
+        return self.graph.tensor(symbol.name, tuple(self.affine(extent) for extent in symbol.shape))
+
+    # -------------------------------------------------------------- the walk
+
+    def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        known = self._done.get(expr)
+        if known is not None and all(self.variable(self.symbols[v], scope) == v for v in known.free):
+            return known
+        for kind, method in _METHODS:
+            if isinstance(expr, kind):
+                node = yield method(self, expr, scope)
+                self._done[expr] = node
+                return node  # type: ignore[no-any-return]
+        if isinstance(expr, sympy.Function) and not isinstance(expr, AppliedUndef):
+            return (yield self._function(expr, scope))
+        raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}{_way_out(expr)}")
+
+    def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
+        nodes = []
+        for expr in exprs:
+            nodes.append((yield self._visit(expr, scope)))
+        return nodes
+
+    def _number(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        yield from ()
+        if expr.is_Rational:
+            return self.graph.const(Fraction(int(expr.p), int(expr.q)))
+        if expr.is_Float:
+            return self.graph.const(float(expr))
+        if expr.is_finite and expr.is_real:
+            return self.graph.scalar(expr)
+        raise UnsupportedError(f"the constant {expr} is not a finite real number; tensors are real")
+
+    def _symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        yield from ()
+        if expr in scope or expr.is_integer:
+            return self.graph.index(Affine.variable(self.variable(expr, scope)))
+        if expr.is_commutative is False or expr.is_extended_real is False:
+            raise UnsupportedError(f"the symbol {expr} is not real; tensors and scalars are real")
+        self.scalars.add(expr.name)
+        return self.graph.scalar(expr)
+
+    def _tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Node]:
+        yield from ()
+        tensor = self.tensor(expr)
+        return tensor if expr.shape else self.graph.read(tensor, ())
+
+    def _entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Node]:
+        index = [self.affine(i, scope) for i in expr.indices]
+        if isinstance(expr.tensor, TensorSymbol):
+            return self.graph.read(self.tensor(expr.tensor), index)
+        tensor = yield self._visit(expr.tensor, scope)
+        return self.graph.read(tensor, index)
+
+    def _comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Node]:
+        extents = [self.affine(extent, scope) for extent in expr.shape]
+        variables = [self.bind(symbol) for symbol in expr.indices]
+        body = yield self._visit(expr.body, {**scope, **dict(zip(expr.indices, variables, strict=True))})
+        return self.graph.comprehension(variables, extents, body)
+
+    def _sum(self, expr: IndexedSum, scope: Scope) -> Recursion[Node]:
+        variables, rows = [], []
+        for symbol, low, high in reversed(expr.limits):
+            # Outermost first: the bounds see the variables around them.
+            v = self.bind(symbol)
+            form = Affine.variable(v)
+            rows += [Row("ge", form - f) for f in self._several(low, sympy.Max, scope)]
+            rows += [Row("ge", f - form) for f in self._several(high, sympy.Min, scope)]
+            variables.append(v)
+            scope = {**scope, symbol: v}
+        body = yield self._visit(expr.body, scope)
+        return self.graph.sum(variables, rows, body)
+
+    def _several(self, bound: Any, kind: Any, scope: Scope) -> list[Affine]:
+        return [self.affine(arg, scope) for arg in (bound.args if isinstance(bound, kind) else (bound,))]
+
+    def _add(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        return self.graph.add((yield self._all(expr.args, scope)))
+
+    def _mul(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        return self.graph.mul((yield self._all(expr.args, scope)))
+
+    def _pow(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        base, exponent = yield self._all(expr.args, scope)
+        return self.graph.pow(base, exponent)
+
+    def _rounding(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        try:
+            return self.graph.index(self.affine(expr, scope))
+        except IndexExpressionError:
+            if isinstance(expr, sympy.Mod):
+                raise
+            return (yield self._function(expr, scope))
+
+    def _function(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        return self.graph.call(expr.func, (yield self._all(expr.args, scope)))
+
+    def _delta(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        yield from ()
+        left, right = expr.args[:2]
+        if len(expr.args) > 2:
+            raise UnsupportedError(f"KroneckerDelta with a range of its own: {expr}; put the range into a sum's limits")
+        return self.graph.guard([Row("eq", self.affine(left - right, scope))], self.graph.one)
+
+    # -------------------------------------------------------------- conditions
+
+    def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        return (yield self._cases([(pair.expr, pair.cond) for pair in expr.args], scope))
+
+    def _cases(self, pairs: Sequence[tuple[Any, Any]], scope: Scope) -> Recursion[Node]:
+        """Splits on one condition on indices after the other; what is left are conditions on values."""
+        graph = self.graph
+        for literal in _relations(pairs):
+            split = self._index_condition(literal, scope)
+            if split is None:
+                continue
+            yes, no = split
+            parts = [graph.guard(yes, (yield self._cases(_decide(pairs, literal, True), scope)))]
+            otherwise = yield self._cases(_decide(pairs, literal, False), scope)
+            return graph.add(parts + [graph.guard(rows, otherwise) for rows in no])
+        result = graph.const(float("nan"))  # no condition holds: SymPy's own answer
+        for value, condition in reversed(pairs):
+            if isinstance(condition, BooleanFalse):
+                continue
+            node = yield self._visit(value, scope)
+            if isinstance(condition, BooleanTrue):
+                result = node
+            else:
+                result = graph.select((yield self._condition(condition, scope)), node, result)
+        return result
+
+    def _index_condition(self, relation: Any, scope: Scope) -> tuple[list[Row], list[list[Row]]] | None:
+        """Rows of a relation between indices and, apart from each other, those of its negation."""
+        if isinstance(relation, sympy.Eq | sympy.Ne):
+            yes, no = self._equation(relation.lhs, relation.rhs, scope)
+            return None if yes is None else (yes, no)
+        difference = self._scaled(relation.gts - relation.lts, scope)
+        if difference is None:
+            return None
+        strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
+        form = difference - 1 if strict else difference
+        return [Row("ge", form)], [[Row("ge", -form - 1)]]
+
+    def _equation(self, left: Any, right: Any, scope: Scope) -> tuple[list[Row] | None, list[list[Row]]]:
+        if isinstance(right, sympy.Mod):
+            left, right = right, left
+        if isinstance(left, sympy.Mod) and right.is_Integer and left.args[1].is_Integer:
+            inner, modulus = self._scaled(left.args[0], scope), int(left.args[1])
+            if inner is not None and 1 < modulus <= MODULUS_LIMIT and left.args[0].is_integer:
+                if not 0 <= right < modulus:
+                    return [Row("ge", Affine.of(-1))], [[]]
+                rows = [Row("mod", inner - int(right) - r, modulus) for r in range(modulus)]
+                return rows[:1], [[row] for row in rows[1:]]
+        form = self._scaled(left - right, scope)
+        if form is None:
+            return None, []
+        return [Row("eq", form)], [[Row("ge", form - 1)], [Row("ge", -form - 1)]]
+
+    def _scaled(self, expr: Any, scope: Scope) -> Affine | None:
+        """A positive multiple of a difference of indices as a form; None where it is no such thing."""
+        expr = sympy.expand(expr)
+        factor = lcm(*(int(c.q) for c in expr.as_coefficients_dict().values() if c.is_Rational))
+        try:
+            return self.affine(sympy.expand(factor * expr), scope)
+        except IndexExpressionError:
+            return None
+
+    def _condition(self, condition: Any, scope: Scope) -> Recursion[Node]:
+        graph = self.graph
+        if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
+            parts = []
+            for arg in condition.args:
+                parts.append((yield self._condition(arg, scope)))
+            return graph.logic({sympy.And: "and", sympy.Or: "or", sympy.Not: "not"}[condition.func], parts)
+        if isinstance(condition, Relational) and type(condition) in _RELATIONS:
+            left, right = yield self._all(condition.args, scope)
+            return graph.compare(*_RELATIONS[type(condition)](left, right))
+        raise UnsupportedError(f"the condition {condition} of a Piecewise is not a comparison")
+
+
+def _relations(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    found: dict[Any, None] = {}
+    for _, condition in pairs:
+        found.update(dict.fromkeys(sorted(condition.atoms(Relational), key=sympy.default_sort_key)))
+    return list(found)
+
+
+def _decide(pairs: Sequence[tuple[Any, Any]], literal: Any, value: bool) -> list[tuple[Any, Any]]:
+    """The cases once a relation is known; those behind a condition that is now true fall away."""
+    yes, no = (sympy.true, sympy.false) if value else (sympy.false, sympy.true)
+    negated = literal.negated
+    known = {literal: yes, literal.reversed: yes, negated: no, negated.reversed: no}
+    result = []
+    for expr, condition in pairs:
+        condition = condition.xreplace(known)
+        if condition != sympy.false:
+            result.append((expr, condition))
+        if condition == sympy.true:
+            break
+    return result
+
+
+def _way_out(expr: Any) -> str:
+    if isinstance(expr, sympy.Sum | sympy.Product):
+        return "; write td.IndexedSum in place of SymPy's Sum"
+    if isinstance(expr, sympy.Indexed | sympy.IndexedBase):
+        return "; write td.TensorSymbol in place of SymPy's IndexedBase"
+    if isinstance(expr, AppliedUndef):
+        return "; undefined functions have no derivative and no kernel yet"
+    return ""
+
+
+_RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {
+    sympy.StrictLessThan: lambda a, b: ("lt", a, b),
+    sympy.LessThan: lambda a, b: ("le", a, b),
+    sympy.StrictGreaterThan: lambda a, b: ("lt", b, a),
+    sympy.GreaterThan: lambda a, b: ("le", b, a),
+    sympy.Eq: lambda a, b: ("eq", a, b),
+    sympy.Ne: lambda a, b: ("ne", a, b),
+}
+
+_METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
+    (TensorEntry, Reader._entry),
+    (IndexedSum, Reader._sum),
+    (TensorComprehension, Reader._comprehension),
+    (TensorSymbol, Reader._tensor_symbol),
+    ((sympy.Number, sympy.NumberSymbol), Reader._number),
+    ((sympy.Symbol, sympy.Idx), Reader._symbol),
+    (sympy.Add, Reader._add),
+    (sympy.Mul, Reader._mul),
+    (sympy.Pow, Reader._pow),
+    (sympy.KroneckerDelta, Reader._delta),
+    (sympy.Piecewise, Reader._piecewise),
+    ((sympy.floor, sympy.ceiling, sympy.Mod), Reader._rounding),
+    ((sympy.Max, sympy.Min), Reader._function),
+]
+

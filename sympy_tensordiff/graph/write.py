@@ -1,0 +1,186 @@
+"""The graph into SymPy expressions, built bottom-up, shared where the nodes are shared.
+
+Sums must have triangular rows (`simplify.bounds`): each variable bounded in those before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
+
+Scope = tuple[tuple[int, Any], ...]
+"""The bound variables around a node with their symbols."""
+
+
+def write(reader: Reader, node: Node, axes: Sequence[str] = ()) -> Any:
+    """The SymPy expression of ``node``; ``axes`` are names wished for the indices of a comprehension."""
+    return _Writer(reader).run(node, tuple(axes))
+
+
+class _Writer:
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.graph = reader.graph
+        self.used = {str(s.name) for s in reader.free} | set(reader.tensors) | reader.scalars
+        self.done: dict[tuple[Node, Scope], Any] = {}
+
+    def run(self, node: Node, axes: tuple[str, ...]) -> Any:
+        if axes and node.op == "comprehension":
+            return trampoline(self.comprehension(node, (), axes))
+        return trampoline(self.visit(node, ()))
+
+    # -------------------------------------------------------------- names
+
+    def bind(self, variables: Sequence[int], names: Sequence[str], scope: Scope) -> Scope:
+        """Symbols for bound variables, unlike all names around them."""
+        taken = self.used | {str(symbol.name) for _, symbol in scope}
+        for v, name in zip(variables, names, strict=True):
+            choice, n = name, 0
+            while choice in taken:
+                n += 1
+                choice = f"{name}_{n}"
+            taken.add(choice)
+            scope = (*scope, (v, sympy.Symbol(choice, integer=True)))
+        return scope
+
+    def symbol(self, variable: int, scope: Scope) -> Any:
+        for v, symbol in scope:
+            if v == variable:
+                return symbol
+        return self.reader.symbols[variable]
+
+    def form(self, form: Affine, scope: Scope) -> Any:
+        """An affine form as a SymPy expression."""
+        terms = [sympy.Integer(form.constant)]
+        for v, c in form.terms:
+            if isinstance(v, Quotient):
+                terms.append(c * sympy.floor(self.form(v.form, scope) / v.divisor))
+            else:
+                terms.append(c * self.symbol(v, scope))
+        return sympy.Add(*terms)
+
+    # -------------------------------------------------------------- the walk
+
+    def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
+        if node.op == "comprehension":
+            # Names inside do not care for indices around that do not occur.
+            scope = tuple(pair for pair in scope if pair[0] in node.free)
+        key = (node, scope)
+        if key not in self.done:
+            special = getattr(self, node.op, None)
+            if special is not None:
+                self.done[key] = yield special(node, scope)
+            else:
+                args = []
+                for arg in node.args:
+                    args.append((yield self.visit(arg, scope)))
+                self.done[key] = self.plain(node, args, scope)
+        return self.done[key]
+
+    def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
+        match node.op:
+            case "const":
+                value = node.data
+                if isinstance(value, Fraction):
+                    return sympy.Rational(value.numerator, value.denominator)
+                return sympy.Float(value)
+            case "scalar":
+                return node.data
+            case "index":
+                return self.form(node.data, scope)
+            case "tensor":
+                return self.reader.tensors[node.data[0]]
+            case "add":
+                return sympy.Add(*args)
+            case "mul":
+                return sympy.Mul(*args)
+            case "pow":
+                return sympy.Pow(*args)
+            case "call":
+                return node.data(*args)
+            case "and" | "or" | "not":
+                return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
+            case _:
+                return _RELATIONS[node.data](*args, evaluate=False)
+
+    def read(self, node: Node, scope: Scope) -> Recursion[Any]:
+        tensor = yield self.visit(node.args[0], scope)
+        if not node.data and node.args[0].op == "tensor":
+            return tensor
+        return TensorEntry._trusted(tensor, tuple(self.form(form, scope) for form in node.data))
+
+    def select(self, node: Node, scope: Scope) -> Recursion[Any]:
+        pairs = []
+        while node.op == "select":
+            condition, value, node = node.args
+            pairs.append(((yield self.visit(value, scope)), (yield self.visit(condition, scope))))
+        pairs.append(((yield self.visit(node, scope)), sympy.true))
+        return sympy.Piecewise(*pairs, evaluate=False)
+
+    def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
+        body = yield self.visit(node.args[0], scope)
+        conditions = [self.condition(row, scope) for row in node.data if row.kind != "eq"]
+        if conditions:
+            condition = conditions[0] if len(conditions) == 1 else sympy.And(*conditions, evaluate=False)
+            body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
+        deltas = [sympy.KroneckerDelta(*self.sides(row, scope)) for row in node.data if row.kind == "eq"]
+        return sympy.Mul(*deltas, body)
+
+    def sides(self, row: Row, scope: Scope) -> tuple[Any, Any]:
+        """Left and right of a row: the index introduced first alone on the left."""
+        form = row.form
+        v, c = next(((v, c) for v, c in form.terms if v in dict(scope)), form.terms[0])
+        sign = 1 if c > 0 else -1
+        return self.form(Affine({v: abs(c)}), scope), self.form(Affine({v: abs(c)}) - form * sign, scope)
+
+    def condition(self, row: Row, scope: Scope) -> Any:
+        if row.kind == "mod":
+            return sympy.Eq(sympy.Mod(self.form(row.form, scope), row.modulus), 0)
+        left, right = self.sides(row, scope)
+        v, c = next(((v, c) for v, c in row.form.terms if v in dict(scope)), row.form.terms[0])
+        return sympy.Ge(left, right, evaluate=False) if c > 0 else sympy.Le(left, right, evaluate=False)
+
+    def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
+        variables, rows, body = self.graph.open(node)
+        scope = self.bind(variables, self.graph.hints[node.id], scope)
+        limits = []
+        for n, v in enumerate(variables):
+            inner = frozenset(variables[n + 1 :])
+            own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+            limits.append((self.symbol(v, scope), *self.bounds(v, own, scope)))
+        summand = yield self.visit(body, scope)
+        return IndexedSum._trusted(summand, tuple(reversed(limits)))
+
+    def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
+        lows, highs = [], []
+        for form in forms:
+            c = form.coefficient(variable)
+            # c*v + rest >= 0: v >= -rest/c or v <= rest/|c|
+            rest = form - Affine({variable: c})
+            if c > 0:
+                lows.append(sympy.ceiling(self.form(-rest, scope) / c))
+            else:
+                highs.append(sympy.floor(self.form(rest, scope) / -c))
+        return sympy.Max(*lows), sympy.Min(*highs)
+
+    def comprehension(self, node: Node, scope: Scope, axes: tuple[str, ...] = ()) -> Recursion[Any]:
+        variables, _, body = self.graph.open(node)
+        extents = [self.form(extent, scope) for extent in node.data]
+        names = (*axes, *self.graph.hints[node.id][len(axes) :])
+        scope = self.bind(variables, names, scope)
+        entry = yield self.visit(body, scope)
+        limits = tuple((self.symbol(v, scope), extent) for v, extent in zip(variables, extents, strict=True))
+        return TensorComprehension._trusted(entry, limits)
+
+
+_RELATIONS = {"lt": sympy.Lt, "le": sympy.Le, "eq": sympy.Eq, "ne": sympy.Ne}

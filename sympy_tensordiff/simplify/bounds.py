@@ -1,0 +1,229 @@
+"""Guards and ranges in their final form: tight, without anything that follows from the facts.
+
+One walk from the root down. What is known at a node are the facts about the whole expression
+(`simplify.facts`), the ranges of the comprehensions and sums around it, and the guards around it;
+reads are never among them, so no guard is justified by a read that it protects. Afterwards
+
+- no guard row follows from what is known, and a guard that cannot hold is 0;
+- the rows of a sum are triangular: each variable has bounds in those before it, outermost first,
+  without redundant ones; a variable with one possible value is replaced by it;
+- factors that do not depend on the variables of a sum stand outside of it, where that reads
+  nothing that was not read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
+from sympy_tensordiff.simplify.deltas import guarded, summation
+
+Facts = tuple[Row, ...]
+
+
+def tighten(graph: Graph, node: Node, facts: Facts, sizes: frozenset[int]) -> Node:
+    """``node`` with all guards and ranges in final form, given ``facts``; ``sizes`` are never bound."""
+    return trampoline(_Tighten(graph, sizes).visit(node, facts))
+
+
+def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
+    """The rows that say that each variable lies within its bounds."""
+    rows = []
+    for variable, lows, highs in limits:
+        rows += [Row("ge", Affine({variable: divisor}) - form) for form, divisor in lows]
+        rows += [Row("ge", form - Affine({variable: divisor})) for form, divisor in highs]
+    return rows
+
+
+class _Tighten:
+    def __init__(self, graph: Graph, sizes: frozenset[int]) -> None:
+        self.graph = graph
+        self.sizes = sizes
+        self.done: dict[tuple[Node, Facts], Node] = {}
+
+    def relevant(self, facts: Facts, variables: frozenset[int]) -> Facts:
+        """The facts that can say something about ``variables``: those linked to them by indices."""
+        linked = set(variables - self.sizes)
+        chosen: set[Row] = set()
+        grown = True
+        while grown:
+            grown = False
+            for row in facts:
+                if row not in chosen:
+                    atoms = row.form.atoms() - self.sizes
+                    if not atoms or not atoms.isdisjoint(linked):
+                        chosen.add(row)
+                        linked |= atoms
+                        grown = True
+        return tuple(row for row in facts if row in chosen)
+
+    def visit(self, node: Node, facts: Facts) -> Recursion[Node]:
+        if node.plain:
+            return node
+        facts = self.relevant(facts, node.free)
+        key = (node, facts)
+        if key not in self.done:
+            if node.op == "sum":
+                result = yield self.sum(node, facts)
+            elif node.op == "guard":
+                result = yield self.guard(node, facts)
+            elif node.op == "comprehension":
+                result = yield self.comprehension(node, facts)
+            else:
+                args = []
+                for arg in node.args:
+                    args.append((yield self.visit(arg, facts)))
+                result = node if tuple(args) == node.args else self.graph.rebuild(node, args)
+            self.done[key] = result
+        return self.done[key]
+
+    def comprehension(self, node: Node, facts: Facts) -> Recursion[Node]:
+        variables, rows, body = self.graph.open(node)
+        new = yield self.visit(body, facts + rows)
+        return node if new is body else self.graph.comprehension(variables, node.data, new)
+
+    def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
+        rows, body = node.data, node.args[0]
+        if is_empty(rows, facts):
+            return self.graph.zero
+        rows = remove_redundant(rows, facts)
+        equations: tuple[Row, ...] = ()
+        while (pivot := self.pivot(rows)) is not None:
+            # One name for what is equal: what is left of the guard and the body are told.
+            row, mapping = pivot
+            equations += (row,)
+            rest = [r.substitute(mapping) for r in rows if r is not row]
+            body = self.graph.substitute(body, mapping)
+            equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
+            if is_empty(rest, facts + equations):
+                return self.graph.zero
+            rows = remove_redundant(rest, facts + equations)
+        rows = equations + rows
+        body = yield self.visit(body, facts + rows)
+        return self.graph.guard(rows, body)
+
+    def pivot(self, rows: Sequence[Row]) -> tuple[Row, dict[int, Affine]] | None:
+        """An equation solved for the index that was introduced last."""
+        for row in rows:
+            if row.kind == "eq":
+                inside = frozenset().union(*(q.form.atoms() for q in row.form.quotients()))
+                for v, c in reversed(row.form.terms):
+                    if abs(c) == 1 and isinstance(v, int) and v not in self.sizes and v not in inside:
+                        return row, {v: Affine({v: 1}) - row.form * c}
+        return None
+
+    def sum(self, node: Node, facts: Facts) -> Recursion[Node]:
+        graph = self.graph
+        variables, rows, body = graph.open(node)
+        if is_empty(rows, facts):
+            return graph.zero
+        rows = remove_redundant(rows, facts)
+        single = _single(variables, rows)
+        if single is None:
+            new = yield self.visit(body, facts + rows)
+            if guarded(graph, variables, new):
+                # Guards have come to the top of the summand: they are rows of other sums.
+                return (yield self.visit(summation(graph, variables, rows, new), facts))
+            return self.close(variables, rows, new, facts)
+        mapping, guards = single
+        left = [v for v in variables if v not in mapping]
+        rows = tuple(row.substitute(mapping) for row in (*rows, *guards))
+        return (yield self.visit(summation(graph, left, rows, graph.substitute(body, mapping)), facts))
+
+    def close(self, variables: Sequence[int], rows: Facts, body: Node, facts: Facts) -> Node:
+        """The sum with triangular bounds and with its common factors outside."""
+        graph = self.graph
+        if body is graph.zero:
+            return body
+        variables = order(rows, variables)
+        limits, guards = bounds(rows, variables, facts)
+        whole = _never_empty(limits, facts)
+        outside, inside = [], []
+        for factor in body.args if body.op == "mul" else (body,):
+            bound = not factor.free.isdisjoint(variables)
+            (inside if bound or not (whole or self.harmless(factor, facts)) else outside).append(factor)
+        body = graph.mul(inside)
+        while whole and limits and (count := _count(limits[-1])) is not None:
+            # Nothing depends on the innermost variable: its sum is a number of repetitions.
+            if limits[-1].variable in body.free:
+                break
+            body, limits = graph.mul((graph.index(count), body)), limits[:-1]
+        factor, body = graph.split_coefficient(body)
+        if limits:
+            body = self.nest([limit.variable for limit in limits], bound_rows(limits), body)
+        return graph.guard(guards, graph.mul((graph.const(factor), *outside, body)))
+
+    def nest(self, variables: Sequence[int], rows: Sequence[Row], body: Node) -> Node:
+        """A sum; a sum that is its whole summand is joined with it."""
+        if body.op == "sum":
+            more, more_rows, body = self.graph.open(body)
+            variables, rows = [*variables, *more], [*rows, *more_rows]
+        return self.graph.sum(variables, rows, body)
+
+    def harmless(self, node: Node, facts: Facts) -> bool:
+        """Whether evaluating ``node`` where it was not evaluated before can do no harm."""
+        if not node.plain:
+            return False
+        if node.op == "read":
+            return all(implied(row, facts) for row in inside_shape(node))
+        if node.op == "pow":
+            exponent = node.args[1]
+            return exponent.op == "const" and exponent.data > 0 and self.harmless(node.args[0], facts)
+        total = node.op in ("const", "index", "scalar", "add", "mul")
+        return total and all(self.harmless(a, facts) for a in node.args)
+
+
+def inside_shape(read: Node) -> tuple[Row, ...]:
+    """The rows that say that a read stays inside the shape of its tensor."""
+    tensor = read.args[0]
+    shape = tensor.data[1] if tensor.op == "tensor" else tensor.data
+    rows: list[Row] = []
+    for form, extent in zip(read.data, shape, strict=True):
+        rows += [Row("ge", form), Row("ge", extent - 1 - form)]
+    return tuple(rows)
+
+
+def _single(variables: Sequence[int], rows: Facts) -> tuple[dict[int, Affine], list[Row]] | None:
+    """A variable whose range is provably shorter than 1: its value and the guard that goes with it.
+
+    ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
+    ``c*floor(h/c) >= l``.
+    """
+    for v in variables:
+        lows: dict[int, list[Affine]] = {}
+        highs: dict[int, list[Affine]] = {}
+        for row in rows:
+            c = row.form.coefficient(v)
+            if c:
+                (lows if c > 0 else highs).setdefault(abs(c), []).append(row.form - Affine({v: c}))
+        for c, forms in highs.items():
+            for high in forms:
+                for low in lows.get(c, ()):
+                    width = high + low
+                    others = (high.atoms() if c > 1 else frozenset()) & frozenset(variables)
+                    if width.is_constant and width.constant < c and not others:
+                        value = quotient(high, c)
+                        return {v: value}, [Row("ge", value * c + low)]
+    return None
+
+
+def _never_empty(limits: Sequence[Bounds], facts: Facts) -> bool:
+    """Whether every range provably holds an integer (sufficient: the dark shadow of each pair)."""
+    known = facts
+    for limit in limits:
+        for low, c in limit.lows:
+            for high, d in limit.highs:
+                if not implied(Row("ge", c * high - d * low - (c - 1) * (d - 1)), known):
+                    return False
+        known = (*known, *bound_rows([limit]))
+    return True
+
+
+def _count(limit: Bounds) -> Affine | None:
+    """The number of values of a variable with one lower and one upper bound."""
+    if len(limit.lows) == len(limit.highs) == 1 and limit.lows[0][1] == limit.highs[0][1] == 1:
+        return limit.highs[0][0] - limit.lows[0][0] + 1
+    return None

@@ -1,0 +1,202 @@
+"""Sums without deltas: the constructor of sums that eliminates every equation over a bound variable.
+
+This is the elimination of Urban & van der Smagt 2017, section 5.1, eqs. (38)-(47): a condition
+``A v + c == beta`` under a sum over ``v`` is solved over the integers, ``v = I beta + K z``, and
+the sum runs over ``z``. What cannot be met for some ``beta`` becomes a guard: one congruence per
+invariant factor greater than 1 (the condition that eq. (46) drops), one equation per row of the
+cokernel. Order of the work: unit pivots first, since they keep the ranges as the user wrote them;
+a row whose coefficients have a common divisor gives a congruence and is divided by it; the Smith
+normal form solves what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import gcd
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer import smith
+from sympy_tensordiff.integer.affine import Affine, Row, Variable, normalise_rows, quotient
+
+
+def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
+    """The sum of ``body`` over all integer points of ``rows``; no equation over ``variables`` is left.
+
+    Parameters
+    ----------
+    graph : Graph
+    variables : sequence of int
+        The variables summed over, in the order in which one would like to lose them.
+    rows : iterable of Row
+        Conditions; together with the guards inside ``body`` they bound every variable.
+    body : Node
+        The summand. Guards in its terms become rows of their sums.
+
+    Returns
+    -------
+    Node
+        A sum over inequalities, the body itself where no variable is left, or an addition of
+        such; guarded by the rows that hold none of the variables.
+    """
+    while body.op == "guard":
+        rows, body = (*rows, *body.data), body.args[0]
+    if body is graph.zero:
+        return body
+    terms = _terms_with_guards(graph, frozenset(variables), body)
+    if terms is not None:
+        rows = tuple(rows)
+        return graph.add([summation(graph, variables, rows, term) for term in terms])
+    solution = solve_equations(graph, variables, rows)
+    if solution is None:
+        return graph.zero
+    kept, mapping, rows = solution
+    body = graph.substitute(body, mapping)
+    if body.op == "guard":
+        return summation(graph, kept, rows, body)
+    inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
+    outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
+    factor, body = graph.split_coefficient(body)
+    if body.op == "sum" and not body.free.isdisjoint(kept):
+        more, more_rows, body = graph.open(body)
+        kept, inner = [*kept, *more], [*inner, *more_rows]
+    return graph.scale(factor, graph.guard(outer, graph.sum(kept, inner, body) if kept else body))
+
+
+def guarded(graph: Graph, variables: Sequence[int], body: Node) -> bool:
+    """Whether a sum of ``body`` over ``variables`` would hold a guard at the top of its terms."""
+    return body.op == "guard" or _terms_with_guards(graph, frozenset(variables), body) is not None
+
+
+def _terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
+    """The terms of ``body`` apart, where one is guarded by ``variables``; None where none is."""
+
+    def guarded(node: Node) -> bool:
+        return node.op == "guard" and any(not row.form.atoms().isdisjoint(variables) for row in node.data)
+
+    if body.op == "add" and any(guarded(term) for term in body.args):
+        plain = [term for term in body.args if not guarded(term)]
+        return [*(term for term in body.args if guarded(term)), graph.add(plain)]
+    if body.op == "mul":
+        for n, factor in enumerate(body.args):
+            if factor.op == "add" and any(guarded(term) for term in factor.args):
+                others = body.args[:n] + body.args[n + 1 :]
+                terms = _terms_with_guards(graph, variables, factor) or []
+                return [graph.mul((*others, term)) for term in terms]
+    return None
+
+
+Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
+
+
+def solve_equations(graph: Graph, variables: Sequence[int], rows: Iterable[Row]) -> Solution | None:
+    """All equations and congruences over ``variables`` solved.
+
+    Returns
+    -------
+    (kept, mapping, rows) or None
+        ``kept`` are the variables that still run (new ones among them), ``mapping`` gives the
+        others in terms of those, ``rows`` are what is left: only inequalities hold a kept
+        variable, equations and congruences are conditions on the outside. None: no point at all.
+    """
+    kept = list(variables)
+    mapping: dict[Variable, Affine] = {}
+    current = normalise_rows(rows)
+    while current is not None:
+        step = _solving_step(graph, kept, current)
+        if step is None:
+            return kept, mapping, current
+        new, current, kept = step
+        mapping = {v: form.substitute(new) for v, form in mapping.items()} | new
+        current = normalise_rows(row.substitute(new) for row in current)
+    return None
+
+
+Step = tuple[dict[Variable, Affine], tuple[Row, ...], list[int]]
+
+
+def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step | None:
+    """One substitution, the rows it is to be made in, and the variables after it; None: done."""
+    inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
+    for row in inner:
+        if row.kind == "mod":  # form == modulus * t
+            t = graph.fresh(_name(graph, kept, row.form))
+            return {}, _replaced(rows, row, Row("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
+    for form in _equations(inner):
+        for v in kept:
+            if abs(c := form.coefficient(v)) == 1 and not _in_quotients(v, form):
+                return {v: Affine({v: 1}) - form * c}, rows, [w for w in kept if w != v]
+    for row in inner:
+        for found in row.form.quotients():
+            if not found.form.atoms().isdisjoint(kept):
+                t = graph.fresh(_name(graph, kept, found.form))
+                return {found: Affine.variable(t)}, (*rows, *found.definition()), [*kept, t]
+    equations = [row for row in inner if row.kind == "eq"]
+    for row in equations:
+        divided = _divided(row, kept)
+        if divided is not None:
+            return {}, _replaced(rows, row, *divided), kept
+    return _smith_step(graph, kept, rows, equations) if equations else None
+
+
+def _equations(rows: Sequence[Row]) -> Iterable[Affine]:
+    """The equations, and each inequality whose opposite stands beside it."""
+    forms = {row.form for row in rows if row.kind == "ge"}
+    for row in rows:
+        if row.kind == "eq" or (row.kind == "ge" and -row.form in forms):
+            yield row.form
+
+
+def _in_quotients(variable: int, form: Affine) -> bool:
+    return any(variable in found.form.atoms() for found in form.quotients())
+
+
+def _replaced(rows: tuple[Row, ...], old: Row, *new: Row) -> tuple[Row, ...]:
+    return tuple(r for row in rows for r in (new if row is old else (row,)))
+
+
+def _name(graph: Graph, kept: Sequence[int], form: Affine) -> str:
+    """A new variable is called like one that it helps to replace."""
+    return next((graph.names[v] for v in sorted(form.atoms()) if v in kept), "z")
+
+
+def _divided(row: Row, kept: Sequence[int]) -> tuple[Row, Row] | None:
+    """``g*a + rest == 0`` as ``rest mod g == 0`` and ``a + rest/g == 0``."""
+    inner = {v: c for v, c in row.form.terms if v in kept}
+    divisor = gcd(*inner.values())
+    if divisor == 1:
+        return None
+    rest = row.form - Affine(inner)
+    form = Affine({v: c // divisor for v, c in inner.items()}) + _exact(rest, divisor)
+    return Row("mod", rest, divisor), Row("eq", form)
+
+
+def _exact(form: Affine, divisor: int) -> Affine:
+    """``form / divisor`` where it is an integer, with the first variable positive inside a floor."""
+    if form.terms and form.terms[0][1] < 0:
+        return -quotient(-form, divisor)
+    return quotient(form, divisor)
+
+
+def _smith_step(graph: Graph, kept: list[int], rows: tuple[Row, ...], equations: Sequence[Row]) -> Step:
+    """All remaining equations at once: ``v = sum_r column_r (U_r b)/alpha_r + K z``."""
+    unknowns = [v for v in kept if any(row.form.coefficient(v) for row in equations)]
+    matrix = [[row.form.coefficient(v) for v in unknowns] for row in equations]
+    right = [Affine({v: c for v, c in row.form.terms if v in unknowns}) - row.form for row in equations]
+    solution = smith.solve(matrix, len(unknowns))
+
+    def combine(row: Sequence[int]) -> Affine:
+        return sum((c * b for c, b in zip(row, right, strict=True)), Affine())
+
+    values = [Affine() for _ in unknowns]
+    for row, factor, column in solution.particular:
+        part = _exact(combine(row), factor)
+        values = [value + c * part for value, c in zip(values, column, strict=True)]
+    names = [graph.names[v] for v in unknowns]
+    new = [graph.fresh(name) for name, _ in zip(names, solution.kernel, strict=False)]
+    for z, vector in zip(new, solution.kernel, strict=True):
+        values = [value + Affine({z: c}) for value, c in zip(values, vector, strict=True)]
+    conditions = [Row("mod", combine(row), modulus) for row, modulus in solution.congruences]
+    conditions += [Row("eq", combine(row)) for row in solution.equations]
+    rest = tuple(row for row in rows if row not in equations) + tuple(conditions)
+    others = [v for v in kept if v not in unknowns]
+    return dict(zip(unknowns, values, strict=True)), rest, [*others, *new]

@@ -1,0 +1,117 @@
+"""What an expression takes for granted: positive extents, and reads that stay inside their shapes.
+
+Only reads that happen unconditionally count: those behind guards and conditions on values do not,
+and those inside a sum only where the sum is provably not empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
+from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.simplify.bounds import inside_shape
+
+Facts = tuple[Row, ...]
+
+
+def extents_of(nodes: Sequence[Node]) -> list[Affine]:
+    """The extents of all tensors and comprehensions below ``nodes``."""
+    found: dict[Affine, None] = {}
+    for root in nodes:
+        for node in reachable(root):
+            if node.op == "tensor":
+                found.update(dict.fromkeys(node.data[1]))
+            elif node.op == "comprehension":
+                found.update(dict.fromkeys(node.data))
+    return list(found)
+
+
+def input_facts(graph: Graph, roots: Sequence[Node], extents: Sequence[Affine] = ()) -> Facts:
+    """The facts that the expressions ``roots`` (as the user wrote them) stand for.
+
+    Rows over sizes and free indices: every extent is at least 1; every unconditional read lies
+    inside its shape, at the extreme points of the ranges around it.
+    """
+    if not any(root.free for root in roots) and all(extent.is_constant for extent in (*extents_of(roots), *extents)):
+        return ()
+    positive = [Row("ge", extent - 1) for extent in (*extents_of(roots), *extents)]
+    rows = dict.fromkeys(normalise_rows(positive) or ())
+    for root in roots:
+        for row in _unconditional(graph, root, tuple(rows)):
+            rows[row] = None
+    return tuple(rows)
+
+
+def _unconditional(graph: Graph, root: Node, known: Facts) -> Facts:
+    found: list[Row] = []
+    seen = set()
+    stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ())]
+    while stack:
+        node, context, bound = stack.pop()
+        if (node, context) in seen or node.op == "guard":
+            continue
+        seen.add((node, context))
+        if node.op in ("sum", "comprehension"):
+            variables, rows, body = graph.open(node)
+            if node.op == "sum" and not _nonempty(rows, variables, (*known, *context)):
+                continue
+            stack.append((body, context + rows, (*variables, *bound)))
+            continue
+        if node.op == "read":
+            for row in inside_shape(node):
+                extreme = _at_extreme(row, bound, context)
+                if extreme is not None:
+                    found.append(extreme)
+        stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
+    return normalise_rows(found) or ()
+
+
+def _limits(variable: int, rows: Facts) -> tuple[list[Affine], list[Affine]]:
+    """The unit-coefficient lower and upper bounds of a variable."""
+    lows, highs = [], []
+    for row in rows:
+        c = row.form.coefficient(variable)
+        if c == 1:
+            lows.append(Affine({variable: 1}) - row.form)
+        elif c == -1:
+            highs.append(row.form + Affine({variable: 1}))
+    return lows, highs
+
+
+def _nonempty(rows: Facts, variables: Sequence[int], known: Facts) -> bool:
+    """Whether a sum over simple ranges provably has a point: each range, given those around it."""
+    open_variables = set(variables)
+    while open_variables:
+        for v in sorted(open_variables):
+            others = open_variables - {v}
+            own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(others)]
+            lows, highs = _limits(v, own)
+            if lows and highs and len(lows) + len(highs) == len(own):
+                around = [row for row in rows if row.form.atoms().isdisjoint(open_variables)]
+                if all(implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
+                    open_variables.remove(v)
+                    break
+        else:
+            return False
+    return True
+
+
+def _at_extreme(row: Row, bound: Sequence[int], context: Facts) -> Row | None:
+    """The row where it is hardest to meet, so that it holds for the sizes alone.
+
+    ``bound`` are the variables around it, innermost first; None where a bound is not a single form.
+    """
+    form = row.form
+    for v in bound:
+        c = form.coefficient(v)
+        if c == 0:
+            continue
+        candidates = _limits(v, context)[0 if c > 0 else 1]
+        if len(candidates) != 1:
+            return None
+        form = form.substitute({v: candidates[0]})
+    return None if form.atoms() & frozenset(bound) else Row("ge", form)
+
+
