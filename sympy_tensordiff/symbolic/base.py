@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from sympy import Basic, Dummy, Expr, Mul, S, Symbol, Tuple
+from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, S, Symbol, Tuple
 
-from sympy_tensordiff.errors import ArgumentTypeError, OutOfShapeError, ShapeError, UnsupportedError
-from sympy_tensordiff.errors import IndexExpressionError
-from sympy_tensordiff.symbolic import hooks, printing
+from sympy_tensordiff.errors import (
+    ArgumentTypeError,
+    IndexExpressionError,
+    OutOfShapeError,
+    ShapeError,
+    UnsupportedError,
+)
+from sympy_tensordiff.symbolic import hooks, printing, whole
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 
 
@@ -29,7 +34,28 @@ class Node(Expr):
         return Expr.__new__(cls, *args)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
+        if whole.is_whole(variable) and not whole.is_whole(self):
+            raise UnsupportedError(
+                f"the derivative of a scalar by the whole tensor {variable} is a tensor, which SymPy's scalar rules "
+                f"would misuse: call td.gradient(expression, {variable}), or differentiate by an entry, e.g. {variable}[p]"
+            )
+        if isinstance(variable, (Symbol, Idx)) and variable.is_integer and variable in self.free_symbols:
+            raise UnsupportedError(f"{self} has no derivative by {variable}, which is an integer")
         return hooks.derivative(self, variable)
+
+    def diff(self, *variables: Any, **assumptions: Any) -> Any:
+        """As `Expr.diff`; a tensor keeps its shape where the variable is absent."""
+        # Derivative answers an absent variable with the scalar 0, and walks the result twice.
+        entry = len(variables) == 1 and isinstance(variables[0], TensorEntry) and variables[0].is_symbol
+        if not entry and not whole.is_whole(self):
+            return super().diff(*variables, **assumptions)
+        result = self
+        for variable in _repeated(variables):
+            derivative = result._eval_derivative(variable) if variable._diff_wrt else None
+            if derivative is None:
+                return super().diff(*variables, **assumptions)
+            result = derivative
+        return result
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
         return self._substituted(old, new) if is_placeholder(new) else None
@@ -103,11 +129,33 @@ class TensorExpr(Node):
     def is_scalar(self) -> bool:
         return self.rank == 0
 
+    @property
+    def is_Float(self) -> bool:  # noqa: N802
+        # Function.__new__ asks this of each argument; nothing else of SymPy stops sympy.exp(T) from being a scalar.
+        if self.rank and sys._getframe(1).f_code.co_name == "_should_evalf":
+            whole.refuse_whole(self, "a function of a whole tensor")
+        return False
+
     def _eval_is_extended_real(self) -> bool:
         return self.rank == 0
 
     def _eval_is_finite(self) -> bool:
         return True
+
+    def _eval_Eq(self, other: Any) -> None:  # noqa: N802
+        whole.refuse_whole(self, "Eq")
+
+    def _eval_Abs(self) -> None:  # noqa: N802
+        whole.refuse_whole(self, "Abs")
+
+    def _eval_transpose(self) -> Any:
+        whole.refuse_whole(self, "transpose")
+        return self
+
+    _eval_adjoint = _eval_transpose
+
+
+whole.install(TensorExpr)
 
 
 class TensorEntry(Node):
@@ -178,6 +226,16 @@ class TensorEntry(Node):
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         return self
+
+
+def _repeated(variables: tuple[Any, ...]) -> Iterator[Any]:
+    """The variables of a call of `diff`, one by one: ``x, 2`` and ``(x, 2)`` are x twice."""
+    for position, variable in enumerate(variables):
+        following = variables[position + 1] if position + 1 < len(variables) else None
+        if isinstance(variable, (int, Integer)):
+            continue
+        variable, times = variable if isinstance(variable, (tuple, Tuple)) else (variable, following)
+        yield from [as_expr(variable, "a variable")] * (int(times) if isinstance(times, (int, Integer)) else 1)
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:

@@ -54,6 +54,15 @@ class Binder(Node):
         sizes = [s.args[1].free_symbols for s in free if isinstance(s, Idx) and len(s.args) > 1]
         return frozenset(free.union(*sizes).difference(self.variables))
 
+    @classmethod
+    def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
+        """The binder of a body and limits known to be valid SymPy objects, without validation."""
+        return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
+
+    def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
+        """Per index, outermost first: its lower forms (their maximum counts) and upper forms (their minimum)."""
+        raise NotImplementedError
+
     @property
     def canonical_variables(self) -> dict[Any, Any]:
         """Integer symbols ``_0``, ``_1``, … for the bound indices, unused anywhere inside (for `as_dummy`)."""
@@ -116,8 +125,3 @@ def fresh_index(index: Any, taken: set[str]) -> Any:
 def names_in(expressions: Iterable[Basic]) -> set[str]:
     """The names of all symbols, free or bound, in the expressions."""
     return {symbol.name for expr in expressions for symbol in expr.atoms(Symbol)}
-
-
-def limit_tuple(limit: Any) -> tuple[Any, ...]:
-    """The parts of a limit as the user wrote it; a bare index is a limit of one part."""
-    return tuple(limit) if isinstance(limit, (tuple, list, Tuple)) else (limit,)

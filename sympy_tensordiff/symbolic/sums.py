@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from sympy import Expr, Tuple
-
-from sympy_tensordiff.symbolic.binders import Binder, limit_tuple
-from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.checks import check_reads
+from sympy_tensordiff.symbolic.limits import bound_forms, check_scopes, checked_body, checked_range
 
 
 class IndexedSum(Binder):
@@ -35,19 +34,27 @@ class IndexedSum(Binder):
     IndexedSum(x[i]**2, (i, 0, n - 1))
     """
 
-    is_real = True
+    is_real = True  # as all tensors; a cheap answer to what Derivative and Abs ask of every result
     is_scalar = True
 
     def __new__(cls, body: Any, *limits: Any) -> Any:
-        body = as_expr(body, "the body of an IndexedSum")
-        return cls._unchecked(body, *(Tuple(*limit_tuple(limit)) for limit in limits))
+        owner = "IndexedSum"
+        body = checked_body(body, owner)
+        if not limits:
+            raise ArgumentError(f"IndexedSum({body}) has no range; write IndexedSum(body, (k, 0, n - 1))")
+        ranges = tuple(checked_range(limit, owner) for limit in limits)
+        check_scopes(ranges, owner)
+        result = cls._unchecked(body, *ranges)
+        check_reads(body, result.ranges())
+        return result
 
-    @classmethod
-    def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
-        """The sum of parts known to be valid, without validation."""
-        return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
+    def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
+        return [(k, bound_forms(low), bound_forms(high)) for k, low, high in reversed(self.limits)]
 
     @property
     def function(self) -> Any:
         """The body, under the name SymPy's printers ask for."""
         return self.args[0]
+
+    def _eval_is_zero(self) -> bool | None:
+        return True if self.args[0].is_zero else None

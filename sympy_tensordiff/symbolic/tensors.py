@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import keyword
 import unicodedata
-from collections.abc import Iterable
 from typing import Any
 
-from sympy import Basic, Expr, Idx, S, Symbol, Tuple
+from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.binders import Binder, limit_tuple
-from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.checks import check_reads
+from sympy_tensordiff.symbolic.limits import check_scopes, checked_axis, checked_body, checked_extent
 
 __all__ = ["TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol"]
 
@@ -45,7 +45,7 @@ class TensorSymbol(TensorExpr):
     def __new__(cls, name: Any, shape: Any) -> Any:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
         name = _checked_name(name)
-        return cls._unchecked(Str(name), Tuple(*(_checked_extent(e, f"tensor {name}") for e in extents)))
+        return cls._unchecked(Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents)))
 
     @property
     def name(self) -> str:
@@ -89,14 +89,17 @@ class TensorComprehension(TensorExpr, Binder):
     """
 
     def __new__(cls, body: Any, *limits: Any) -> Any:
-        body = as_expr(body, "the body of a TensorComprehension")
-        checked = tuple(_checked_axis(limit) for limit in limits)
-        return cls._unchecked(body, *checked)
+        owner = "TensorComprehension"
+        body = checked_body(body, owner)
+        axes = tuple(checked_axis(limit, owner) for limit in limits)
+        check_scopes(axes[::-1], owner)
+        check_scopes(axes, owner)
+        result = cls._unchecked(body, *axes)
+        check_reads(body, result.ranges())
+        return result
 
-    @classmethod
-    def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:
-        """The comprehension of parts known to be valid, without validation."""
-        return cls._unchecked(body, *(limit if isinstance(limit, Tuple) else Tuple(*limit) for limit in limits))
+    def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
+        return [(index, (S.Zero,), (extent - 1,)) for index, extent in self.limits]
 
     @property
     def indices(self) -> tuple[Any, ...]:
@@ -126,19 +129,3 @@ def _checked_name(name: Any) -> str:
             f"{name!r} is no name for a tensor: use a Python identifier that is no keyword, e.g. 'x', 'x1' or 'weight'"
         )
     return normalised
-
-
-def _checked_extent(value: Any, owner: str) -> Expr:
-    extent = as_expr(value, f"an extent of {owner}")
-    if extent.is_Number and not (extent.is_Integer and extent > 0):
-        raise ShapeError(f"{owner} has the extent {extent}: an extent must be a positive integer")
-    try:
-        parse(extent)
-    except IndexExpressionError as error:
-        raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
-    return extent
-
-
-def _checked_axis(limit: Any) -> Tuple:
-    parts = limit_tuple(limit)
-    return Tuple(*parts)

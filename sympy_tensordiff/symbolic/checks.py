@@ -1,0 +1,188 @@
+"""Reads that provably leave their tensor's shape raise when the expression is built.
+
+Considered are reads that happen unconditionally, at indices whose ranges are numbers: every
+enclosing range is a system of rows, and a violating index tuple is a point of the system. Reads
+behind a condition that is no affine condition on such indices, or multiplied by a
+`KroneckerDelta`, are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sympy import And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piecewise, S
+
+from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.polyhedron import find_point
+from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.indices import to_affine
+
+Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
+Interval = tuple[int, int]
+
+
+class Scope(NamedTuple):
+    """What is known where a read happens, over variables 0, 1, … for the indices.
+
+    ``variables`` maps an index with a numeric range to its variable, ``rows`` are the ranges and
+    conditions, ``boxes`` an interval around each variable; ``exact`` says that the boxes alone
+    are the rows.
+    """
+
+    variables: dict[Expr, int]
+    names: tuple[Expr, ...] = ()
+    rows: tuple[Row, ...] = ()
+    boxes: tuple[Interval, ...] = ()
+    exact: bool = True
+
+    def form(self, index: Expr) -> Affine | None:
+        """The form of an index over the variables; None where it holds a symbol without a range."""
+        try:
+            return to_affine(index, self.variables.__getitem__)
+        except (KeyError, IndexExpressionError):
+            return None
+
+    def forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
+        """The forms of all expressions, or None."""
+        forms = [self.form(expr) for expr in expressions]
+        return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
+
+    def entered(self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr]) -> Scope | None:
+        """The scope inside of a range; None where the range is provably empty."""
+        lows, highs = self.forms(lower), self.forms(upper)
+        variables = dict(self.variables)
+        if lows is None or highs is None:
+            variables.pop(index, None)
+            return self._replace(variables=variables)
+        number = len(self.names)
+        variables[index] = number
+        variable = Affine.variable(number)
+        rows = [Row("ge", variable - low) for low in lows] + [Row("ge", high - variable) for high in highs]
+        box = max(self.interval(low)[0] for low in lows), min(self.interval(high)[1] for high in highs)
+        if box[0] > box[1]:
+            return None
+        exact = self.exact and all(form.is_constant for form in (*lows, *highs))
+        return Scope(variables, (*self.names, index), (*self.rows, *rows), (*self.boxes, box), exact)
+
+    def under(self, rows: Sequence[Row]) -> Scope:
+        """The scope behind further conditions."""
+        return self._replace(rows=(*self.rows, *rows), exact=False) if rows else self
+
+    def interval(self, form: Affine) -> Interval:
+        """Numbers that enclose the form on the boxes."""
+        low = high = form.constant
+        for variable, coefficient in form.terms:
+            if isinstance(variable, Quotient):
+                first, last = (end // variable.divisor for end in self.interval(variable.form))
+            else:
+                first, last = self.boxes[variable]
+            low += coefficient * (first if coefficient > 0 else last)
+            high += coefficient * (last if coefficient > 0 else first)
+        return low, high
+
+    def point(self, violation: Affine) -> dict[int, int] | None:
+        """Values of the variables at which ``violation >= 0``; None where there are none."""
+        if self.interval(violation)[1] < 0:
+            return None
+        if self.exact and not violation.quotients():
+            ends = {number: box[0] for number, box in enumerate(self.boxes)}
+            return ends | {v: self.boxes[v][c > 0] for v, c in violation.terms}
+        return find_point([*self.rows, Row("ge", violation)], list(range(len(self.names))))
+
+
+def check_reads(body: Expr, ranges: Sequence[Range]) -> None:
+    """Raise `OutOfShapeError` for a read in ``body`` that leaves its shape somewhere in ``ranges``.
+
+    Parameters
+    ----------
+    body : Expr
+    ranges : sequence of (index, lower forms, upper forms)
+        The outermost first; the index runs from the maximum of the lower to the minimum of the
+        upper forms.
+    """
+    scope: Scope | None = Scope({})
+    for limit in ranges:
+        scope = scope.entered(*limit) if scope is not None else None
+    stack = [(body, scope)]
+    while stack:
+        node, scope = stack.pop()
+        if scope is not None and scope.variables:
+            stack.extend(_visited(node, scope))
+
+
+def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
+    """Check the node if it is a read; its parts with the scopes that they are in."""
+    if isinstance(node, TensorEntry):
+        _check_read(node, scope)
+        return [(node.tensor, scope)] if not node.tensor.is_symbol else []
+    if hasattr(node, "ranges"):
+        inner: Scope | None = scope
+        for limit in node.ranges():
+            inner = inner.entered(*limit) if inner is not None else None
+        return [(node.body, inner)]
+    if isinstance(node, Piecewise):
+        return _branches(node, scope)
+    if isinstance(node, Mul) and any(isinstance(factor, KroneckerDelta) for factor in node.args):
+        return []
+    return [(arg, scope) for arg in node.args]
+
+
+def _branches(node: Piecewise, scope: Scope | None) -> list[tuple[Any, Scope | None]]:
+    parts: list[tuple[Any, Scope | None]] = []
+    for value, condition in node.args:
+        if scope is None:
+            break
+        parts.append((condition, scope))
+        rows = _condition_rows(condition, scope)
+        if rows is None:
+            break
+        parts.append((value, scope.under(rows)))
+        negation = [Row("ge", -rows[0].form - 1)] if len(rows) == 1 and rows[0].kind == "ge" else None
+        scope = scope.under(negation) if negation else None
+    return parts
+
+
+def _condition_rows(condition: Any, scope: Scope) -> list[Row] | None:
+    """The rows of a condition on indices; None where it is anything else."""
+    if condition == S.true:
+        return []
+    if isinstance(condition, And):
+        parts = [_condition_rows(part, scope) for part in condition.args]
+        return None if any(part is None for part in parts) else [row for part in parts for row in part or ()]
+    if not isinstance(condition, (Ge, Gt, Le, Lt, Eq)):
+        return None
+    sides = scope.forms(condition.args)
+    if sides is None:
+        return None
+    left, right = sides
+    if isinstance(condition, Eq):
+        return [Row("eq", left - right)]
+    difference = left - right if isinstance(condition, (Ge, Gt)) else right - left
+    return [Row("ge", difference - 1 if isinstance(condition, (Gt, Lt)) else difference)]
+
+
+def _check_read(entry: TensorEntry, scope: Scope) -> None:
+    tensor: TensorExpr = entry.tensor
+    for axis, (index, extent) in enumerate(zip(entry.indices, tensor.shape, strict=True)):
+        form = scope.form(index)
+        if form is None or form.is_constant:
+            continue
+        violations = [-form - 1]
+        if extent.is_Integer:
+            violations.append(form - int(extent))
+        for violation in violations:
+            point = scope.point(violation)
+            if point is not None:
+                raise OutOfShapeError(_message(entry, axis, form, point, scope))
+
+
+def _message(entry: TensorEntry, axis: int, form: Affine, point: dict[int, int], scope: Scope) -> str:
+    atoms = sorted(form.atoms())
+    where = ", ".join(f"{scope.names[variable]} = {point[variable]}" for variable in atoms)
+    shape = tuple(entry.tensor.shape)
+    return (
+        f"{entry} leaves the shape {shape}: at {where} its index {entry.indices[axis]} of axis {axis} is "
+        f"{form.evaluate(point)}, outside of 0 … {shape[axis] - 1}; mend the range, the index or the shape"
+    )

@@ -1,0 +1,187 @@
+"""Validation of what a binder is made of: its body, its indices, extents and bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Add, Expr, Idx, Max, Min, Mul, Pow, S, Symbol, Tuple
+
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexExpressionError,
+    ShapeError,
+    UnsupportedError,
+)
+from sympy_tensordiff.symbolic.base import Node, TensorExpr
+from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.whole import refuse_whole
+
+
+def checked_body(value: Any, owner: str) -> Expr:
+    """``value`` as a real scalar expression."""
+    body = as_expr(value, f"the body of {owner}")
+    if not isinstance(body, Expr) or getattr(body, "is_Matrix", False):
+        raise ArgumentTypeError(
+            f"the body of {owner} must be a scalar expression, not {body} ({type(body).__name__}); "
+            "use a tensor's entries, e.g. A[i, j]"
+        )
+    stack, seen = [body], set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, TensorExpr):
+            refuse_whole(node, f"the body of {owner}")
+        elif node is S.ImaginaryUnit:
+            raise UnsupportedError(f"the body of {owner} is complex: {body}; tensors are real, split it into two")
+        elif not isinstance(node, Node):
+            stack.extend(node.args)
+    return body
+
+
+def checked_extent(value: Any, owner: str) -> Expr:
+    """``value`` as an extent: a positive integer or an integer combination of integer symbols."""
+    extent = as_expr(value, f"an extent of {owner}")
+    if not isinstance(extent, Expr) or (extent.is_Number and not (extent.is_Integer and extent > 0)):
+        raise ShapeError(f"{owner} has the extent {extent}: an extent must be a positive integer")
+    if isinstance(extent, Symbol) and extent.is_nonpositive:
+        raise ShapeError(f"{owner} has the extent {extent}, which is not positive by its assumptions")
+    try:
+        form, _ = parse(extent)
+    except IndexExpressionError as error:
+        if _is_polynomial(extent):
+            raise UnsupportedError(
+                f"{owner} has the extent {extent}: products of sizes are not supported yet; "
+                "use one symbol for the product, or one axis per factor"
+            ) from None
+        raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
+    if form.quotients():
+        raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for a rounded quotient")
+    if form.is_constant and form.constant < 1:
+        raise ShapeError(f"{owner} has the extent {extent} = {form.constant}: an extent must be a positive integer")
+    return extent
+
+
+def _is_polynomial(extent: Expr) -> bool:
+    """Whether the extent multiplies integer symbols with each other."""
+    factors = (factor for term in Add.make_args(extent) for factor in Mul.make_args(term))
+    return all(isinstance(f, Pow) or f.is_integer for f in factors) and all(s.is_integer for s in extent.free_symbols)
+
+
+def checked_axis(limit: Any, owner: str) -> Tuple:
+    """A limit ``(index, extent)`` of a comprehension."""
+    parts = _parts(limit)
+    if len(parts) == 1 and isinstance(parts[0], Idx) and parts[0].lower is not None:
+        index = parts[0]
+        if index.lower != 0:
+            raise ShapeError(
+                f"{owner}: the range of {index} starts at {index.lower}, but the axes of a tensor start at 0; "
+                f"give Idx({str(index)!r}, extent) and shift the index in the body"
+            )
+        parts = (index, index.upper + 1)
+    if len(parts) != 2:
+        raise ArgumentError(
+            f"{owner}: the limit {_shown(parts)} must be (index, extent), e.g. (i, n) for i = 0 … n - 1"
+        )
+    index = checked_index(parts[0], owner)
+    return Tuple(index, checked_extent(parts[1], f"{owner}, axis of {index},"))
+
+
+def checked_range(limit: Any, owner: str) -> Tuple:
+    """A limit ``(index, lower, upper)`` of a sum."""
+    parts = _parts(limit)
+    if len(parts) == 1 and isinstance(parts[0], Idx) and parts[0].lower is not None:
+        parts = (parts[0], parts[0].lower, parts[0].upper)
+    if len(parts) != 3 or any(part is None for part in parts):
+        raise ArgumentError(
+            f"{owner}: the limit {_shown(parts)} has no complete range; write (index, first, last), "
+            "e.g. (k, 0, n - 1), the last value included"
+        )
+    index = checked_index(parts[0], owner)
+    return Tuple(index, _checked_bound(parts[1], Max, index, owner), _checked_bound(parts[2], Min, index, owner))
+
+
+def checked_index(value: Any, owner: str) -> Expr:
+    """``value`` as an index: an integer symbol."""
+    index = as_expr(value, f"{owner}: an index")
+    if not isinstance(index, (Symbol, Idx)):
+        raise IndexExpressionError(f"{owner}: {index} is no index; an index is an integer symbol, e.g. td.indices('i')")
+    if not index.is_integer:
+        raise IndexExpressionError(
+            f"{owner}: the index {index} is not declared an integer: use td.indices({index.name!r}) "
+            f"or Symbol({index.name!r}, integer=True)"
+        )
+    return index
+
+
+def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
+    """Indices are distinct, and a range holds indices of later limits only."""
+    seen: list[Expr] = []
+    for index, *bounds in limits:
+        if index in seen:
+            raise ArgumentError(f"{owner}: the index {index} occurs in two limits; use two names")
+        seen.append(index)
+        for bound in bounds:
+            inner = [other for other in seen if other in bound.free_symbols]
+            if inner:
+                raise IndexExpressionError(
+                    f"{owner}: the range of {index} depends on {inner[0]}, which is bound further inside or is "
+                    "the index itself; the first limit is the innermost, so outer ranges come later"
+                )
+
+
+def bound_forms(bound: Expr) -> tuple[Expr, ...]:
+    """The forms whose maximum (a lower bound) or minimum (an upper bound) the bound is.
+
+    >>> from sympy import Max
+    >>> from sympy_tensordiff.symbolic import indices
+    >>> p = indices("p")
+    >>> sorted(map(str, bound_forms(1 + Max(0, p - 2))))
+    ['1', 'p - 1']
+    """
+    choice = _choice(bound)
+    if choice is None:
+        return (bound,)
+    term, coefficient, extremum = choice
+    return tuple(bound - term + coefficient * form for form in extremum.args)
+
+
+def _choice(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
+    """The term of the bound that is an integer multiple of a Max or Min."""
+    for term in Add.make_args(bound):
+        coefficient, rest = term.as_coeff_Mul()
+        if isinstance(rest, (Max, Min)) and coefficient.is_Integer:
+            return term, coefficient, rest
+    return None
+
+
+def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
+    side = "lower" if extremum is Max else "upper"
+    bound = as_expr(value, f"{owner}: the {side} bound of {index}")
+    if not isinstance(bound, Expr) or bound in (S.Infinity, S.NegativeInfinity, S.NaN):
+        raise ArgumentError(
+            f"{owner}: the {side} bound of {index} is {bound}; a sum needs a finite range, e.g. ({index}, 0, n - 1)"
+        )
+    choice = _choice(bound)
+    if choice is not None and isinstance(choice[2], extremum) != bool(choice[1] > 0):
+        raise IndexExpressionError(
+            f"{owner}: the {side} bound {bound} of {index} must be an index expression or the "
+            f"{extremum.__name__} of some; split the sum in two"
+        )
+    for form in bound_forms(bound):
+        try:
+            parse(form)
+        except IndexExpressionError as error:
+            raise IndexExpressionError(f"{owner}: the {side} bound of {index}: {error}") from None
+    return bound
+
+
+def _parts(limit: Any) -> tuple[Any, ...]:
+    """The parts of a limit as the user wrote it; a bare index is a limit of one part."""
+    return tuple(limit) if isinstance(limit, (tuple, list, Tuple)) else (limit,)
+
+
+def _shown(parts: tuple[Any, ...]) -> str:
+    return f"({', '.join(map(str, parts))})"

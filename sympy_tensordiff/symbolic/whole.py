@@ -1,0 +1,79 @@
+"""Whole tensors in scalar places: refused, with the index notation to write instead.
+
+SymPy takes every `Expr` for a scalar, so ``A + 1`` or ``exp(A)`` would be scalars of no meaning.
+Operators are ours to define; for ``Add(A, B)``, ``Mul(2, A)``, ``Pow(2, A)`` SymPy has
+postprocessors; functions ask their arguments for ``is_Float`` at construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sympy import Basic, Expr
+
+from sympy_tensordiff.errors import UnsupportedError
+
+OPERATORS = (
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__"),
+    *("__pow__", "__rpow__", "__mod__", "__rmod__", "__floordiv__", "__rfloordiv__", "__divmod__", "__rdivmod__"),
+    *("__neg__", "__pos__", "__abs__", "__lt__", "__le__", "__gt__", "__ge__"),
+)
+
+
+def is_whole(operand: Any) -> bool:
+    """Whether ``operand`` is a tensor of rank > 0."""
+    return getattr(operand, "is_TensorExpr", False) and operand.rank > 0
+
+
+def refuse_whole(operand: Any, place: str) -> None:
+    """Raise where a tensor of rank > 0 stands in for a scalar."""
+    if not is_whole(operand):
+        return
+    name = operand.name if operand.is_symbol else "T"
+    letters = [f"i{axis}" if operand.rank > 6 else "ijklmn"[axis] for axis in range(operand.rank)]
+    limits = ", ".join(f"({letter}, {extent})" for letter, extent in zip(letters, operand.shape, strict=True))
+    entry = f"{name}[{', '.join(letters)}]"
+    shown = operand if operand.is_symbol else f"the comprehension T = {operand}"
+    raise UnsupportedError(
+        f"{place}: whole tensors in scalar expressions are not supported yet, and {shown} has rank {operand.rank}; "
+        f"write it entry by entry, e.g. TensorComprehension({entry} + 1, {limits})"
+    )
+
+
+def scalar_only(name: str) -> Callable[..., Any]:
+    """The operator ``name`` of `Expr`, refused for whole tensors."""
+    scalar = getattr(Expr, name)
+
+    def operator(self: Any, *operands: Any) -> Any:
+        for operand in (self, *operands):
+            refuse_whole(operand, f"operator {name.strip('_')}")
+        return scalar(self, *operands)
+
+    operator.__name__ = name
+    return operator
+
+
+def refuse_matmul(self: Any, other: Any) -> Any:
+    """``A @ B``."""
+    raise UnsupportedError(
+        f"{self} @ {other}: products of whole tensors are not supported yet; write the sum, e.g. "
+        "TensorComprehension(IndexedSum(A[i, k]*B[k, j], (k, 0, K - 1)), (i, I), (j, J))"
+    )
+
+
+def refuse_constructed(expr: Basic) -> Basic:
+    """Postprocessor of Add, Mul and Pow: a whole tensor among the arguments raises."""
+    for argument in expr.args:
+        refuse_whole(argument, f"{type(expr).__name__}({', '.join(map(str, expr.args))})")
+    return expr
+
+
+def install(tensor_class: Any) -> None:
+    """Give the base class of tensors its operators and postprocessors."""
+    for name in OPERATORS:
+        setattr(tensor_class, name, scalar_only(name))
+    tensor_class.__matmul__ = tensor_class.__rmatmul__ = refuse_matmul
+    Basic._constructor_postprocessor_mapping[tensor_class] = {
+        name: [refuse_constructed] for name in ("Add", "Mul", "Pow")
+    }
