@@ -1,0 +1,1 @@
+"""From the tensor graph to running kernels: planning, lowering, printing, compiling."""

@@ -219,6 +219,7 @@ def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return np.shares_memory(a, b, max_work=100_000)
-    except Exception:  # np.exceptions.TooHardError has moved between the versions of NumPy
+        # The typed signature of max_work knows two constants only.
+        return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
+    except RuntimeError:  # TooHardError, which has moved between the versions of NumPy
         return True

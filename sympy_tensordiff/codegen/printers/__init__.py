@@ -1,0 +1,1 @@
+"""One printer per backend: the text of a module from the loop nests."""

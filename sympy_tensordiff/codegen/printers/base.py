@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import ClassVar
 
+from sympy_tensordiff.codegen.facts import integer_form
 from sympy_tensordiff.codegen.loops import Bound, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
@@ -144,7 +145,7 @@ def number_text(value: int | Fraction | float) -> str:
 class ScalarPrinter(FormPrinter):
     """Scalar expressions as Python text; a backend says how loads, constants and functions look."""
 
-    functions: ClassVar[Mapping[str, str]] = {}
+    functions: ClassVar[dict[str, str]] = {}
     """Texts of the functions that are called, for ``max``, ``min``, ``sqrt`` and the elementary ones."""
 
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
@@ -180,9 +181,10 @@ class ScalarPrinter(FormPrinter):
 
     def _scalar(self, node: Scalar) -> tuple[str, int]:
         if isinstance(node, Number):
-            text = self.constant(number_text(abs(node.value)))
+            value = node.value
+            text = self.constant(number_text(-value if value < 0 else value))
             own = PRODUCT if text[-1].isdigit() and "/" in text else ATOM
-            return (f"-{text}", min(own, UNARY)) if node.value < 0 else (text, own)
+            return (f"-{text}", min(own, UNARY)) if value < 0 else (text, own)
         if isinstance(node, IndexValue):
             return self.index_value(node.form), ATOM
         if isinstance(node, Name):
@@ -232,7 +234,7 @@ class ScalarPrinter(FormPrinter):
         return f"{self.scalar(left, SUM)}{operator}{self.scalar(right, SUM)}", own
 
     def _sum(self, arguments: tuple[Scalar, ...]) -> str:
-        texts = []
+        texts: list[str] = []
         for argument in arguments:
             negative, positive = split_sign(argument)
             sign = (" - " if negative else " + ") if texts else "-" if negative else ""
@@ -306,12 +308,3 @@ def reciprocal(node: Scalar) -> Scalar | None:
     if not isinstance(exponent, Number) or exponent.value >= 0:
         return None
     return base if exponent.value == -1 else Operation("pow", (base, Number(-exponent.value)))
-
-
-def integer_form(node: Scalar) -> Affine | None:
-    """The integer that ``node`` is without rounding, None for any other scalar."""
-    if isinstance(node, IndexValue):
-        return node.form
-    if isinstance(node, Number) and isinstance(node.value, int):
-        return Affine.of(node.value)
-    return None

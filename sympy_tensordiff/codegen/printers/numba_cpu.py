@@ -3,50 +3,54 @@
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.loops import Kernel, Program
-from sympy_tensordiff.codegen.printers.base import FormPrinter, Names
-from sympy_tensordiff.codegen.printers.nests import (
-    HELPERS,
+from sympy_tensordiff.codegen.printers.base import Names
+from sympy_tensordiff.codegen.printers.driver import (
     INDENT,
-    NestPrinter,
+    Temporaries,
+    call_text,
+    entry_text,
+    function_name,
     header,
     helpers,
-    program_names,
-    shape_text,
-    sizes_text,
+    labels,
+    module_names,
+    run_parameters,
+    size_lines,
 )
-from sympy_tensordiff.codegen.walk import uses
+from sympy_tensordiff.codegen.printers.nests import HELPERS, NestPrinter
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
 # and reciprocals do not keep results near the limits of the number range: they stay off.
-DECORATOR = '@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})'
+DECORATOR = '@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})\n'
 
 OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "ARGUMENTS", *HELPERS})
 
 
+class NumbaPrinter(NestPrinter):
+    """A kernel as a function for ``njit``."""
+
+    functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"}
+
+
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program``."""
-    functions = [f"fill_{kernel.array}" for kernel in program.kernels]
-    names = Names(program_names(program), OWN_NAMES | set(functions))
-    imports = "import math\n\nimport numpy as np\nfrom numba import njit"
-    pieces = ["\n".join(header(program, "numba", names)[:-2]), imports, header(program, "numba", names)[-1] + "\n"]
-    pieces += [text.strip("\n") + "\n" for text in helpers(program, NestPrinter.functions, DECORATOR)]
-    pieces += [_kernel(kernel, program, names) + "\n" for kernel in program.kernels]
+    names = module_names(program, OWN_NAMES)
+    top = [
+        header(program, "numba", names),
+        "import math\n\nimport numpy as np\nfrom numba import njit",
+        labels(program),
+    ]
+    pieces = helpers(program, NumbaPrinter.functions, HELPERS, DECORATOR)
+    pieces += [_kernel(kernel, program, names) for kernel in program.kernels]
     pieces.append(_driver(program, names))
-    return "\n\n".join(pieces).replace("\n\n\n\n", "\n\n\n") + "\n"
-
-
-def _parameters(kernel: Kernel) -> list[str]:
-    used = uses(kernel)
-    return list(dict.fromkeys([kernel.array, *used.arrays, *used.scalars, *used.integers]))
+    return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 
 def _kernel(kernel: Kernel, program: Program, names: Names) -> str:
-    printer = NestPrinter(names, kernel, program)
+    printer = NumbaPrinter(names, kernel, program)
     array = names(kernel.array)
-    entry = f"{array}[{', '.join(map(names, kernel.axes))}]" if kernel.axes else array
-    printer.line(0, DECORATOR)
-    printer.line(0, f"def fill_{kernel.array}({', '.join(map(names, _parameters(kernel)))}):")
-    printer.line(1, f'"""Fill {entry}."""')
+    printer.line(0, f"{DECORATOR}def {function_name(kernel)}{call_text(kernel, names)}:")
+    printer.line(1, f'"""Fill {entry_text(kernel, names)}."""')
     printer.line(1, f"real = {array}.dtype.type")
     for axis, name in enumerate(kernel.axes):
         printer.line(1 + axis, f"for {names(name)} in range({array}.shape[{axis}]):")
@@ -55,15 +59,13 @@ def _kernel(kernel: Kernel, program: Program, names: Names) -> str:
 
 
 def _driver(program: Program, names: Names) -> str:
-    parameters = [a.name for a in program.arguments] + [a.name for a in program.outputs]
-    lines = [f"def run({', '.join(map(names, parameters))}):"]
-    lines.append(INDENT + f'"""Fill {", ".join(names(a.name) for a in program.outputs)}."""')
-    lines += [INDENT + line for line in sizes_text(program, names)]
-    first = names(program.outputs[0].name)
-    temporaries = {a.name: a for a in program.temporaries}
+    temporaries = Temporaries(program, names)
+    lines = [f'"""Fill {" and ".join(names(a.name) for a in program.outputs)}."""', *size_lines(program, names)]
+    dtype = f"{names(program.outputs[0].name)}.dtype"
     for kernel in program.kernels:
-        if kernel.array in temporaries:
-            shape = shape_text(temporaries[kernel.array].shape, FormPrinter(names))
-            lines.append(INDENT + f"{names(kernel.array)} = np.empty({shape}, {first}.dtype)")
-        lines.append(INDENT + f"fill_{kernel.array}({', '.join(map(names, _parameters(kernel)))})")
-    return "\n".join(lines)
+        temporary = temporaries.get(kernel.array)
+        if temporary is not None:
+            lines.append(f"{names(kernel.array)} = np.empty({temporaries.shape(temporary)}, {dtype})")
+        lines.append(f"{function_name(kernel)}{call_text(kernel, names)}")
+    head = f"def run({', '.join(map(names, run_parameters(program)))}):"
+    return "\n".join([head, *(INDENT + line for line in lines)])

@@ -9,4 +9,4 @@ from sympy_tensordiff.codegen.printers import numba_cpu
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program``."""
     text = numba_cpu.print_program(program).replace('backend "numba"', 'backend "numpy"')
-    return text.replace(numba_cpu.DECORATOR + "\n", "").replace("from numba import njit\n", "")
+    return text.replace(numba_cpu.DECORATOR, "").replace("from numba import njit\n", "")

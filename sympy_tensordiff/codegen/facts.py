@@ -1,0 +1,170 @@
+"""What is known about the integers of a program, as rows: at the call, and at each read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.loops import (
+    Add,
+    If,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Number,
+    Operation,
+    Program,
+    Scalar,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.codegen.sizes import solve_sizes
+from sympy_tensordiff.codegen.walk import array_shapes
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.polyhedron import implied
+
+Rows = tuple[Row, ...]
+
+_MOST_CASES = 64
+
+
+def call_facts(program: Program) -> Rows:
+    """Rows that hold in every call: what the argument checks and the host's computations guarantee."""
+    rows = [Row("ge", form - 1) for a in program.arguments for form in a.shape]
+    rows += [Row("ge", form - 1) for a in program.outputs for form in a.shape]
+    rows += [Row("ge", Affine({solved.name: 1}, -1)) for solved in solve_sizes(program.arguments)]
+    for size in program.sizes:
+        rows += [Row("ge", Affine.variable(size.name) - form) for form in size.lows]
+        rows += [Row("ge", form - Affine.variable(size.name)) for form in size.highs]
+    for check in program.checks:
+        if len(check.violation) == 1 and check.violation[0].kind == "ge":
+            rows.append(Row("ge", -check.violation[0].form - 1))
+    return tuple(dict.fromkeys(row for row in rows if not row.form.is_constant))
+
+
+def size_cases(program: Program) -> tuple[Rows, ...]:
+    """For each choice of the bounds that the computed sizes equal: the rows that say so."""
+    choices = [
+        [Row("eq", Affine.variable(size.name) - form) for form in size.lows or size.highs]
+        for size in program.sizes
+        if len(size.lows or size.highs) > 1
+    ]
+    fixed = tuple(
+        Row("eq", Affine.variable(size.name) - (size.lows or size.highs)[0])
+        for size in program.sizes
+        if len(size.lows or size.highs) == 1
+    )
+    total = 1
+    for choice in choices:
+        total *= len(choice)
+    if total > _MOST_CASES:
+        return (fixed,)
+    return tuple((*fixed, *chosen) for chosen in product(*choices))
+
+
+class Prover:
+    """Proves rows from a context, from the facts of the call and by cases of the computed sizes."""
+
+    def __init__(self, program: Program) -> None:
+        self.facts = call_facts(program)
+        self.cases = size_cases(program)
+
+    def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
+        """Whether ``row`` follows from ``context`` in every call."""
+        return all(implied(row, (*context, *case, *self.facts)) for case in self.cases)
+
+    def axes_inside(self, load: Load, shape: Sequence[Affine], context: Sequence[Row]) -> list[tuple[int, Row]]:
+        """The conditions of a read, with their axes, that do not follow from ``context``."""
+        wanted = []
+        for axis, (form, extent) in enumerate(zip(load.index, shape, strict=True)):
+            wanted += [(axis, Row("ge", form)), (axis, Row("ge", extent - form - 1))]
+        return [(axis, row) for axis, row in wanted if not self.proves(row, context)]
+
+
+# ---------------------------------------------------------------------------- contexts
+
+
+def axis_rows(kernel: Kernel, program: Program) -> Rows:
+    """The rows that the axes of a kernel fulfil."""
+    rows = []
+    for axis, extent in zip(kernel.axes, array_shapes(program)[kernel.array], strict=True):
+        rows += [Row("ge", Affine.variable(axis)), Row("ge", extent - Affine.variable(axis) - 1)]
+    return tuple(rows)
+
+
+def loop_rows(loop: Loop) -> Rows:
+    """The rows that the variable of a loop fulfils."""
+    variable = Affine.variable(loop.variable)
+    lows = [Row("ge", bound.divisor * variable - bound.form) for bound in loop.lows]
+    return (*lows, *(Row("ge", bound.form - bound.divisor * variable) for bound in loop.highs))
+
+
+def condition_rows(condition: Scalar, holds: bool) -> Rows:
+    """What a condition of a ``select`` says about integers where it is true (or false); other parts say nothing."""
+    if not isinstance(condition, Operation):
+        return ()
+    function, arguments = condition.function, condition.arguments
+    if function == "not":
+        return condition_rows(arguments[0], not holds)
+    if function == ("and" if holds else "or"):
+        return tuple(row for argument in arguments for row in condition_rows(argument, holds))
+    if function not in ("lt", "le", "eq", "ne"):
+        return ()
+    left, right = (integer_form(argument) for argument in arguments)
+    if left is None or right is None:
+        return ()
+    if function in ("eq", "ne"):
+        return (Row("eq", left - right),) if holds == (function == "eq") else ()
+    if holds:
+        return (Row("ge", right - left - (function == "lt")),)
+    return (Row("ge", left - right - (function == "le")),)
+
+
+def integer_form(node: Scalar) -> Affine | None:
+    """The integer that ``node`` is without rounding, None for any other scalar."""
+    if isinstance(node, IndexValue):
+        return node.form
+    if isinstance(node, Number) and isinstance(node.value, int):
+        return Affine.of(node.value)
+    return None
+
+
+class Read(NamedTuple):
+    """A read, the statement it stands in, and the rows that hold where it happens."""
+
+    load: Load
+    statement: Statement
+    context: Rows
+
+
+def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows]]:
+    """All reads of a scalar expression with the rows that hold where they happen."""
+    stack: list[tuple[Scalar, Rows]] = [(value, context)]
+    while stack:
+        node, rows = stack.pop()
+        if isinstance(node, Load):
+            yield node, rows
+        elif isinstance(node, Operation) and node.function == "select":
+            condition, chosen, otherwise = node.arguments
+            stack.append((otherwise, rows + condition_rows(condition, False)))
+            stack.append((chosen, rows + condition_rows(condition, True)))
+            stack.append((condition, rows))
+        elif isinstance(node, Operation):
+            stack.extend((argument, rows) for argument in reversed(node.arguments))
+
+
+def reads(kernel: Kernel, program: Program) -> Iterator[Read]:
+    """All reads of a kernel in the order of the text."""
+    start = axis_rows(kernel, program)
+    stack: list[tuple[Statement, Rows]] = [(statement, start) for statement in reversed(kernel.body)]
+    while stack:
+        statement, rows = stack.pop()
+        if isinstance(statement, Let | Add | Store):
+            yield from (Read(load, statement, context) for load, context in scalar_reads(statement.value, rows))
+        elif isinstance(statement, Loop):
+            stack.extend((inner, rows + loop_rows(statement)) for inner in reversed(statement.body))
+        elif isinstance(statement, If):
+            stack.extend((inner, rows + statement.conditions) for inner in reversed(statement.body))

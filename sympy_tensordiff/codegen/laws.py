@@ -1,0 +1,241 @@
+"""The laws of names, ranks and order in loop nests; `verify` adds that no read leaves its array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from keyword import iskeyword
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.loops import (
+    ELEMENTARY,
+    Accumulator,
+    Add,
+    If,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Name,
+    Number,
+    Operation,
+    Program,
+    Scalar,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.codegen.sizes import solve_sizes
+from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements, subexpressions
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine
+
+MOST_DEPTH = 60
+"""How deep a scalar expression may nest: Python's parser refuses texts that nest some 90 deep."""
+
+_COMPARISONS = ("lt", "le", "eq", "ne")
+_CONNECTIVES = ("and", "or", "not")
+_ARITY: dict[str, tuple[int, int | None]] = {
+    "add": (2, None), "mul": (2, None), "max": (2, None), "min": (2, None), "and": (2, None), "or": (2, None),
+    "neg": (1, 1), "not": (1, 1), "pow": (2, 2), "select": (3, 3), "lt": (2, 2), "le": (2, 2), "eq": (2, 2),
+    "ne": (2, 2),
+} | {name: (count, count) for name, count in ELEMENTARY.items()}  # fmt: skip
+
+
+def check_laws(program: Program) -> None:
+    """Names are defined once and before use, ranks fit, each array is written by one kernel before it is read."""
+    scope = _check_globals(program)
+    shapes = array_shapes(program)
+    written = {a.name: a.shape for a in program.arguments if a.kind == "array"}
+    for kernel in program.kernels:
+        where = f"kernel {kernel.array}"
+        if kernel.array not in shapes:
+            raise VerificationError(f"{where}: no array of this name is declared")
+        if kernel.array in written:
+            raise VerificationError(f"{where}: {kernel.array} is an argument or has been written before")
+        if len(kernel.axes) != len(shapes[kernel.array]):
+            raise VerificationError(f"{where}: {len(kernel.axes)} axes for rank {len(shapes[kernel.array])}")
+        _KernelLaws(kernel, written, set(shapes)).check(scope)
+        written[kernel.array] = shapes[kernel.array]
+    unwritten = sorted(shapes.keys() - written.keys())
+    if unwritten:
+        raise VerificationError(f"no kernel writes {', '.join(unwritten)}")
+
+
+class _Scope(NamedTuple):
+    """The names visible in a block."""
+
+    integers: frozenset[str]
+    reals: frozenset[str]
+    booleans: frozenset[str] = frozenset()
+    accumulators: frozenset[str] = frozenset()
+
+
+def _check_globals(program: Program) -> _Scope:
+    solved = [s.name for s in solve_sizes(program.arguments)]
+    integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
+    for argument in program.arguments:
+        _check_forms(f"argument {argument.name}", argument.shape, integers)
+    for size in program.sizes:
+        if bool(size.lows) == bool(size.highs):
+            raise VerificationError(f"size {size.name}: exactly one of lows and highs is needed")
+        _check_forms(f"size {size.name}", size.lows + size.highs, integers)
+        integers.add(size.name)
+    for array in program.outputs + program.temporaries:
+        _check_forms(f"array {array.name}", array.shape, integers)
+    for check in program.checks:
+        _check_forms("a check", [row.form for row in check.violation], integers)
+    names = [a.name for a in program.arguments + program.outputs + program.temporaries]
+    names += solved + [size.name for size in program.sizes]
+    for name in names:
+        _check_identifier("the program", name)
+    if len(set(names)) != len(names):
+        raise VerificationError(f"a name is declared twice among {', '.join(sorted(names))}")
+    return _Scope(frozenset(integers), frozenset(a.name for a in program.arguments if a.kind == "scalar"))
+
+
+def _check_forms(where: str, forms: Iterable[Affine], known: set[str] | frozenset[str]) -> None:
+    for form in forms:
+        unknown = sorted(form.atoms() - known)
+        if unknown:
+            raise VerificationError(f"{where}: {', '.join(unknown)} in {form} is no integer defined before")
+
+
+def _check_identifier(where: str, name: str) -> None:
+    if not name.isidentifier() or not name.isascii() or iskeyword(name):
+        raise VerificationError(f"{where}: {name!r} is no identifier")
+
+
+class _KernelLaws:
+    """The laws of one kernel."""
+
+    def __init__(self, kernel: Kernel, written: dict[str, tuple[Affine, ...]], arrays: set[str]) -> None:
+        self.kernel = kernel
+        self.written = written
+        self.arrays = arrays
+        self.declared: set[str] = set()
+        self.read: set[str] = set()
+        self.where = f"kernel {kernel.array}"
+
+    def check(self, scope: _Scope) -> None:
+        body = self.kernel.body
+        if not body or not isinstance(body[-1], Store) or sum(isinstance(s, Store) for s in statements(body)) != 1:
+            raise VerificationError(f"{self.where}: exactly one Store is needed, at top level, last")
+        for axis in self.kernel.axes:
+            self.declare(axis, scope)
+        self.block(body, scope._replace(integers=scope.integers | set(self.kernel.axes)))
+
+    def declare(self, name: str, scope: _Scope, again: bool = False) -> None:
+        """A new name; a loop variable may be used again by a later loop."""
+        _check_identifier(self.where, name)
+        visible = scope.integers | scope.reals | scope.booleans | self.arrays
+        if name in visible or (name in self.declared and not again):
+            raise VerificationError(f"{self.where}: {name} is declared twice")
+        self.declared.add(name)
+
+    def block(self, body: tuple[Statement, ...], scope: _Scope) -> None:
+        for statement in body:
+            self.where = f"kernel {self.kernel.array}, {type(statement).__name__}"
+            scope = self.statement(statement, scope)
+
+    def statement(self, statement: Statement, scope: _Scope) -> _Scope:
+        """Check one statement; the scope for those behind it."""
+        if isinstance(statement, Loop):
+            self.loop(statement, scope)
+        elif isinstance(statement, If):
+            _check_forms(self.where, [row.form for row in statement.conditions], scope.integers)
+            self.block(statement.body, scope)
+        elif isinstance(statement, Accumulator):
+            self.declare(statement.name, scope)
+            name = {statement.name}
+            return scope._replace(reals=scope.reals | name, accumulators=scope.accumulators | name)
+        elif isinstance(statement, Let):
+            boolean = self.value(statement.value, scope)
+            self.declare(statement.name, scope)
+            if boolean:
+                return scope._replace(booleans=scope.booleans | {statement.name})
+            return scope._replace(reals=scope.reals | {statement.name})
+        else:
+            if self.value(statement.value, scope):
+                raise VerificationError(f"{self.where}: a condition is no number")
+            if isinstance(statement, Add):
+                self.add(statement, scope)
+        return scope
+
+    def loop(self, loop: Loop, scope: _Scope) -> None:
+        if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
+            raise VerificationError(f"{self.where}: bounds on both sides with positive divisors are needed")
+        _check_forms(self.where, [bound.form for bound in bounds(loop)], scope.integers)
+        self.declare(loop.variable, scope, again=True)
+        inner = list(statements(loop.body))
+        filled = {s.name for s in inner if isinstance(s, Add)} & scope.accumulators
+        values = [s.value for s in inner if isinstance(s, Let | Add | Store)]
+        early = filled & {n.name for value in values for n in subexpressions(value) if isinstance(n, Name)}
+        if early:
+            raise VerificationError(f"{self.where}: {', '.join(sorted(early))} is read in the loop that fills it")
+        self.block(loop.body, scope._replace(integers=scope.integers | {loop.variable}))
+
+    def add(self, statement: Add, scope: _Scope) -> None:
+        if statement.name not in scope.accumulators:
+            raise VerificationError(f"{self.where}: {statement.name} is no accumulator declared before")
+        if statement.name in self.read:
+            raise VerificationError(f"{self.where}: {statement.name} has been read before")
+
+    def value(self, value: Scalar, scope: _Scope) -> bool:
+        """Check a scalar expression; whether it is a condition."""
+        stack: list[tuple[Scalar, int, bool | None]] = [(value, 1, None)]
+        while stack:
+            node, depth, wanted = stack.pop()
+            if depth > MOST_DEPTH:
+                raise VerificationError(f"{self.where}: a value nests deeper than {MOST_DEPTH}; split it with Let")
+            boolean = self.node(node, scope)
+            if wanted is not None and boolean != wanted:
+                raise VerificationError(f"{self.where}: {node} is {'a condition' if boolean else 'no condition'}")
+            if isinstance(node, Operation):
+                stack += [(a, depth + 1, w) for a, w in zip(node.arguments, _wanted(node, boolean), strict=True)]
+        return self.node(value, scope)
+
+    def node(self, node: Scalar, scope: _Scope) -> bool:
+        """Check one node without what is inside it; whether it is a condition."""
+        if isinstance(node, IndexValue):
+            _check_forms(self.where, [node.form], scope.integers)
+        elif isinstance(node, Name):
+            if node.name not in scope.reals | scope.booleans:
+                raise VerificationError(f"{self.where}: {node.name} is no scalar defined before")
+            self.read.add(node.name)
+            return node.name in scope.booleans
+        elif isinstance(node, Load):
+            self.load(node, scope)
+        elif isinstance(node, Operation):
+            least, most = _ARITY.get(node.function, (1, 0))
+            count = len(node.arguments)
+            if most == 0 or count < least or (most is not None and count > most):
+                raise VerificationError(f"{self.where}: no operation {node.function!r} with {count} arguments")
+            if node.function == "select":
+                return self.is_condition(node, scope)
+            return node.function in _COMPARISONS or node.function in _CONNECTIVES
+        elif not isinstance(node, Number):
+            raise VerificationError(f"{self.where}: {node!r} is no scalar expression")
+        return False
+
+    def is_condition(self, node: Scalar, scope: _Scope) -> bool:
+        """Whether a chain of choices ends in a condition."""
+        while isinstance(node, Operation) and node.function == "select":
+            node = node.arguments[1]
+        if isinstance(node, Operation):
+            return node.function in _COMPARISONS or node.function in _CONNECTIVES
+        return isinstance(node, Name) and node.name in scope.booleans
+
+    def load(self, node: Load, scope: _Scope) -> None:
+        if node.array not in self.written:
+            raise VerificationError(f"{self.where}: {node.array} is read before it is written")
+        rank = len(self.written[node.array])
+        if len(node.index) != rank:
+            raise VerificationError(f"{self.where}: {len(node.index)} indices for {node.array} of rank {rank}")
+        _check_forms(self.where, node.index, scope.integers)
+
+
+def _wanted(node: Operation, boolean: bool) -> tuple[bool, ...]:
+    """Which arguments of an operation have to be conditions."""
+    if node.function == "select":
+        return True, boolean, boolean
+    return (node.function in _CONNECTIVES,) * len(node.arguments)

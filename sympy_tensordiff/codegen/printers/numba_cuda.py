@@ -1,0 +1,171 @@
+"""CUDA through ``numba.cuda``: one thread per entry, the last axis on ``threadIdx.x``.
+
+No atomics, no locks, no shared memory: every entry is written by the thread it belongs to. The
+text is the same for a device and for Numba's simulator.
+"""
+
+from __future__ import annotations
+
+from sympy_tensordiff.codegen.loops import Kernel, Program
+from sympy_tensordiff.codegen.printers.base import Names
+from sympy_tensordiff.codegen.printers.driver import (
+    INDENT,
+    Temporaries,
+    call_text,
+    entry_text,
+    function_name,
+    header,
+    helpers,
+    labels,
+    module_names,
+    run_parameters,
+    size_lines,
+    used_arguments,
+)
+from sympy_tensordiff.codegen.printers.nests import HELPERS, NestPrinter
+from sympy_tensordiff.codegen.walk import scalar_arrays
+from sympy_tensordiff.integer.affine import Affine
+
+CUDA_HELPERS = HELPERS | {
+    "floor": '''
+def floor(x):
+    """The greatest integer not above x; what is too large for an integer type is one already."""
+    return math.floor(x) if abs(x) < 4503599627370496 else x
+''',
+    "ceil": '''
+def ceil(x):
+    """The least integer not below x; what is too large for an integer type is one already."""
+    return math.ceil(x) if abs(x) < 4503599627370496 else x
+''',
+}
+
+LAUNCH = '''
+def launch(shape):
+    """The grid and the block for one thread per entry: last axis on x, the one before on y, the others on z."""
+    if len(shape) < 2:
+        entries = math.prod(shape)
+        threads = min(256, fitting(entries))
+        return -(-entries // threads), threads
+    width = min(32, fitting(shape[-1]))
+    height = min(256 // width, fitting(shape[-2]))
+    # A grid has at most 65535 blocks along y and z: the kernels stride over what is left.
+    y = min(-(-shape[-2] // height), 65535)
+    z = min(math.prod(shape[:-2]), 65535)
+    return (-(-shape[-1] // width), y, z), (width, height, 1)
+
+
+def fitting(extent):
+    """The least power of two that is not below the extent."""
+    return 1 << (extent - 1).bit_length()
+'''
+
+OWN_NAMES = frozenset({
+    "math", "cuda", "real", "run", "compute", "launch", "fitting", "ARGUMENTS", "flat",
+    "first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS,
+})  # fmt: skip
+
+
+# The results' names may have an underscore appended, so that both are kept free.
+_DEVICE = ("_device", "__device")
+
+
+class CudaPrinter(NestPrinter):
+    """A kernel as a function for ``cuda.jit``; arrays of rank 0 have one entry on the device."""
+
+    functions = NestPrinter.functions | {"floor": "floor", "ceil": "ceil"}
+
+    def subscript(self, index: tuple[Affine, ...]) -> str:
+        return super().subscript(index) if index else "0"
+
+
+def print_program(program: Program) -> str:
+    """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
+    names = module_names(program, OWN_NAMES | {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE})
+    top = [header(program, "cuda", names), "import math\n\nfrom numba import cuda", labels(program)]
+    pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
+    pieces += [_kernel(kernel, program, names) for kernel in program.kernels]
+    pieces += [LAUNCH.strip("\n"), _compute(program, names), _run(program, names)]
+    return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
+
+
+def _kernel(kernel: Kernel, program: Program, names: Names) -> str:
+    printer = CudaPrinter(names, kernel, program)
+    printer.line(0, f"@cuda.jit\ndef {function_name(kernel)}{call_text(kernel, names)}:")
+    printer.line(1, f'"""Fill {entry_text(kernel, names)}, one thread per entry."""')
+    printer.line(1, f"real = {names(kernel.array)}.dtype.type")
+    depth = _axes(printer, names(kernel.array), [names(axis) for axis in kernel.axes])
+    printer.body(kernel.body, depth)
+    return "\n".join(printer.lines)
+
+
+def _axes(printer: NestPrinter, array: str, axes: list[str]) -> int:
+    """Lines that give each axis its value from the thread's place in the grid; the depth of what follows."""
+    shape = [f"{array}.shape[{axis}]" for axis in range(len(axes))]
+    if len(axes) < 2:
+        printer.line(1, f"{axes[0] if axes else 'flat'} = cuda.grid(1)")
+        printer.line(1, f"if {axes[0]} < {shape[0]}:" if axes else "if flat == 0:")
+        return 2
+    last, middle = axes[-1], axes[-2]
+    if len(axes) == 2:
+        printer.line(1, f"{last}, first_y = cuda.grid(2)")
+        printer.line(1, "_, step_y = cuda.gridsize(2)")
+    else:
+        printer.line(1, f"{last}, first_y, first_z = cuda.grid(3)")
+        printer.line(1, "_, step_y, step_z = cuda.gridsize(3)")
+    printer.line(1, f"if {last} < {shape[-1]}:")
+    depth = 2
+    if len(axes) == 3:
+        printer.line(2, f"for {axes[0]} in range(first_z, {shape[0]}, step_z):")
+        depth = 3
+    elif len(axes) > 3:
+        printer.line(2, f"for flat in range(first_z, {'*'.join(shape[:-2])}, step_z):")
+        depth = 3
+        for axis in range(len(axes) - 2):
+            inner = "*".join(shape[axis + 1 : -2])
+            text = f"flat // ({inner})" if inner else "flat"
+            text = text.replace("(", "").replace(")", "") if "*" not in inner else text
+            printer.line(3, f"{axes[axis]} = {text}" + (f" % {shape[axis]}" if axis else ""))
+    printer.line(depth, f"for {middle} in range(first_y, {shape[-2]}, step_y):")
+    return depth + 1
+
+
+def _compute(program: Program, names: Names) -> str:
+    """The function that launches the kernels over arrays that are on the device already."""
+    temporaries = Temporaries(program, names)
+    lines = ['"""Launch the kernels; all arrays are on the device."""', *size_lines(program, names)]
+    dtype = f"{names(program.outputs[0].name)}.dtype"
+    for kernel in program.kernels:
+        name = names(kernel.array)
+        temporary = temporaries.get(kernel.array)
+        launch = f"{function_name(kernel)}[launch({name}.shape)]{call_text(kernel, names)}"
+        if temporary is None:
+            lines.append(launch)
+            continue
+        lines.append(f"{name} = cuda.device_array({temporaries.shape(temporary, scalar='1')}, {dtype})")
+        # A grid without blocks cannot be launched.
+        lines += [f"if {name}.size:", INDENT + launch] if temporaries.may_be_empty(temporary) else [launch]
+    head = f"def compute({', '.join(map(names, run_parameters(program)))}):"
+    return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def _run(program: Program, names: Names) -> str:
+    """The function that copies the arguments to the device and the results back."""
+    outputs = [(names(a.name), bool(a.shape)) for a in program.outputs]
+    bare = scalar_arrays(program.arguments)
+    read = used_arguments(program)
+    lines = ['"""Fill the arrays behind the arguments, which lie in the memory of the host."""']
+    passed = []
+    for argument in program.arguments:
+        name = names(argument.name)
+        is_array = argument.kind == "array" and argument.name not in bare
+        passed.append(f"cuda.to_device({name})" if is_array and argument.name in read else name)
+    for name, ranked in outputs:
+        shape = f"{name}.shape" if ranked else "1"
+        lines.append(f"{name}_device = cuda.device_array({shape}, {name}.dtype)")
+    lines.append(f"compute({', '.join([*passed, *(f'{name}_device' for name, _ in outputs)])})")
+    for name, ranked in outputs:
+        lines.append(
+            f"{name}_device.copy_to_host({name})" if ranked else f"{name}[()] = {name}_device.copy_to_host()[0]"
+        )
+    head = f"def run({', '.join(map(names, run_parameters(program)))}):"
+    return "\n".join([head, *(INDENT + line for line in lines)])

@@ -1,0 +1,99 @@
+"""The laws of the loop nests, checked; a program that breaks one is a bug of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.facts import Prover, Read, Rows, reads
+from sympy_tensordiff.codegen.laws import check_laws
+from sympy_tensordiff.codegen.loops import Kernel, Load, Program, Statement
+from sympy_tensordiff.codegen.walk import array_shapes, loops
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.polyhedron import implied, remove_redundant
+from sympy_tensordiff.integer.system import definitions
+
+
+def verify(program: Program) -> None:
+    """Raise `VerificationError` where ``program`` breaks a law of the loop nests."""
+    check_laws(program)
+    for read in unproven_reads(program):
+        if not _is_covered(read, program):
+            raise VerificationError(
+                f"kernel {read.kernel.array}: axis {read.axis} of the read {_show(read.load)} in "
+                f"{type(read.statement).__name__} is not provably inside, and no check covers it"
+            )
+
+
+class UnprovenRead(NamedTuple):
+    """A read that may leave its array along ``axis``, where ``violation`` (over the sizes) holds."""
+
+    kernel: Kernel
+    load: Load
+    axis: int
+    violation: Rows
+    statement: Statement
+
+
+def unproven_reads(program: Program) -> list[UnprovenRead]:
+    """The reads that are not provably inside their arrays, with the sizes for which they are not.
+
+    The violation rows are the projection of the read's context and of "the index is negative" or
+    "the index is past the end" on the sizes and integer arguments. An empty violation says that
+    the read leaves its array in every call. A read for which the projection is empty is proven.
+    """
+    prover = Prover(program)
+    shapes = array_shapes(program)
+    found: dict[UnprovenRead, None] = {}
+    for kernel in program.kernels:
+        for read in reads(kernel, program):
+            for axis, row in prover.axes_inside(read.load, shapes[read.load.array], read.context):
+                violation = _violation(read, row, prover.facts, kernel)
+                if violation is not None:
+                    found[UnprovenRead(kernel, read.load, axis, violation, read.statement)] = None
+    return list(found)
+
+
+def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> Rows | None:
+    """The sizes for which ``row`` fails somewhere; None where there are none."""
+    rows = [*read.context, Row("ge", -row.form - 1)]
+    inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
+    plain, fresh = _without_quotients(rows, inner)
+    projected = project(plain, sorted(inner | fresh, key=str), facts)
+    if projected is None:
+        return None
+    rest = remove_redundant(projected, facts)
+    return None if any(r.form.is_constant for r in rest) else rest
+
+
+def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
+    """The rows with each quotient or congruence that holds an inner name replaced by a variable of its own."""
+    result: list[Row] = []
+    fresh: dict[Quotient, Affine] = {}
+    work = list(rows)
+    for number, row in enumerate(rows):
+        if row.kind == "mod" and row.form.atoms() & inner:
+            multiple = Affine.variable(f"multiple {number}")
+            work[work.index(row)] = Row("eq", row.form - row.modulus * multiple)
+    quotients = [q for row in work for q in row.form.quotients()]
+    for quotient, pair in definitions(quotients).items():
+        if quotient.form.atoms() & inner:
+            fresh[quotient] = Affine.variable(f"quotient {len(fresh)}")
+            work += pair
+    for row in work:
+        while any(q in fresh for q in row.form.quotients()):
+            row = row.substitute(fresh)
+        result.append(row)
+    names = {name for row in result for name in row.form.atoms()}
+    return result, {name for name in names if name.startswith(("quotient ", "multiple "))}
+
+
+def _is_covered(read: UnprovenRead, program: Program) -> bool:
+    """Whether a check of the program refuses all sizes for which the read leaves its array."""
+    return any(all(implied(row, read.violation) for row in check.violation) for check in program.checks)
+
+
+def _show(load: Load) -> str:
+    return f"{load.array}[{', '.join(map(str, load.index))}]"

@@ -1,0 +1,109 @@
+"""A plain interpreter of the loop nests, the oracle of the printers: floats, loops, nothing clever."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    If,
+    IndexValue,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Name,
+    Number,
+    Program,
+    Scalar,
+    Statement,
+)
+
+FUNCTIONS: dict[str, Any] = {
+    "add": lambda *a: sum(a[1:], a[0]), "mul": lambda *a: math.prod(a[1:], start=a[0]),
+    "max": lambda *a: np.maximum.reduce(np.array(a)), "min": lambda *a: np.minimum.reduce(np.array(a)),
+    "neg": lambda a: -a, "pow": lambda a, b: np.float64(a) ** np.float64(b), "not": lambda a: not a,
+    "and": lambda *a: all(a), "or": lambda *a: any(a),
+    "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
+    "erf": math.erf, "erfc": math.erfc, "gamma": math.gamma, "lgamma": math.lgamma,
+}  # fmt: skip
+
+
+class Interpreter:
+    """Runs a program on the values of its arguments, by name; ``reads`` counts the entries read."""
+
+    def __init__(self, program: Program, values: dict[str, Any], sizes: dict[str, int]) -> None:
+        self.program = program
+        self.integers = dict(sizes)
+        self.reals = {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}
+        self.arrays = {k: v for k, v in values.items() if isinstance(v, np.ndarray)}
+        self.reads = 0
+
+    def run(self) -> list[np.ndarray]:
+        for size in self.program.sizes:
+            found = [f.evaluate(self.integers) for f in size.lows or size.highs]
+            self.integers[size.name] = max(found) if size.lows else min(found)
+        shapes = {a.name: a.shape for a in self.program.outputs + self.program.temporaries}
+        with np.errstate(all="ignore"):
+            for kernel in self.program.kernels:
+                shape = [max(0, f.evaluate(self.integers)) for f in shapes[kernel.array]]
+                self.arrays[kernel.array] = np.empty(shape)
+                for index in itertools.product(*map(range, shape)):
+                    self.instance(kernel, index)
+        return [self.arrays[a.name] for a in self.program.outputs]
+
+    def instance(self, kernel: Kernel, index: tuple[int, ...]) -> None:
+        self.integers.update(zip(kernel.axes, index, strict=True))
+        for statement in kernel.body[:-1]:
+            self.statement(statement)
+        self.arrays[kernel.array][index] = self.value(kernel.body[-1].value)
+
+    def statement(self, statement: Statement) -> None:
+        if isinstance(statement, Let):
+            self.reals[statement.name] = self.value(statement.value)
+        elif isinstance(statement, Accumulator):
+            self.reals[statement.name] = 0.0
+        elif isinstance(statement, Add):
+            self.reals[statement.name] += self.value(statement.value)
+        elif isinstance(statement, If):
+            if all(row.holds(self.integers) for row in statement.conditions):
+                for inner in statement.body:
+                    self.statement(inner)
+        else:
+            assert isinstance(statement, Loop)
+            low = max(math.ceil(b.form.evaluate(self.integers) / b.divisor) for b in statement.lows)
+            high = min(math.floor(b.form.evaluate(self.integers) / b.divisor) for b in statement.highs)
+            for value in range(low, high + 1):
+                self.integers[statement.variable] = value
+                for inner in statement.body:
+                    self.statement(inner)
+
+    def value(self, node: Scalar) -> Any:
+        if isinstance(node, Number):
+            return float(node.value)
+        if isinstance(node, IndexValue):
+            return float(node.form.evaluate(self.integers))
+        if isinstance(node, Name):
+            return self.reals[node.name]
+        if isinstance(node, Load):
+            return self.load(node)
+        if node.function == "select":
+            condition, chosen, otherwise = node.arguments
+            return self.value(chosen if self.value(condition) else otherwise)
+        arguments = [self.value(a) for a in node.arguments]
+        function = FUNCTIONS.get(node.function) or getattr(np, node.function)
+        return function(*arguments)
+
+    def load(self, node: Load) -> Any:
+        index = tuple(form.evaluate(self.integers) for form in node.index)
+        if node.array in self.reals:
+            return self.reals[node.array]
+        array = self.arrays[node.array]
+        assert all(0 <= n < extent for n, extent in zip(index, array.shape, strict=True)), (node, index)
+        self.reads += 1
+        return np.float64(array[index])
