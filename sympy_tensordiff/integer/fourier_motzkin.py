@@ -87,7 +87,7 @@ def project(rows: Iterable[Row], drop: Iterable[Variable], facts: Sequence[Row] 
 
 
 def _cost(rows: Collection[Row], variable: Variable) -> tuple[int, int]:
-    """What the elimination of a variable costs: pairs that are inexact over the integers, rows gained.""" ""
+    """What the elimination of a variable costs: pairs that are inexact over the integers, rows gained."""
     lows: list[int] = []
     highs: list[int] = []
     equations: list[int] = []

@@ -7,13 +7,13 @@ inequality is tightened; where only deeper integer reasoning would tell, the ans
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
 from .affine import Affine, Quotient, Row, Variable, normalise
-from .system import System, definitions, system
+from .simplex import Dictionary
+from .system import Direction, System, definitions, system
 
 FALSE = Row("ge", Affine(None, -1))
 """The row that never holds."""
@@ -82,7 +82,7 @@ def minimum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
     (Fraction(3, 1), Fraction(18, 1), None)
     """
     known = _system_with(form, rows)
-    return None if known.is_empty else known.minimum(known.vector(form))
+    return None if known.is_empty else known.minimum(form)
 
 
 def maximum(form: Affine, rows: Sequence[Row]) -> Fraction | None:
@@ -108,16 +108,20 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     (-1 >= 0,)
     """
     merged = merge_parallel(rows)
-    if merged is None or is_empty(merged, facts):
+    if not merged:
+        return () if merged is not None else (FALSE,)
+    whole = system((*merged, *facts))
+    if whole.is_empty:
         return (FALSE,)
     kept = dict.fromkeys(merged)
-    signs = _Signs((*merged, *facts))
+    pruning = None if whole.has_met else _Pruning(whole)
     for row in sorted(reversed(merged), key=_complexity, reverse=True):
-        if not signs.is_only_bound(row):
-            rest = (*facts, *(other for other in kept if other is not row))
-            if implied(row, rest):
-                del kept[row]
-                signs.forget(row)
+        if pruning is not None and row.kind == "ge":
+            redundant = pruning.drops(row.form)
+        else:
+            redundant = implied(row, (*facts, *(other for other in kept if other is not row)))
+        if redundant:
+            del kept[row]
     return tuple(kept)
 
 
@@ -133,7 +137,7 @@ def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
     >>> merge_parallel([Row("ge", 2 * i - 3), Row("ge", i), Row("ge", 9 - i), Row("ge", 2 - i)])
     (i - 2 == 0,)
     """
-    strongest: dict[_Terms, int] = {}
+    strongest: dict[_Terms, Affine] = {}
     congruences: dict[Row, None] = {}
     for row in rows:
         reduced = normalise(row)
@@ -146,21 +150,20 @@ def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
             continue
         # An equation is two opposite inequalities here.
         for form in (reduced.form,) if reduced.kind == "ge" else (reduced.form, -reduced.form):
-            strongest[form.terms] = min(form.constant, strongest.get(form.terms, form.constant))
+            known = strongest.get(form.terms)
+            if known is None or form.constant < known.constant:
+                strongest[form.terms] = form
     result: list[Row] = []
-    for terms, constant in strongest.items():
-        opposite = strongest.get(_negated(terms))
-        if opposite is None or constant + opposite > 0:
-            result.append(Row("ge", Affine(dict(terms), constant)))
-        elif constant + opposite < 0:
+    for terms, form in strongest.items():
+        opposite = strongest.get(tuple([(v, -c) for v, c in terms]))
+        room = 1 if opposite is None else form.constant + opposite.constant
+        if room < 0:
             return None
+        if room > 0:
+            result.append(Row("ge", form))
         elif terms[0][1] > 0:
-            result.append(Row("eq", Affine(dict(terms), constant)))
+            result.append(Row("eq", form))
     return (*result, *congruences)
-
-
-def _negated(terms: _Terms) -> _Terms:
-    return tuple([(v, -c) for v, c in terms])
 
 
 def _system_with(form: Affine, rows: Sequence[Row]) -> System:
@@ -192,30 +195,30 @@ def _weight(form: Affine) -> tuple[int, int]:
     return count, total
 
 
-class _Signs:
-    """How often each variable is bounded from each side: a quick proof that a row is needed.
+class _Pruning:
+    """Inequalities of one system dropped one by one, in one simplex dictionary that loses their rows."""
 
-    A variable without an equation that one inequality alone bounds from below can fall freely
-    without it, so that the inequality is not implied.
-    """
+    def __init__(self, whole: System) -> None:
+        self.whole = whole
+        self.shares = whole.shares.copy()
+        self.places: dict[Direction, int] = {terms: r for r, terms in enumerate(whole.inequalities)}
+        self.dictionary: Dictionary | None = None
 
-    def __init__(self, rows: Iterable[Row]) -> None:
-        self.counts: Counter[tuple[Variable, bool]] = Counter()
-        self.tied: set[Variable] = set()
-        for row in rows:
-            if row.kind == "ge":
-                self.counts.update((v, c > 0) for v, c in row.form.terms)
-            else:
-                self.tied.update(row.form.variables())
-            for found in definitions(row.form.quotients()):
-                self.tied.add(found)
-                self.tied.update(found.form.variables())
-
-    def is_only_bound(self, row: Row) -> bool:
-        """Whether an inequality is the only one to bound some untied variable from one side."""
-        return row.kind == "ge" and any(v not in self.tied and self.counts[v, c > 0] == 1 for v, c in row.form.terms)
-
-    def forget(self, row: Row) -> None:
-        """Count without ``row`` from now on (what it ties stays tied)."""
-        if row.kind == "ge":
-            self.counts.subtract((v, c > 0) for v, c in row.form.terms)
+    def drops(self, form: Affine) -> bool:
+        """Whether the rows that are left imply ``form >= 0``, one of them; then it is dropped."""
+        inequality = self.whole.tightened(form)
+        assert inequality is not None
+        terms, constant = inequality
+        if self.whole.inequalities.get(terms) != constant:
+            return True  # a constant, or weaker than a parallel row
+        if self.shares[terms] > 1:
+            self.shares[terms] -= 1
+            return True
+        if all(self.whole.loose[i] for i, c in enumerate(terms) if c):
+            return False
+        dictionary = self.dictionary or self.whole.dictionary()
+        value, rest = dictionary.without(self.places[terms], -1)
+        if value is None or value <= -1:
+            return False
+        self.dictionary = rest
+        return True

@@ -93,11 +93,11 @@ def bounds(
         levels.append([row for row in system if row.form.coefficient(variable)])
         _check_bounded(levels[-1], variable)
         if len(levels) < len(variables):
-            projected = eliminate(system, variable)
-            system = (FALSE,) if projected is None else remove_redundant(projected, known)
+            system = _projected(system, variable, known)
     nest: list[Bounds] = []
     for variable, level in zip(variables, reversed(levels), strict=True):
-        kept = remove_redundant(level, known)
+        # The only bound of its side is needed: nothing else holds the variable.
+        kept = tuple(level) if len(level) == 2 and _are_inequalities(level) else remove_redundant(level, known)
         if FALSE in kept:
             return _nothing(variables)
         nest.append(_bounds_of(variable, kept))
@@ -138,7 +138,7 @@ def find_point(rows: Sequence[Row], variables: Sequence[Variable]) -> dict[Varia
     Raises
     ------
     ValueError
-        If the system is unbounded, or holds another variable.
+        If the rows hold another variable, or the search would be endless in an unbounded system.
 
     Examples
     --------
@@ -146,7 +146,13 @@ def find_point(rows: Sequence[Row], variables: Sequence[Variable]) -> dict[Varia
     >>> find_point([Row("eq", 3 * i - 2 * j - 1), Row("ge", i - 2), Row("ge", 9 - j)], ["i", "j"])
     {'i': 5, 'j': 7}
     """
-    return next(_points(rows, variables), None)
+    solved = _numeric(rows, variables)
+    if solved.is_empty:
+        return None
+    corner = solved.rational_point()
+    if all(value.denominator == 1 for value in corner):
+        return _original(solved, variables, [value.numerator for value in corner])
+    return next(_points(solved, variables), None)
 
 
 def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
@@ -157,7 +163,7 @@ def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
     >>> count_points([*box, Row("ge", z2 + 1), Row("ge", 5 - z2)], ["z1", "z2"])  # fig. 4 of the paper
     15
     """
-    return sum(1 for _ in _points(rows, variables))
+    return sum(1 for _ in _points(_numeric(rows, variables), variables))
 
 
 def _holds_any(row: Row, variables: frozenset[Variable]) -> bool:
@@ -166,6 +172,19 @@ def _holds_any(row: Row, variables: frozenset[Variable]) -> bool:
 
 def _without(rows: Sequence[Row], variables: frozenset[Variable]) -> tuple[Row, ...]:
     return tuple(row for row in rows if not _holds_any(row, variables))
+
+
+def _are_inequalities(rows: Sequence[Row]) -> bool:
+    return all(row.kind == "ge" for row in rows)
+
+
+def _projected(system: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
+    """One variable eliminated from irredundant rows, and the rows that this makes redundant removed."""
+    result = eliminate(system, variable)
+    if result is None:
+        return (FALSE,)
+    before = set(system)
+    return result if all(row in before for row in result) else remove_redundant(result, known)
 
 
 def _nothing(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
@@ -242,17 +261,31 @@ def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Var
     return (inexact, sum(row not in known for row in merged), non_unit)
 
 
-def _points(rows: Sequence[Row], variables: Sequence[Variable]) -> Iterator[dict[Variable, int]]:
+def _numeric(rows: Sequence[Row], variables: Sequence[Variable]) -> System:
+    """The system of rows that hold no other variables than the given ones."""
+    other = frozenset[Variable]().union(*(row.form.atoms() for row in rows)) - frozenset(variables)
+    if other:
+        raise ValueError(f"no values given for {sorted(other)}")
+    return System(tuple(rows))
+
+
+def _original(solved: System, variables: Sequence[Variable], columns: Sequence[int]) -> dict[Variable, int]:
+    """The given variables at a point of the columns; one that no row holds is 0."""
+    values = (*columns, 1)
+    return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}
+
+
+def _points(solved: System, variables: Sequence[Variable]) -> Iterator[dict[Variable, int]]:
     """All integer points, one by one: a nest over the columns that the equations leave free."""
-    solved = System(tuple(rows))
     if solved.is_empty:
         return
-    free = [c for c in range(solved.width) if any(image[c] for image in solved.images.values())]
+    if not solved.images.keys() >= set(variables):
+        raise ValueError("the system is unbounded: a variable is in no row")
     system = [Row("ge", Affine(dict(enumerate(terms)), constant)) for terms, constant in solved.inequalities.items()]
-    nest, _ = bounds(system, order(system, free))
-    images = [(v, Affine(dict(enumerate(solved.images[v][:-1])), solved.images[v][-1])) for v in variables]
+    columns = range(solved.width)
+    nest, _ = bounds(system, order(system, columns))
     for values in _run(nest):
-        yield {v: image.evaluate(values) for v, image in images}
+        yield _original(solved, variables, [values[column] for column in columns])
 
 
 def _run(nest: Sequence[Bounds]) -> Iterator[dict[Variable, int]]:

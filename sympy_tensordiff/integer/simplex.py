@@ -1,8 +1,8 @@
 """The exact simplex method on small dense systems ``a*x + b >= 0`` of free rational variables.
 
 Everything is an integer: a row of a dictionary reads ``scale * basic = sum(a_j * column_j) + b``
-with its own positive ``scale``, kept in lowest terms. Bland's rule, in both phases, is what makes
-every run end.
+with its own positive ``scale``, in lowest terms. Bland's rule, in both phases, is what makes every
+run end.
 """
 
 from __future__ import annotations
@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
+from operator import mul
 
 Vector = list[int]
+
+_COST = -1
 
 
 class Dictionary:
     """A basis of the system ``row[:n] * x + row[n] >= 0``, moved to a feasible one where there is one.
 
-    The variables have the labels ``0 .. n-1`` and are free: each is moved into the basis once and
-    never leaves it. The slack of row ``i`` has the label ``n + i`` and is never negative.
+    The variables have the labels ``0 .. n-1`` and are free: once in the basis, they never leave it.
+    The slack of row ``i`` has the label ``n + i`` and is never negative. A form that is minimised
+    is one more free variable of the basis, with the label -1.
 
     Parameters
     ----------
@@ -36,7 +40,7 @@ class Dictionary:
     >>> square = Dictionary([[1, 0, 0], [-1, 0, 4], [0, 1, 0], [-1, -2, 5]], 2)
     >>> square.feasible, square.minimum([0, -1, 0])
     (True, Fraction(-5, 2))
-    >>> square.minimum([0, -1, 0], enough=Fraction(-1)) <= -1, square.minimum([1, 0, 0])
+    >>> square.minimum([0, -1, 0], enough=-1) <= -1, square.minimum([1, 0, 0])
     (True, Fraction(0, 1))
     >>> Dictionary([[2, 2, -5], [-1, -1, 2]], 2).feasible
     False
@@ -46,107 +50,156 @@ class Dictionary:
 
     def __init__(self, rows: Sequence[Sequence[int]], size: int) -> None:
         self.size = size
-        self.columns = list(range(size))
-        self.basis = list(range(size, size + len(rows)))
-        self.rows: list[Vector] = [[*row, 1] for row in rows]
+        self._start(rows)
         self._free_variables_into_basis()
         self.feasible = self._find_feasible()
 
-    def minimum(self, form: Sequence[int], enough: Fraction | int | None = None) -> Fraction | None:
+    def minimum(self, form: Sequence[int], enough: int | None = None) -> Fraction | None:
         """The least value of ``form`` over the feasible system; None where it is unbounded below.
 
         With ``enough`` the search stops at the first value that is not above it.
         """
-        work = Dictionary.__new__(Dictionary)
-        work.size, work.columns, work.basis = self.size, self.columns.copy(), [*self.basis, -1]
-        work.rows = [*self.rows, self._in_columns(form)]
+        work = self._copy()
+        work.basis.append(_COST)
+        work.rows.append(self._in_columns(form))
         return work._descend(enough)
 
-    def _in_columns(self, form: Sequence[int]) -> Vector:
-        """The row of ``form`` over the present columns."""
-        place = {label: r for r, label in enumerate(self.basis) if label < self.size and form[label]}
-        scale = lcm(*(self.rows[r][-1] for r in place.values()))
-        result = [form[label] * scale if label < self.size else 0 for label in self.columns]
-        result += [form[-1] * scale, scale]
-        for label, r in place.items():
-            row = self.rows[r]
-            factor = form[label] * (scale // row[-1])
-            for j in range(len(result) - 1):
-                result[j] += factor * row[j]
-        return result
+    def without(self, row: int, enough: int) -> tuple[Fraction | None, Dictionary]:
+        """The least value of a row's form over the other rows, as by `minimum`, and their dictionary.
+
+        >>> strip = Dictionary([[1, 0], [-1, 4], [-1, 6]], 1)
+        >>> value, rest = strip.without(2, -1)
+        >>> value, rest.without(1, -1)[0]
+        (Fraction(2, 1), None)
+        """
+        work = self._copy()
+        label = self.size + row
+        if label in work.columns:  # at value 0; it falls until another row stops it
+            entering = work.columns.index(label)
+            leaving = work._tightest(entering, -1)
+            if leaving < 0:
+                return None, self
+            work._pivot(leaving, entering)
+        place = work.basis.index(label)
+        work.basis[place] = _COST
+        value = work._descend(enough)
+        del work.basis[place], work.rows[place]
+        return value, work
+
+    def point(self) -> list[Fraction]:
+        """The values of the variables at the present basis."""
+        values = [Fraction(0)] * self.size
+        for label, row in zip(self.basis, self.rows, strict=True):
+            if label < self.size:
+                values[label] = Fraction(row[self.size], row[-1])
+        return values
+
+    def _copy(self) -> Dictionary:
+        """A dictionary to pivot in; the rows are shared and never changed in place."""
+        copy = Dictionary.__new__(Dictionary)
+        copy.size, copy.feasible = self.size, self.feasible
+        copy.columns, copy.basis, copy.rows = self.columns.copy(), self.basis.copy(), self.rows.copy()
+        return copy
+
+    def _start(self, rows: Sequence[Sequence[int]]) -> None:
+        """The first basis: the slack of a row ``+-x + b`` stands for ``x`` at once."""
+        size = self.size
+        anchors: dict[int, int] = {}
+        for r, row in enumerate(rows):
+            held = [j for j in range(size) if row[j]]
+            if len(held) == 1 and abs(row[held[0]]) == 1:
+                anchors.setdefault(held[0], r)
+        signs = [rows[anchors[e]][e] if e in anchors else 1 for e in range(size)]
+        shifts = [-sign * rows[anchors[e]][size] if e in anchors else 0 for e, sign in enumerate(signs)]
+        self.columns = [size + anchors[e] if e in anchors else e for e in range(size)]
+        self.basis = list(range(size, size + len(rows)))
+        self.rows = [[*map(mul, row, signs), row[size] + sum(map(mul, row, shifts)), 1] for row in rows]
+        for e, r in anchors.items():
+            self.basis[r] = e
+            self.rows[r] = [0] * e + [signs[e]] + [0] * (size - 1 - e) + [shifts[e], 1]
 
     def _free_variables_into_basis(self) -> None:
         """Each variable becomes basic in the sparsest row that holds it; one that no row holds stays a column."""
         for e in range(self.size):
-            best: tuple[int, int] | None = None
-            leaving = -1
-            for r, row in enumerate(self.rows):
-                if row[e] and self.basis[r] >= self.size:
-                    cost = (len(row) - row.count(0), abs(row[e]))
-                    if best is None or cost < best:
-                        best, leaving = cost, r
-            if best is not None:
-                self._pivot(leaving, e)
+            if self.columns[e] == e:
+                found = [
+                    (len(row) - row.count(0), abs(row[e]), r)
+                    for r, (label, row) in enumerate(zip(self.basis, self.rows, strict=True))
+                    if row[e] and label >= self.size
+                ]
+                if found:
+                    self._pivot(min(found)[2], e)
+
+    def _in_columns(self, form: Sequence[int]) -> Vector:
+        """The row of ``form`` over the present columns."""
+        size = self.size
+        held = [(form[x], row) for x, row in zip(self.basis, self.rows, strict=True) if x < size and form[x]]
+        scale = lcm(*(row[-1] for _, row in held))
+        result = [form[x] * scale if x < size else 0 for x in self.columns]
+        result += [form[-1] * scale, scale]
+        for c, row in held:
+            factor = c * (scale // row[-1])
+            for j in range(size + 1):
+                result[j] += factor * row[j]
+        return result
 
     def _find_feasible(self) -> bool:
         """Repair violated rows, least label first, until none is left or one cannot be repaired."""
-        constant = self.size
+        size = self.size
         while True:
-            leaving = -1
-            for r, label in enumerate(self.basis):
-                if label >= self.size and self.rows[r][constant] < 0 and (leaving < 0 or label < self.basis[leaving]):
-                    leaving = r
-            if leaving < 0:
+            violated = [(x, r) for r, x in enumerate(self.basis) if x >= size and self.rows[r][size] < 0]
+            if not violated:
                 return True
-            row = self.rows[leaving]
-            entering = min((j for j in range(self.size) if row[j] > 0), key=self.columns.__getitem__, default=-1)
-            if entering < 0:
+            leaving = min(violated)[1]
+            rising = [(x, j) for j, x in enumerate(self.columns) if self.rows[leaving][j] > 0]
+            if not rising:
                 return False
-            self._pivot(leaving, entering)
+            self._pivot(leaving, min(rising)[1])
 
-    def _descend(self, enough: Fraction | int | None) -> Fraction | None:
-        """Minimise the last row by Bland's rule from a feasible basis."""
-        constant = self.size
+    def _descend(self, enough: int | None) -> Fraction | None:
+        """Minimise the row with the label -1 by Bland's rule from a feasible basis."""
+        size = self.size
+        place = self.basis.index(_COST)
         while True:
-            cost = self.rows[-1]
-            if enough is not None and cost[constant] <= enough * cost[-1]:
-                return Fraction(cost[constant], cost[-1])
-            entering = -1
-            for j in range(self.size):
-                if cost[j] and self.columns[j] < self.size:
-                    return None
-                if cost[j] < 0 and (entering < 0 or self.columns[j] < self.columns[entering]):
-                    entering = j
-            if entering < 0:
-                return Fraction(cost[constant], cost[-1])
-            leaving = self._tightest(entering)
+            cost = self.rows[place]
+            if enough is not None and cost[size] <= enough * cost[-1]:
+                break
+            if any(c and x < size for c, x in zip(cost, self.columns, strict=False)):
+                return None
+            falling = [(x, j) for j, x in enumerate(self.columns) if cost[j] < 0]
+            if not falling:
+                break
+            entering = min(falling)[1]
+            leaving = self._tightest(entering, 1)
             if leaving < 0:
                 return None
             self._pivot(leaving, entering)
+        return Fraction(cost[size], cost[-1])
 
-    def _tightest(self, entering: int) -> int:
-        """The row that first stops an increase of the entering column; -1 where none does."""
-        constant = self.size
+    def _tightest(self, entering: int, sign: int) -> int:
+        """The row that first stops the column, rising (sign 1) or falling (sign -1); -1 where none does."""
+        size = self.size
         leaving, above, below = -1, 0, 1
         for r, label in enumerate(self.basis):
-            row = self.rows[r]
-            if label >= self.size and row[entering] < 0:
-                difference = row[constant] * below + row[entering] * above
+            slope = sign * self.rows[r][entering]
+            if slope < 0 and label >= size:
+                constant = self.rows[r][size]
+                difference = constant * below + slope * above
                 if leaving < 0 or difference < 0 or (difference == 0 and label < self.basis[leaving]):
-                    leaving, above, below = r, row[constant], -row[entering]
+                    leaving, above, below = r, constant, -slope
         return leaving
 
     def _pivot(self, leaving: int, entering: int) -> None:
-        """Swap a basic label with a column; rows are replaced, never changed in place (copies share them)."""
+        """Swap a basic label with a column."""
         old = self.rows[leaving]
         pivot = old[entering]
         new = [-a for a in old] if pivot > 0 else old.copy()
         new[entering] = old[-1] if pivot > 0 else -old[-1]
-        scale = new[-1] = abs(pivot)
+        new[-1] = abs(pivot)
         common = gcd(*new)
         if common > 1:
             new = [a // common for a in new]
-            scale = new[-1]
+        scale = new[-1]
         for r, row in enumerate(self.rows):
             factor = row[entering]
             if factor and r != leaving:

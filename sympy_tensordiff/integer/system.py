@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, compress
 from math import gcd
+from typing import TypeAlias
 
 from .affine import Affine, Quotient, Row, Variable, quotient
 from .simplex import Dictionary, Vector
+
+Direction: TypeAlias = tuple[int, ...]
 
 
 class System:
@@ -24,33 +27,58 @@ class System:
     ----------
     is_empty : bool
         Whether the system provably has no integer point (it has no rational one, after tightening).
+        The other attributes exist where it is False.
+    images : dict from variable to sparse form
+        Each variable over the columns, as pairs (column, coefficient); the constant's column is ``width``.
+    inequalities : dict from coefficients to constant
+        The strongest inequality of each direction, in lowest terms.
+    shares : dict from coefficients to int
+        How many rows state the strongest inequality of a direction.
+    has_met : bool
+        Whether inequalities have become an equation, so that they do not stand for single rows.
 
     Examples
     --------
     >>> p, t = Affine.variable("p"), Affine.variable("t")
     >>> system = System((Row("eq", p - 2 * t - 1), Row("ge", p)))
-    >>> system.minimum(system.vector(p)), system.is_empty
+    >>> system.minimum(p), system.is_empty
     (Fraction(1, 1), False)
     >>> System((Row("eq", p - 2 * t - 1), Row("mod", p, 2))).is_empty
     True
     """
 
-    __slots__ = ("_dictionary", "highs", "images", "inequalities", "is_empty", "loose", "lows", "width")
+    __slots__ = (
+        "_dictionary",
+        "has_met",
+        "highs",
+        "images",
+        "inequalities",
+        "is_empty",
+        "loose",
+        "lows",
+        "shares",
+        "width",
+    )
 
     def __init__(self, rows: Sequence[Row]) -> None:
         forms, equations = _closure(rows)
         variables = dict.fromkeys(v for form in chain(forms, equations) for v, _ in form.terms)
-        self.width = width = len(variables)
-        index = {v: i for i, v in enumerate(variables)}
-        unit = [[int(i == j) for j in range(width + 1)] for i in range(width)]
-        solver = _Solver(unit, [_vector(f, index, width) for f in forms], [_vector(f, index, width) for f in equations])
+        solver = _Solver(variables, forms, equations)
         self.is_empty = not solver.run()
+        if self.is_empty:
+            return
+        live = [*solver.live, True]  # the constant last
+        self.width = sum(live) - 1
+        self.images = {
+            v: [(i, c) for i, c in enumerate(compress(image, live)) if c]
+            for v, image in zip(variables, solver.images, strict=True)
+        }
+        self.inequalities = {tuple(compress(terms, live)): c for terms, c in solver.inequalities.items()}
+        self.shares = {tuple(compress(terms, live)): c for terms, c in solver.shares.items()}
+        self.has_met = solver.has_met
         self._dictionary: Dictionary | None = None
-        if not self.is_empty:
-            self.images = dict(zip(variables, solver.images, strict=True))
-            self.inequalities = solver.inequalities
-            self._read_box()
-            self.is_empty = self._has_no_rational_point()
+        self._read_box()
+        self.is_empty = self._has_no_rational_point()
 
     def _read_box(self) -> None:
         """Collect the range of each column, and whether a column occurs in no longer inequality (is loose)."""
@@ -71,17 +99,24 @@ class System:
         if all(self.loose):
             return False
         for terms, constant in self.inequalities.items():
-            most = self._least_in_box([-c for c in terms])
-            if most is not None and constant < most:
+            least = self._least_in_box([-c for c in terms])
+            if least is not None and constant < least:
                 return True
-        return not self._rational().feasible
+        return not self.dictionary().feasible
 
-    def _rational(self) -> Dictionary:
-        """The simplex dictionary, made when first asked for."""
+    def dictionary(self) -> Dictionary:
+        """The simplex dictionary of the inequalities in order, made when first asked for."""
         if self._dictionary is None:
-            rows = [[*terms, constant] for terms, constant in self.inequalities.items()]
+            rows = [(*terms, constant) for terms, constant in self.inequalities.items()]
             self._dictionary = Dictionary(rows, self.width)
         return self._dictionary
+
+    def rational_point(self) -> list[Fraction]:
+        """The columns at some rational point of the system, which is not empty."""
+        if all(self.loose):
+            box = zip(self.lows, self.highs, strict=True)
+            return [Fraction(low if low is not None else high or 0) for low, high in box]
+        return self.dictionary().point()
 
     def _least_in_box(self, vector: Sequence[int]) -> int | None:
         """A lower bound of ``vector``, without its constant, from the ranges of the columns alone."""
@@ -102,40 +137,49 @@ class System:
             image = self.images.get(v)
             if image is None:
                 return None
-            result = [a + c * b for a, b in zip(result, image, strict=True)]
+            for i, b in image:
+                result[i] += c * b
         return result
 
-    def minimum(self, vector: Vector | None, enough: int | None = None) -> Fraction | None:
-        """The least value of a form over the rational points; None where it is unbounded below.
+    def tightened(self, form: Affine) -> tuple[Direction, int] | None:
+        """The inequality ``form >= 0`` over the columns, as ``inequalities`` holds them; None as `vector`.
 
-        With ``enough`` any value that is reached and not above it may be returned.
+        The coefficients are all zero where the equations make the form a constant.
         """
+        vector = self.vector(form)
         if vector is None:
             return None
-        if all(loose for c, loose in zip(vector, self.loose, strict=False) if c):
+        constant = vector.pop()
+        content = gcd(*vector)
+        if content > 1:
+            return tuple([c // content for c in vector]), constant // content
+        return tuple(vector), constant
+
+    def minimum(self, form: Affine) -> Fraction | None:
+        """The least value of a form over the rational points; None where it is unbounded below."""
+        vector = self.vector(form)
+        return None if vector is None else self._minimum(vector, None)
+
+    def _minimum(self, vector: Vector, enough: int | None) -> Fraction | None:
+        if all(self.loose[i] for i, c in enumerate(vector[:-1]) if c):
             least = self._least_in_box(vector)
             return None if least is None else Fraction(least + vector[-1])
-        return self._rational().minimum(vector, enough)
+        return self.dictionary().minimum(vector, enough)
 
     def implies_nonnegative(self, form: Affine) -> bool:
         """Whether ``form >= 0`` provably holds at all integer points of the system, which is not empty."""
-        vector = self.vector(form)
-        if vector is None:
+        inequality = self.tightened(form)
+        if inequality is None:
             return False
-        constant = vector.pop()
-        content = gcd(*vector)
-        if content == 0:
-            return constant >= 0
-        vector = [c // content for c in vector]
-        constant //= content
-        known = self.inequalities.get(tuple(vector))
+        terms, constant = inequality
+        known = self.inequalities.get(terms)
         if known is not None and known <= constant:
             return True
-        least = self._least_in_box(vector)
+        least = self._least_in_box(terms)
         if least is not None and least + constant >= 0:
             return True
-        vector.append(constant)
-        value = self.minimum(vector, -1)
+        # Its values at integer points are integers, so that more than -1 is not negative.
+        value = self._minimum([*terms, constant], -1)
         return value is not None and value > -1
 
     def implies_congruence(self, form: Affine, modulus: int) -> bool:
@@ -153,22 +197,13 @@ def system(rows: tuple[Row, ...]) -> System:
 def definitions(quotients: Iterable[Quotient]) -> dict[Quotient, tuple[Row, Row]]:
     """The defining rows of quotients and of those inside them."""
     result: dict[Quotient, tuple[Row, Row]] = {}
-    open_ones = list(quotients)
-    while open_ones:
-        found = open_ones.pop()
+    waiting = list(quotients)
+    while waiting:
+        found = waiting.pop()
         if found not in result:
             result[found] = found.definition()
-            open_ones += found.form.quotients()
+            waiting += found.form.quotients()
     return result
-
-
-def as_equation(row: Row) -> Affine:
-    """The form that a congruence equates to zero, ``form - m*floor(form/m)``.
-
-    >>> as_equation(Row("mod", Affine({"p": 1}, 1), 2))
-    p - 2*floor((p + 1)/2) + 1
-    """
-    return row.form - row.modulus * quotient(row.form, row.modulus)
 
 
 def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
@@ -179,29 +214,26 @@ def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
         if kind == "ge":
             forms.append(form)
         else:
-            equations.append(form if kind == "eq" else as_equation(Row(kind, form, modulus)))
+            equations.append(form if kind == "eq" else form - modulus * quotient(form, modulus))
     quotients = [v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Quotient)]
     if quotients:
         forms += [row.form for pair in definitions(quotients).values() for row in pair]
     return forms, equations
 
 
-def _vector(form: Affine, index: dict[Variable, int], width: int) -> Vector:
-    result = [0] * width
-    for v, c in form.terms:
-        result[index[v]] = c
-    result.append(form.constant)
-    return result
-
-
 class _Solver:
     """Solves equations over the integers by changes of columns, and tightens inequalities."""
 
-    def __init__(self, images: list[Vector], forms: list[Vector], equations: list[Vector]) -> None:
-        self.images = images
-        self.forms = forms
-        self.equations = equations
-        self.inequalities: dict[tuple[int, ...], int] = {}
+    def __init__(self, variables: Iterable[Variable], forms: list[Affine], equations: list[Affine]) -> None:
+        index = {v: i for i, v in enumerate(variables)}
+        width = len(index)
+        self.live = [True] * width
+        self.images = [[0] * i + [1] + [0] * (width - i) for i in range(width)]
+        self.forms = [_dense(form, index) for form in forms]
+        self.equations = [_dense(form, index) for form in equations]
+        self.inequalities: dict[Direction, int] = {}
+        self.shares: dict[Direction, int] = {}
+        self.has_met = False
 
     def run(self) -> bool:
         """Whether no contradiction came up; ``inequalities`` then holds constants by coefficients."""
@@ -213,6 +245,7 @@ class _Solver:
                 return False
             if not self.equations:
                 return True
+            self.has_met = True
 
     def _solve_one(self) -> bool:
         """Take one equation a step on: a unit coefficient removes a column, a larger one is reduced."""
@@ -228,14 +261,16 @@ class _Solver:
             constant //= content
         size, k = min((abs(c), i) for i, c in enumerate(equation) if c)
         sign = 1 if equation[k] > 0 else -1
+        equation.append(constant)
         # With column_k = t - sum(round(c_i/c_k) * column_i), the coefficients of the equation over
         # t and the other columns are remainders by c_k, which shrink until one is a unit.
-        image = [-sign * ((2 * c + size) // (2 * size)) for c in [*equation, constant]]
+        image = [-sign * ((2 * c + size) // (2 * size)) for c in equation]
         if size > 1:
             image[k] = 1
-            self.equations.append([*equation, constant])
+            self.equations.append(equation)
         else:
             image[k] = 0
+            self.live[k] = False
         self._substitute(k, image)
         return True
 
@@ -250,7 +285,8 @@ class _Solver:
 
     def _tighten(self) -> bool:
         """Floor all constants, keep the strongest of parallel rows, turn rows that meet into equations."""
-        strongest: dict[tuple[int, ...], int] = {}
+        strongest: dict[Direction, int] = {}
+        shares: dict[Direction, int] = {}
         for vector in self.forms:
             constant = vector[-1]
             terms = tuple(vector[:-1])
@@ -262,14 +298,26 @@ class _Solver:
             if content > 1:
                 terms = tuple([c // content for c in terms])
                 constant //= content
-            if constant < strongest.get(terms, constant + 1):
+            known = strongest.get(terms)
+            if known is None or constant < known:
                 strongest[terms] = constant
+                shares[terms] = 1
+            elif constant == known:
+                shares[terms] += 1
         for terms, constant in strongest.items():
             opposite = strongest.get(tuple([-c for c in terms]))
             if opposite is not None and constant + opposite <= 0:
                 if constant + opposite < 0:
                     return False
                 self.equations.append([*terms, constant])
-        self.inequalities = strongest
+        self.inequalities, self.shares = strongest, shares
         self.forms = [[*terms, constant] for terms, constant in strongest.items()]
         return True
+
+
+def _dense(form: Affine, index: dict[Variable, int]) -> Vector:
+    result = [0] * len(index)
+    for v, c in form.terms:
+        result[index[v]] = c
+    result.append(form.constant)
+    return result
