@@ -4,6 +4,8 @@ Write an element-wise defined tensor in index notation, differentiate it with pl
 read the result without a Kronecker delta under a sum, and run it as a kernel.
 """
 
+from sympy_tensordiff.codegen.api import generate_code as generate_code
+from sympy_tensordiff.codegen.api import lambdify as lambdify
 from sympy_tensordiff.derivative.api import gradient as gradient
 from sympy_tensordiff.derivative.api import hessian as hessian
 from sympy_tensordiff.derivative.api import hvp as hvp

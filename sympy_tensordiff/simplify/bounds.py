@@ -101,7 +101,7 @@ class _Tighten:
             if is_empty(rest, facts + equations):
                 return self.graph.zero
             rows = remove_redundant(rest, facts + equations)
-        rows = equations + rows
+        rows = equations + _to_residues(rows)
         body = yield self.visit(body, facts + rows)
         return self.graph.guard(rows, body)
 
@@ -184,6 +184,20 @@ def inside_shape(read: Node) -> tuple[Row, ...]:
     for form, extent in zip(read.data, shape, strict=True):
         rows += [Row("ge", form), Row("ge", extent - 1 - form)]
     return tuple(rows)
+
+
+def _to_residues(rows: Facts) -> Facts:
+    """Inequalities moved to the nearest value that a congruence beside them allows: even and < 14 is <= 12."""
+    result = []
+    for row in rows:
+        for other in rows:
+            if row.kind == "ge" and other.kind == "mod":
+                for sign in (1, -1):
+                    rest = row.form - sign * other.form
+                    if all(c % other.modulus == 0 for _, c in rest.terms):
+                        row = Row("ge", row.form - rest.constant % other.modulus)
+        result.append(row)
+    return tuple(result)
 
 
 def _single(variables: Sequence[int], rows: Facts) -> tuple[dict[int, Affine], list[Row]] | None:

@@ -171,10 +171,10 @@ def _divided(row: Row, kept: Sequence[int]) -> tuple[Row, Row] | None:
 
 
 def _exact(form: Affine, divisor: int) -> Affine:
-    """``form / divisor`` where it is an integer, with the first variable positive inside a floor."""
+    """``form / divisor`` where that is an integer, as a floor without sign and constant inside."""
     if form.terms and form.terms[0][1] < 0:
-        return -quotient(-form, divisor)
-    return quotient(form, divisor)
+        return -_exact(-form, divisor)
+    return quotient(form + -form.constant % divisor, divisor)
 
 
 def _smith_step(graph: Graph, kept: list[int], rows: tuple[Row, ...], equations: Sequence[Row]) -> Step:

@@ -1,0 +1,178 @@
+"""`lambdify` and `generate_code`: from a SymPy expression to a callable or its text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
+from sympy_tensordiff.codegen.loops import Argument, Check, Program
+from sympy_tensordiff.codegen.lower import Lowering, unique
+from sympy_tensordiff.codegen.verify import unproven_reads, verify
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+def lambdify(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool = True) -> CompiledFunction:
+    """A callable that evaluates ``expr``.
+
+    Parameters
+    ----------
+    args : sequence
+        Tensor symbols, real scalar symbols and integer symbols (free indices, sizes), in call order.
+    expr : Expr or tuple of Expr
+        A tensor expression, a scalar, or several: a tuple comes back as a tuple.
+    backend : {"numba", "numpy", "cuda"}
+    temporaries : bool
+        False: the form of the paper, without temporary memory: every entry recomputes the sums it
+        needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
+        same: recomputing those costs exponentially.)
+
+    Returns
+    -------
+    CompiledFunction
+        Takes arrays and numbers, reads symbolic sizes off the shapes, checks all arguments, returns
+        new arrays (a NumPy scalar for a scalar) or fills ``out=``. ``.source`` is the generated
+        module, ``.plan`` what is computed in which order. float32 in, float32 out; integers count
+        as float64. It pickles.
+
+    Raises
+    ------
+    ArgumentError
+        If a symbol of ``expr`` is missing from ``args``, or an argument is given twice.
+    UnsupportedError
+        If no backend can evaluate a function in ``expr``.
+    OutOfShapeError
+        If a read leaves its tensor for all sizes.
+
+    Examples
+    --------
+    >>> import numpy as np, sympy_tensordiff as td
+    >>> i, n = td.indices("i n")
+    >>> x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    >>> dot = td.lambdify([x, y], td.IndexedSum(x[i]*y[i], (i, 0, n - 1)), "numpy")
+    >>> float(dot(np.array([1.0, 2.0]), np.array([3.0, 4.0])))
+    11.0
+    """
+    return compile_program(build_program(args, expr, temporaries=temporaries), backend)
+
+
+def generate_code(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool = True) -> str:
+    """The text of the module that `lambdify` would compile, for the same arguments.
+
+    Nothing but this package needs to be installed, also for ``backend="cuda"``.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> i = td.indices("i")
+    >>> x = td.TensorSymbol("x", 4)
+    >>> text = td.generate_code([x], td.TensorComprehension(x[3 - i], (i, 4)), "cuda")
+    >>> "cuda.grid" in text, "atomic" in text
+    (True, False)
+    """
+    return print_source(build_program(args, expr, temporaries=temporaries), backend)
+
+
+def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
+    """The verified loop nests of one or several expressions."""
+    single = not isinstance(expr, tuple | list | sympy.Tuple)
+    exprs = [sympy.sympify(e) for e in ([expr] if single else expr)]
+    if not exprs:
+        raise ArgumentError("there is no expression: give one, or a tuple of them")
+    graph = Graph()
+    reader = Reader(graph)
+    nodes = [reader.read(e) for e in exprs]
+    arguments, names, arrays = _arguments(reader, args)
+    _check_complete(reader, nodes, names, arrays)
+    sizes = frozenset().union(*(form.atoms() for t in reader.tensors.values() for form in map(reader.affine, t.shape)))
+    for symbol, variable in reader.free.items():
+        names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
+    arguments = tuple(
+        replace(a, shape=tuple(_named(reader.affine(extent), names) for extent in arg.shape)) if a.kind == "array" else a
+        for a, arg in zip(arguments, args if isinstance(args, Sequence) else [args], strict=True)
+    )
+    facts = input_facts(graph, nodes)
+    nodes = [tighten(graph, node, facts, sizes) for node in nodes]
+    lowering = Lowering(graph, names, arrays, facts, temporaries)
+    outputs = []
+    for n, node in enumerate(nodes):
+        taken = {*names.values(), *arrays.values(), *(array.name for array in outputs)}
+        outputs.append(lowering.output(node, unique("result" if single else f"result{n}", taken)))
+    program = Program(
+        arguments,
+        tuple(outputs),
+        tuple(lowering.kept),
+        tuple(lowering.kernels),
+        tuple(lowering.sizes),
+        single=single,
+        notes=tuple(lowering.notes),
+    )
+    program = replace(program, checks=_checks(program))
+    verify(program)
+    return program
+
+
+def _named(form: Any, names: dict[Any, str]) -> Any:
+    return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
+
+
+def _arguments(reader: Reader, args: Any) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
+    """The parameters, the names of scalars and integers, and those of the tensors."""
+    found: list[Argument] = []
+    names: dict[Any, str] = {}
+    arrays: dict[str, str] = {}
+    for arg in args if isinstance(args, Sequence) else [args]:
+        taken = {a.name for a in found}
+        label = str(getattr(arg, "name", arg))
+        name = unique(label, taken)
+        if any(a.label == label for a in found):
+            raise ArgumentError(f"two arguments are called {label}: each symbol may stand in args once")
+        if isinstance(arg, TensorSymbol):
+            reader.tensor(arg)
+            arrays[arg.name] = name
+            found.append(Argument("array", name, label))
+        elif isinstance(arg, sympy.Symbol | sympy.Idx) and arg.is_integer:
+            names[reader.variable(arg)] = name
+            found.append(Argument("integer", name, label))
+        elif isinstance(arg, sympy.Symbol):
+            names[reader.graph.scalar(arg)] = name
+            found.append(Argument("scalar", name, label))
+        else:
+            raise ArgumentTypeError(
+                f"{arg!r} cannot be an argument of a kernel: give tensor symbols, scalar symbols and integer symbols"
+            )
+    return tuple(found), names, arrays
+
+
+def _check_complete(reader: Reader, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
+    """Every tensor and scalar of the expressions is an argument."""
+    missing: dict[str, None] = {}
+    for root in nodes:
+        for node in reachable(root):
+            if node.op == "tensor" and node.data[0] not in arrays:
+                missing[node.data[0]] = None
+            if node.op == "scalar" and isinstance(node.data, sympy.Symbol) and node not in names:
+                missing[str(node.data)] = None
+    if missing:
+        raise ArgumentError(f"{', '.join(missing)} occurs in the expression, but not in args: add it to args")
+
+
+def _checks(program: Program) -> tuple[Check, ...]:
+    """A check for each read that the sizes alone decide."""
+    checks = []
+    for read in unproven_reads(program):
+        array = next((a.label for a in program.arguments if a.name == read.load.array), read.load.array)
+        index = ", ".join(map(str, read.load.index))
+        message = f"{array}[{index}] is read outside of the shape of {array}, along axis {read.axis}"
+        if not read.violation:
+            raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")
+        checks.append(Check(read.violation, f"{message}; the sizes of the arguments do not fit the expression"))
+    return tuple(dict.fromkeys(checks))

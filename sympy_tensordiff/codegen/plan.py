@@ -1,0 +1,184 @@
+"""What is computed once and kept: the temporaries of a program.
+
+A part of an entry that holds a sum is worth an array of its own where it takes fewer values than
+it is evaluated: its indices enter only through some integer combinations of the axes and loops
+around it, and their number (the rank) is smaller than that of the axes and loops. Those
+combinations are the axes of the temporary, so ``S[p - k, j]`` and ``S[i, j]`` are one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer import smith
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.polyhedron import remove_redundant
+
+Rows = tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Context:
+    """The axes and loops around an expression, outermost first, and the rows that hold there."""
+
+    variables: tuple[int, ...]
+    rows: Rows
+
+    @property
+    def dimension(self) -> int:
+        """The number of axes and loops that run independently of each other."""
+        equations = [r for r in self.rows if r.kind == "eq" and not r.form.atoms().isdisjoint(self.variables)]
+        return len(self.variables) - len(equations)
+
+    def inside(self, variables: Sequence[int], rows: Sequence[Row]) -> Context:
+        return Context((*self.variables, *variables), (*self.rows, *rows))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A part that depends on its surroundings through ``forms`` only.
+
+    ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
+    ``lows`` and ``highs`` bound each axis over the sizes.
+    """
+
+    node: Node
+    axes: tuple[int, ...]
+    forms: tuple[Affine, ...]
+    rows: Rows
+    lows: tuple[tuple[Affine, ...], ...]
+    highs: tuple[tuple[Affine, ...], ...]
+
+
+class Planner:
+    """Finds the combinations of indices that a part depends on, and where it is needed."""
+
+    def __init__(self, graph: Graph, facts: Rows) -> None:
+        self.graph = graph
+        self.facts = facts
+        self._axes: list[int] = []
+
+    def rank(self, node: Node, context: Context) -> int:
+        """The number of combinations of the axes and loops that ``node`` depends on."""
+        return len(self._basis(node, context)[0])
+
+    def candidate(self, node: Node, context: Context) -> Candidate | None:
+        """``node`` as a function of as few integers as possible; None where that cannot be stored."""
+        forms, inverse = self._basis(node, context)
+        while len(self._axes) < len(forms):
+            self._axes.append(self.graph.fresh(f"i{len(self._axes)}"))
+        axes = tuple(self._axes[: len(forms)])
+        values = [Affine.variable(axis) for axis in axes]
+        mapping = {}
+        for v, row in inverse.items():
+            mapping[v] = sum((c * value for c, value in zip(row, values, strict=True)), Affine())
+        rows = self._needed(forms, axes, context)
+        if rows is None:
+            return None
+        lows, highs = [], []
+        for axis in axes:
+            low, high = self._box(axis, [a for a in axes if a != axis], rows)
+            if not low or not high:
+                return None
+            lows.append(low)
+            highs.append(high)
+        return Candidate(self.graph.substitute(node, mapping), axes, tuple(forms), rows, tuple(lows), tuple(highs))
+
+    def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
+        """Combinations that all index forms in ``node`` are made of, and each variable in terms of them."""
+        used = [v for v in context.variables if v in node.free]
+        vectors = dict.fromkeys(_vectors(node, used))
+        basis: list[tuple[int, ...]] = []
+        for vector in vectors:
+            if smith.smith_decomposition([*basis, vector], len(used)).rank > len(basis):
+                basis.append(vector)
+        inverse = _integer_inverse(basis, vectors, len(used))
+        if inverse is None:  # the variables themselves always do
+            basis = [tuple(int(m == n) for m in range(len(used))) for n in range(len(used))]
+            inverse = basis
+        forms = [Affine({v: c for v, c in zip(used, vector, strict=True)}) for vector in basis]
+        return forms, dict(zip(used, inverse, strict=True))
+
+    def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
+        """Where the combinations run when the axes and loops run: the projection of the context."""
+        outer = set(context.variables)
+        rows = [r for r in context.rows if r.kind != "mod" and not any(q.form.atoms() & outer for q in r.form.quotients())]
+        rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
+        projected = project(rows, context.variables, self.facts)
+        return None if projected is None else remove_redundant(projected, self.facts)
+
+    def _box(self, axis: int, others: Sequence[int], rows: Rows) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
+        """Unit-coefficient bounds of one axis over the sizes."""
+        projected = project(rows, others, self.facts)
+        lows, highs = [], []
+        for row in remove_redundant(projected or (), self.facts):
+            c = row.form.coefficient(axis)
+            if row.kind == "eq" and abs(c) == 1:
+                value = Affine({axis: 1}) - row.form * c
+                lows.append(value)
+                highs.append(value)
+            elif c == 1:
+                lows.append(Affine({axis: 1}) - row.form)
+            elif c == -1:
+                highs.append(row.form + Affine({axis: 1}))
+        return tuple(lows), tuple(highs)
+
+
+def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
+    """The coefficients on ``used`` of all index forms below ``node``, in the order of a reader.
+
+    That order does not change when indices are renamed, so that equal parts get equal axes.
+    """
+    found = []
+    keys = frozenset(used)
+    stack, seen = [node], {node}
+    while stack:
+        part = stack.pop()
+        for arg in reversed(part.args):
+            if arg not in seen and not keys.isdisjoint(arg.free):
+                seen.add(arg)
+                stack.append(arg)
+        for form in index_forms(part):
+            for linear in (form, *(q.form for q in form.quotients())):
+                vector = tuple(linear.coefficient(v) for v in used)
+                if any(vector):
+                    found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
+    return found
+
+
+def index_forms(node: Node) -> Sequence[Affine]:
+    """The index forms that stand in a node itself."""
+    match node.op:
+        case "index":
+            return (node.data,)
+        case "read" | "comprehension":
+            return tuple(node.data)
+        case "guard" | "sum":
+            return [row.form for row in node.data]
+    return ()
+
+
+def _integer_inverse(
+    basis: Sequence[tuple[int, ...]], vectors: Sequence[tuple[int, ...]] | dict[tuple[int, ...], None], width: int
+) -> list[tuple[int, ...]] | None:
+    """Integer rows L with ``v = L u`` a preimage of ``u = basis v`` under which all vectors agree.
+
+    None where the basis does not reach all integers, or a vector is no integer combination of it.
+    """
+    solution = smith.solve(basis, width)
+    if solution.congruences or solution.equations:
+        return None
+    rows = [[0] * len(basis) for _ in range(width)]
+    for numerator, factor, column in solution.particular:
+        for r, c in enumerate(column):
+            for m, n in enumerate(numerator):
+                rows[r][m] += c * n // factor
+    for vector in vectors:
+        combination = [sum(vector[r] * rows[r][m] for r in range(width)) for m in range(len(basis))]
+        again = tuple(sum(c * b[r] for c, b in zip(combination, basis, strict=True)) for r in range(width))
+        if again != vector:
+            return None
+    return [tuple(row) for row in rows]
