@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, S, Symbol, Tuple
+from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, Symbol, Tuple
 
 from sympy_tensordiff.errors import (
     ArgumentTypeError,
@@ -15,18 +15,15 @@ from sympy_tensordiff.errors import (
     ShapeError,
     UnsupportedError,
 )
-from sympy_tensordiff.symbolic import hooks, printing, whole
-from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic import hooks, whole
+from sympy_tensordiff.symbolic.indices import Renaming, as_expr, parse
+from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
 
 class Node(Expr):
     """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
 
     is_commutative = True
-    _latex = printing.latex
-    _pretty = printing.pretty
-    _sympystr = printing.text
-    _sympyrepr = printing.representation
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
@@ -35,9 +32,10 @@ class Node(Expr):
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
         if whole.is_whole(variable) and not whole.is_whole(self):
+            entry = f"{short(variable)}[{', '.join('pqrs'[: variable.rank]) or 'p'}]"
             raise UnsupportedError(
                 f"the derivative of a scalar by the whole tensor {variable} is a tensor, which SymPy's scalar rules "
-                f"would misuse: call td.gradient(expression, {variable}), or differentiate by an entry, e.g. {variable}[p]"
+                f"would misuse: call td.gradient(expression, {variable}), or differentiate by an entry, e.g. {entry}"
             )
         if isinstance(variable, (Symbol, Idx)) and variable.is_integer and variable in self.free_symbols:
             raise UnsupportedError(f"{self} has no derivative by {variable}, which is an integer")
@@ -46,8 +44,8 @@ class Node(Expr):
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
         """As `Expr.diff`; a tensor keeps its shape where the variable is absent."""
         # Derivative answers an absent variable with the scalar 0, and walks the result twice.
-        entry = len(variables) == 1 and isinstance(variables[0], TensorEntry) and variables[0].is_symbol
-        if not entry and not whole.is_whole(self):
+        direct = len(variables) == 1 and isinstance(variables[0], (TensorEntry, TensorExpr)) and variables[0].is_symbol
+        if not direct and not whole.is_whole(self):
             return super().diff(*variables, **assumptions)
         result = self
         for variable in _repeated(variables):
@@ -69,7 +67,8 @@ class Node(Expr):
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
         if not isinstance(rule, Renaming) or self in rule:
-            return super()._xreplace(rule)
+            replaced_natively: tuple[Any, bool] = super()._xreplace(rule)
+            return replaced_natively
         replaced = [arg._xreplace(rule) for arg in self.args]
         if not any(changed for _, changed in replaced):
             return self, False
@@ -81,10 +80,6 @@ class Node(Expr):
 
     def _eval_conjugate(self) -> Any:
         return self
-
-
-class Renaming(dict[Basic, Basic]):
-    """A rule for `xreplace` that maps indices to fresh indices: nothing needs validation again."""
 
 
 def is_placeholder(new: Basic) -> bool:
@@ -103,7 +98,7 @@ class TensorExpr(Node):
     points to index notation.
     """
 
-    is_TensorExpr = True
+    is_tensor_expr = True
     __array_ufunc__ = None  # NumPy arrays would take a tensor for a scalar of dtype object
     __iter__ = None  # without it, Python iterates by T[0], T[1], … for ever
     _op_priority = 30.0  # x + T asks T first
@@ -131,10 +126,13 @@ class TensorExpr(Node):
 
     @property
     def is_Float(self) -> bool:  # noqa: N802
-        # Function.__new__ asks this of each argument; nothing else of SymPy stops sympy.exp(T) from being a scalar.
-        if self.rank and sys._getframe(1).f_code.co_name == "_should_evalf":
-            whole.refuse_whole(self, "a function of a whole tensor")
+        whole.refuse_asked(self, sys._getframe(1))
         return False
+
+    @property
+    def is_extended_real(self) -> bool:
+        whole.refuse_asked(self, sys._getframe(1))
+        return self.rank == 0
 
     def _eval_is_extended_real(self) -> bool:
         return self.rank == 0
@@ -158,7 +156,7 @@ class TensorExpr(Node):
 whole.install(TensorExpr)
 
 
-class TensorEntry(Node):
+class TensorEntry(PrintedEntry, Node):
     """The entry ``T[i, j, …]`` of a tensor expression, a real scalar; written ``T[i, j]``.
 
     Parameters
@@ -176,9 +174,9 @@ class TensorEntry(Node):
     A[i, j + 1]
     """
 
-    is_TensorEntry = True
+    is_tensor_entry = True
     is_real = True
-    is_Atom = True  # as SymPy's Indexed: cse and expand leave the indices alone
+    is_Atom = True  # noqa: N815 (as SymPy's Indexed: cse and expand leave the indices alone)
     is_scalar = True
 
     def __new__(cls, tensor: TensorExpr, *indices: Any) -> Any:
@@ -239,10 +237,10 @@ def _repeated(variables: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
-    shown = f"{printing.short(tensor)}[{', '.join(map(str, indices))}]"
+    shown = f"{short(tensor)}[{', '.join(map(str, indices))}]"
     if len(indices) != tensor.rank:
         raise ShapeError(
-            f"{shown}: {printing.short(tensor)} has rank {tensor.rank} (shape {printing.shape(tensor)}), "
+            f"{shown}: {short(tensor)} has rank {tensor.rank} (shape {tensor.shape}), "
             f"so an entry needs {tensor.rank} {'index' if tensor.rank == 1 else 'indices'}, not {len(indices)}"
         )
     result = []
@@ -250,7 +248,7 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         if isinstance(value, slice) or value is Ellipsis or value is None:
             raise IndexExpressionError(
                 f"{shown}: slices are not supported; write the part as a comprehension, "
-                f"e.g. TensorComprehension({printing.short(tensor)}[i + 1], (i, n))"
+                f"e.g. TensorComprehension({short(tensor)}[i + 1], (i, n))"
             )
         index = as_expr(value, f"index {axis} of {shown}")
         try:
@@ -262,7 +260,7 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         if not atoms and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
             raise OutOfShapeError(
                 f"{shown}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
-                f"(shape {printing.shape(tensor)}); indices count from 0 and negative ones do not wrap around"
+                f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around"
             )
         result.append(index)
     return tuple(result)

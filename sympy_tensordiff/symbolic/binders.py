@@ -15,7 +15,8 @@ from typing import Any
 
 from sympy import Basic, Dummy, Expr, Idx, Symbol, Tuple, numbered_symbols
 
-from sympy_tensordiff.symbolic.base import Node, Renaming
+from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.indices import Renaming
 
 
 class Binder(Node):

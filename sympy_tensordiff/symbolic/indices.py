@@ -21,6 +21,10 @@ from sympy_tensordiff.integer.affine import Affine, Variable, quotient
 Slots = dict[Expr, int]
 
 
+class Renaming(dict[Expr, Expr]):
+    """A rule for `xreplace` that maps indices to fresh indices: nothing needs validation again."""
+
+
 def indices(names: str) -> Any:
     """Integer symbols for the names, returned as `sympy.symbols` does: one name, one symbol.
 
@@ -153,7 +157,7 @@ def _reason(expr: Any) -> str:
         return f"{expr} is a float: an index must be an integer, write it without a decimal point"
     if isinstance(expr, Pow):
         return f"{expr} is a power: an index must be an integer combination of integer symbols, e.g. 2*i + j - 1"
-    if getattr(expr, "is_TensorEntry", False) or isinstance(expr, Indexed) or getattr(expr, "is_TensorExpr", False):
+    if getattr(expr, "is_tensor_entry", False) or isinstance(expr, Indexed) or getattr(expr, "is_tensor_expr", False):
         return (
             f"{expr} is the entry of a tensor: gathers, where data select what is read, are not supported yet; "
             "an index must be an integer combination of integer symbols"

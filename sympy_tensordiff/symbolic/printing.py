@@ -1,47 +1,177 @@
-"""Text, LaTeX and two-dimensional form of the classes, as a person would write them."""
+"""Text, LaTeX and two-dimensional form of the classes, as a person would write them.
+
+SymPy's printers look for a method on the object first; the classes take theirs from here.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import Any
+
+from sympy import Add, Idx, Symbol
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.pretty.stringpict import prettyForm, stringPict
+
+from sympy_tensordiff.symbolic.indices import Renaming
+
+_ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
 
 
 def short(tensor: Any) -> str:
-    """A tensor in an error message: its name, or that it is a comprehension."""
-    return tensor.name if tensor.is_symbol else f"({tensor})"
+    """A tensor in an error message: its name, a comprehension in parentheses."""
+    return str(tensor.name) if tensor.is_symbol else f"({tensor})"
 
 
-def shape(tensor: Any) -> str:
-    """The shape of a tensor as Python writes a tuple."""
-    return str(tuple(tensor.shape))
+class Printed:
+    """Text as the constructor call; the base of the mixins with the print methods."""
+
+    def _sympystr(self: Any, printer: Any) -> str:
+        return f"{type(self).__name__}({_joined(printer, self.args)})"
+
+    def _sympyrepr(self: Any, printer: Any) -> str:
+        # SymPy exports Piecewise, which takes plain tuples, but not the class of its branches.
+        return str(type(self)._sympystr(self, printer)).replace("ExprCondPair(", "(")
 
 
-def text(self: Any, printer: Any) -> str:
-    """What `str` shows."""
-    show = printer._print
-    if getattr(self, "is_TensorEntry", False):
-        return f"{show(self.tensor)}[{', '.join(map(show, self.indices)) or '()'}]"
-    if self.is_symbol:
+class PrintedSymbol(Printed):
+    """A tensor variable is printed as a symbol of its name."""
+
+    def _sympystr(self: Any, printer: Any) -> str:
         return str(self.name)
-    return f"{type(self).__name__}({', '.join(map(show, self.args))})"
+
+    def _sympyrepr(self: Any, printer: Any) -> str:
+        return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])})"
+
+    def _latex(self: Any, printer: Any) -> str:
+        return str(printer._print(Symbol(self.name)))
+
+    def _pretty(self: Any, printer: Any) -> Any:
+        return printer._print(Symbol(self.name))
 
 
-def representation(self: Any, printer: Any) -> str:
-    """What `srepr` shows: evaluates to an equal object."""
-    show = printer._print
-    if getattr(self, "is_TensorEntry", False):
-        return f"{show(self.tensor)}[{', '.join(map(show, self.indices)) or '()'}]"
-    if self.is_symbol:
-        return f"TensorSymbol({self.name!r}, {show(self.args[1])})"
-    return f"{type(self).__name__}({', '.join(map(show, self.args))})"
+class PrintedEntry(Printed):
+    """``A[i, j]``, in LaTeX with subscripts."""
+
+    def _sympystr(self: Any, printer: Any) -> str:
+        return f"{printer._print(self.tensor)}[{_joined(printer, self.indices) or '()'}]"
+
+    def _latex(self: Any, printer: Any) -> str:
+        base = printer._print(self.tensor)
+        if not self.tensor.is_symbol or "_" in base or "^" in base:
+            base = rf"\left({base}\right)"
+        indices = [show_index(printer, unlabelled(index)) for index in self.indices]
+        # Single letters stand side by side; A_{1 2} would read as twelve.
+        plain = all(_ONE_LETTER.fullmatch(index) for index in indices)
+        return f"{base}_{{{(' ' if plain else ', ').join(indices)}}}"
+
+    def _pretty(self: Any, printer: Any) -> Any:
+        base = printer._print(self.tensor)
+        if not self.tensor.is_symbol:
+            base = prettyForm(*base.parens())
+        indices: list[Any] = []
+        for index in self.indices:
+            indices += [", " if indices else "[", show_index(printer, unlabelled(index))]
+        return prettyForm(*stringPict.next(base, *(indices or "["), "]"), binding=prettyForm.ATOM)
 
 
-def latex(self: Any, printer: Any) -> str:
-    """What `sympy.latex` shows."""
-    return text(self, printer)
+class PrintedSum(Printed):
+    """A row of sum signs, the outermost first."""
+
+    @classmethod
+    def class_key(cls) -> tuple[int, int, str]:
+        """Sums stand last in products, where they need no parentheses."""
+        return 8, 0, cls.__name__
+
+    @property
+    def precedence(self) -> int:
+        """In LaTeX a sum needs parentheses unless it is the last factor; elsewhere it looks like a function."""
+        # SymPy asks its own Sum by name; only the frame that asks knows where the factor stands.
+        asking = sys._getframe(1).f_back
+        if asking is None or asking.f_code.co_name != "precedence_traditional" or asking.f_back is None:
+            return int(PRECEDENCE["Atom"])
+        factor = asking.f_back.f_code.co_name == "_needs_mul_brackets"
+        return int(PRECEDENCE["Add" if factor and not asking.f_back.f_locals.get("last") else "Mul"])
+
+    def _latex(self: Any, printer: Any) -> str:
+        this = unlabelled(self)
+        signs = []
+        for index, low, high in reversed(this.limits):
+            first = f"{printer._print(index)}={show_index(printer, low)}"
+            signs.append(rf"\sum_{{{first}}}^{{{show_index(printer, high)}}}")
+        body = printer._print(this.body)
+        if _needs_parentheses(this.body):
+            body = rf"\left({body}\right)"
+        return " ".join([*signs, body])
+
+    def _pretty(self: Any, printer: Any) -> Any:
+        this = unlabelled(self)
+        return _SumForm.of(printer._print_Sum(this))
 
 
-def pretty(self: Any, printer: Any) -> Any:
-    """What `sympy.pretty` shows."""
-    from sympy.printing.pretty.stringpict import prettyForm
+class PrintedComprehension(Printed):
+    """The body in brackets with the ranges below."""
 
-    return prettyForm(str(self))
+    def _latex(self: Any, printer: Any) -> str:
+        this = unlabelled(self)
+        show = printer._print
+        ranges = r",\, ".join(f"{show(index)} < {show(extent)}" for index, extent in this.limits)
+        return rf"\left[{show(this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
+
+    def _pretty(self: Any, printer: Any) -> Any:
+        this = unlabelled(self)
+        form = prettyForm(*printer._print(this.body).parens("[", "]"))
+        ranges: list[Any] = []
+        for index, extent in this.limits:
+            ranges += [", " if ranges else "", printer._print(index), " < ", printer._print(extent)]
+        if ranges:
+            below = stringPict(*stringPict.next(*ranges))
+            below.baseline = form.baseline - form.height()  # one line under the brackets
+            form = prettyForm(*form.right(below))
+        return form
+
+
+class _SumForm(prettyForm):
+    """A sum in a product of pictures: parentheses unless it is the last factor."""
+
+    @classmethod
+    def of(cls, form: Any) -> Any:
+        return cls("\n".join(form.picture), form.baseline)
+
+    @property
+    def binding(self) -> int:
+        # As for LaTeX: the product alone knows where the factor stands.
+        product = sys._getframe(1)
+        if product.f_code.co_name == "__mul__" and product.f_locals["others"][-1:] != (self,):
+            return int(prettyForm.ADD)
+        return int(prettyForm.MUL)
+
+    @binding.setter
+    def binding(self, value: int) -> None:
+        """The constructor sets what is computed here."""
+
+
+def unlabelled(expr: Any) -> Any:
+    """The expression with symbols in place of `Idx`, whose ranges SymPy prints everywhere."""
+    return expr.xreplace(Renaming((index, index.label) for index in expr.atoms(Idx)))
+
+
+def show_index(printer: Any, index: Any) -> Any:
+    """An index as a person writes it: ``p - k`` and not ``-k + p``."""
+    if not index.is_Add:
+        return printer._print(index)
+    terms = index.as_ordered_terms()
+    return printer._print_Add(Add(*sorted(terms, key=_term_key), evaluate=False), order="none")
+
+
+def _term_key(term: Any) -> tuple[bool, bool]:
+    """Numbers last, negative terms behind positive ones."""
+    return bool(term.is_Number), bool(term.could_extract_minus_sign())
+
+
+def _needs_parentheses(body: Any) -> bool:
+    return bool(body.is_Add or (body.is_Mul and body.could_extract_minus_sign()))
+
+
+def _joined(printer: Any, parts: Any) -> str:
+    return ", ".join(printer._print(part) for part in parts)

@@ -8,9 +8,10 @@ from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.limits import bound_forms, check_scopes, checked_body, checked_range
+from sympy_tensordiff.symbolic.printing import PrintedSum
 
 
-class IndexedSum(Binder):
+class IndexedSum(PrintedSum, Binder):
     """The sum of ``body`` over index ranges.
 
     Parameters

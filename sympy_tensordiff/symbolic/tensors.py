@@ -14,11 +14,12 @@ from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.limits import check_scopes, checked_axis, checked_body, checked_extent
+from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol
 
 __all__ = ["TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol"]
 
 
-class TensorSymbol(TensorExpr):
+class TensorSymbol(PrintedSymbol, TensorExpr):
     """A tensor variable; ``A[i, j]`` is its entry.
 
     Parameters
@@ -39,7 +40,7 @@ class TensorSymbol(TensorExpr):
     """
 
     is_symbol = True
-    is_Atom = True
+    is_Atom = True  # noqa: N815
     _diff_wrt = True
 
     def __new__(cls, name: Any, shape: Any) -> Any:
@@ -58,7 +59,7 @@ class TensorSymbol(TensorExpr):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        return {self} | self.args[1].free_symbols
+        return {self}.union(self.args[1].free_symbols)
 
     def doit(self, **hints: Any) -> Any:
         return self
@@ -67,7 +68,7 @@ class TensorSymbol(TensorExpr):
         return self
 
 
-class TensorComprehension(TensorExpr, Binder):
+class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
     """The tensor whose entry ``[i, j]`` is ``body``.
 
     Parameters
