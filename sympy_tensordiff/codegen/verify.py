@@ -12,7 +12,7 @@ from sympy_tensordiff.codegen.walk import array_shapes, loops
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.polyhedron import implied, remove_redundant
+from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
 from sympy_tensordiff.integer.system import definitions
 
 
@@ -65,7 +65,12 @@ def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> Rows | None
     if projected is None:
         return None
     rest = remove_redundant(projected, facts)
-    return None if any(r.form.is_constant for r in rest) else rest
+    if any(r.form.is_constant for r in rest):
+        return None
+    names = frozenset().union(*(r.form.atoms() for r in plain))
+    if not rest and names <= inner | fresh and find_point(plain, sorted(names)) is None:
+        return None  # the integers decide where the rational shadow says too much
+    return rest
 
 
 def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:

@@ -158,7 +158,7 @@ class Sweep:
         shared = [row for row in inner if not row.form.atoms() <= set(dropped)]
         if shared and cotangent is not self.graph.zero:
             # Outside of the projection the sum is empty, and the node may not even be readable there.
-            outer += project(inner, dropped) or ()
+            outer += project(_visible(inner, set(dropped)), dropped) or ()
         if cotangent.op == "guard":
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
         return normalise_rows(outer) or (), cotangent
@@ -180,6 +180,16 @@ class Sweep:
                 if part not in self._active:
                     self._active[part] = part in self._leaves or any(self._active[a] for a in part.args)
         return self._active[node]
+
+
+def _visible(rows: Iterable[Row], variables: set[int]) -> list[Row]:
+    """The rows in which no congruence and no quotient holds a variable; elimination sees only these."""
+    return [
+        row
+        for row in rows
+        if not (row.kind == "mod" and row.form.atoms() & variables)
+        and not any(q.form.atoms() & variables for q in row.form.quotients())
+    ]
 
 
 def _axes(count: int) -> list[str]:

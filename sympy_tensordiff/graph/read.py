@@ -185,7 +185,8 @@ class Reader:
     def _cases(self, pairs: Sequence[tuple[Any, Any]], scope: Scope) -> Recursion[Node]:
         """Splits on one condition on indices after the other; what is left are conditions on values."""
         graph = self.graph
-        for literal in _relations(pairs):
+        for relation in _relations(pairs):
+            literal = relation.negated if isinstance(relation, sympy.Ne) else relation
             split = self._index_condition(literal, scope)
             if split is None:
                 continue
@@ -206,7 +207,7 @@ class Reader:
 
     def _index_condition(self, relation: Any, scope: Scope) -> tuple[list[Row], list[list[Row]]] | None:
         """Rows of a relation between indices and, apart from each other, those of its negation."""
-        if isinstance(relation, sympy.Eq | sympy.Ne):
+        if isinstance(relation, sympy.Eq):
             yes, no = self._equation(relation.lhs, relation.rhs, scope)
             return None if yes is None else (yes, no)
         difference = self._scaled(relation.gts - relation.lts, scope)
