@@ -121,6 +121,9 @@ class _Tighten:
         if is_empty(rows, facts):
             return graph.zero
         rows = remove_redundant(rows, facts)
+        if any(row.kind != "ge" and not row.form.atoms().isdisjoint(variables) for row in rows):
+            # Opposite inequalities have met in an equation.
+            return (yield self.visit(summation(graph, variables, rows, body), facts))
         single = _single(variables, rows)
         if single is None:
             new = yield self.visit(body, facts + rows)

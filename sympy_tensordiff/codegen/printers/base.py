@@ -27,7 +27,7 @@ class Names:
     """The identifiers of one generated module: those of the program, moved out of the way of the module's own."""
 
     def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
-        taken = set(own) | RESERVED
+        taken = self._taken = set(own) | RESERVED
         self._text: dict[str, str] = {}
         for name in dict.fromkeys(names):
             if not name.isidentifier() or not name.isascii():
@@ -37,6 +37,23 @@ class Names:
                 text += "_"
             taken.add(text)
             self._text[name] = text
+
+    def copy(self) -> Names:
+        """The same names, to which fresh ones can be added without a trace here."""
+        result = Names((), ())
+        result._taken = set(self._taken)
+        result._text = dict(self._text)
+        return result
+
+    def fresh(self, wish: str) -> str:
+        """A name that nothing has: ``wish``, ``wish_1``, ``wish_2``, …; it is its own text from now on."""
+        text, number = wish, 0
+        while text in self._taken or text in self._text:
+            number += 1
+            text = f"{wish}_{number}"
+        self._taken.add(text)
+        self._text[text] = text
+        return text
 
     def __call__(self, name: str) -> str:
         if name not in self._text:
@@ -61,7 +78,7 @@ class FormPrinter:
         text = ""
         for variable, coefficient in terms:
             sign = " - " if coefficient < 0 else " + "
-            text += sign + self._term(variable, abs(coefficient), alone=len(terms) == 1 and not form.constant)
+            text += sign + self._term(variable, abs(coefficient), alone=len(terms) == 1 and not form.constant and coefficient > 0)
         if form.constant or not text:
             text += f" - {-form.constant}" if form.constant < 0 else f" + {form.constant}"
         negative = text.startswith(" - ")
