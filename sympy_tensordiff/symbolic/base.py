@@ -91,6 +91,17 @@ def is_placeholder(new: Basic) -> bool:
     return isinstance(new, Mul) and all(isinstance(a, Dummy) and a.name.startswith("subs_") for a in new.args)
 
 
+class RealScalar(Node):
+    """A real number of unknown sign: says so at once, where SymPy would deduce it anew for every node."""
+
+    is_real = True
+    is_scalar = True
+    is_nonzero = is_positive = is_negative = is_nonpositive = is_nonnegative = None
+    is_extended_positive = is_extended_negative = is_extended_nonpositive = is_extended_nonnegative = None
+    is_extended_nonzero = is_integer = is_noninteger = is_rational = is_irrational = is_algebraic = None
+    is_even = is_odd = is_prime = is_composite = is_transcendental = None
+
+
 class TensorExpr(Node):
     """A tensor-valued expression: has a ``shape``; ``T[i, j]`` is its entry, a scalar.
 
@@ -156,7 +167,7 @@ class TensorExpr(Node):
 whole.install(TensorExpr)
 
 
-class TensorEntry(PrintedEntry, Node):
+class TensorEntry(PrintedEntry, RealScalar):
     """The entry ``T[i, j, …]`` of a tensor expression, a real scalar; written ``T[i, j]``.
 
     Parameters
@@ -175,9 +186,8 @@ class TensorEntry(PrintedEntry, Node):
     """
 
     is_tensor_entry = True
-    is_real = True
+    is_zero = None
     is_Atom = True  # noqa: N815 (as SymPy's Indexed: cse and expand leave the indices alone)
-    is_scalar = True
 
     def __new__(cls, tensor: TensorExpr, *indices: Any) -> Any:
         if not isinstance(tensor, TensorExpr):
@@ -237,30 +247,31 @@ def _repeated(variables: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
-    shown = f"{short(tensor)}[{', '.join(map(str, indices))}]"
     if len(indices) != tensor.rank:
         raise ShapeError(
-            f"{shown}: {short(tensor)} has rank {tensor.rank} (shape {tensor.shape}), "
-            f"so an entry needs {tensor.rank} {'index' if tensor.rank == 1 else 'indices'}, not {len(indices)}"
+            f"{_shown(tensor, indices)}: {short(tensor)} has rank {tensor.rank} (shape {tensor.shape}), so an entry "
+            f"needs {tensor.rank} {'index' if tensor.rank == 1 else 'indices'}, not {len(indices)}"
         )
     result = []
     for axis, (value, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
         if isinstance(value, slice) or value is Ellipsis or value is None:
             raise IndexExpressionError(
-                f"{shown}: slices are not supported; write the part as a comprehension, "
+                f"{_shown(tensor, indices)}: slices are not supported; write the part as a comprehension, "
                 f"e.g. TensorComprehension({short(tensor)}[i + 1], (i, n))"
             )
-        index = as_expr(value, f"index {axis} of {shown}")
+        index = as_expr(value, "an index")
         try:
             form, atoms = parse(index)
         except IndexExpressionError as error:
-            raise IndexExpressionError(f"{shown}: {error}") from None
-        except AttributeError:
-            raise IndexExpressionError(f"{shown}: {index!r} is no index") from None
+            raise IndexExpressionError(f"{_shown(tensor, indices)}: {error}") from None
         if not atoms and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
             raise OutOfShapeError(
-                f"{shown}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
+                f"{_shown(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
                 f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around"
             )
         result.append(index)
     return tuple(result)
+
+
+def _shown(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
+    return f"{short(tensor)}[{', '.join(map(str, indices))}]"

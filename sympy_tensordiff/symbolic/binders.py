@@ -16,7 +16,7 @@ from typing import Any
 from sympy import Basic, Dummy, Expr, Idx, Symbol, Tuple, numbered_symbols
 
 from sympy_tensordiff.symbolic.base import Node
-from sympy_tensordiff.symbolic.indices import Renaming
+from sympy_tensordiff.symbolic.indices import Renaming, Substitution
 
 
 class Binder(Node):
@@ -82,7 +82,7 @@ class Binder(Node):
         bound = set(self.variables)
         if old in bound or (old.free_symbols and not old.free_symbols & self.free_symbols):
             return self
-        clashing = bound & (old.free_symbols | new.free_symbols)
+        clashing = self._clashing(old.free_symbols | new.free_symbols)
         scope = self.with_fresh_indices(clashing, (old, new)) if clashing else self
         result = scope._substituted(old, new)
         return self if result is scope else result
@@ -91,15 +91,18 @@ class Binder(Node):
         scope = self
         if isinstance(rule, Mapping) and self not in rule:
             bound = set(self.variables)
-            if not any(key in bound for key in rule):
-                clashing = self._captured(rule, bound)
+            if isinstance(rule, Substitution):
+                rule = Substitution((old, new) for old, new in rule.items() if old not in bound)
+            if not any(old in bound for old in rule):
+                free = self.free_symbols
+                used = [(old, new) for old, new in rule.items() if not old.free_symbols.isdisjoint(free)]
+                clashing = self._clashing(set().union(*(s.free_symbols for pair in used for s in pair)))
                 scope = self.with_fresh_indices(clashing, rule.values()) if clashing else self
         return super(Binder, scope)._xreplace(rule)
 
-    def _captured(self, rule: Mapping[Basic, Basic], bound: set[Any]) -> set[Any]:
-        free = self.free_symbols
-        incoming = (new.free_symbols for old, new in rule.items() if not old.free_symbols.isdisjoint(free))
-        return bound.intersection(set().union(*incoming))
+    def _clashing(self, symbols: set[Any]) -> set[Any]:
+        """The bound indices among the symbols; an `Idx` also by the symbol that is its label."""
+        return {v for v in self.variables if v in symbols or (isinstance(v, Idx) and v.label in symbols)}
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         body = self.body.simplify(**kwargs)

@@ -25,6 +25,10 @@ class Renaming(dict[Expr, Expr]):
     """A rule for `xreplace` that maps indices to fresh indices: nothing needs validation again."""
 
 
+class Substitution(dict[Expr, Expr]):
+    """A rule for `xreplace` that means free symbols only: binders inside keep theirs."""
+
+
 def indices(names: str) -> Any:
     """Integer symbols for the names, returned as `sympy.symbols` does: one name, one symbol.
 
@@ -93,6 +97,8 @@ def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
 
 def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     """Numerator and denominator of a rational combination."""
+    if not isinstance(expr, Expr):
+        raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
     if expr.is_Rational:
         return Affine.of(int(expr.p)), int(expr.q)
     if isinstance(expr, (Symbol, Idx)) and expr.is_integer:

@@ -17,6 +17,8 @@ from sympy_tensordiff.symbolic.base import Node, TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
+NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
+
 
 def checked_body(value: Any, owner: str) -> Expr:
     """``value`` as a real scalar expression."""
@@ -43,7 +45,7 @@ def checked_body(value: Any, owner: str) -> Expr:
 
 def checked_extent(value: Any, owner: str) -> Expr:
     """``value`` as an extent: a positive integer or an integer combination of integer symbols."""
-    extent = as_expr(value, f"an extent of {owner}")
+    extent = as_expr(value, "an extent")
     if not isinstance(extent, Expr) or (extent.is_Number and not (extent.is_Integer and extent > 0)):
         raise ShapeError(f"{owner} has the extent {extent}: an extent must be a positive integer")
     if isinstance(extent, Symbol) and extent.is_nonpositive:
@@ -86,7 +88,7 @@ def checked_axis(limit: Any, owner: str) -> Tuple:
             f"{owner}: the limit {_shown(parts)} must be (index, extent), e.g. (i, n) for i = 0 … n - 1"
         )
     index = checked_index(parts[0], owner)
-    return Tuple(index, checked_extent(parts[1], f"{owner}, axis of {index},"))
+    return Tuple(index, checked_extent(parts[1], owner))
 
 
 def checked_range(limit: Any, owner: str) -> Tuple:
@@ -105,7 +107,7 @@ def checked_range(limit: Any, owner: str) -> Tuple:
 
 def checked_index(value: Any, owner: str) -> Expr:
     """``value`` as an index: an integer symbol."""
-    index = as_expr(value, f"{owner}: an index")
+    index = as_expr(value, "an index of a limit")
     if not isinstance(index, (Symbol, Idx)):
         raise IndexExpressionError(f"{owner}: {index} is no index; an index is an integer symbol, e.g. td.indices('i')")
     if not index.is_integer:
@@ -130,6 +132,17 @@ def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
                     f"{owner}: the range of {index} depends on {inner[0]}, which is bound further inside or is "
                     "the index itself; the first limit is the innermost, so outer ranges come later"
                 )
+
+
+def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
+    """Indices are distinct, and no extent holds an index."""
+    indices = [axis[0] for axis in axes]
+    for position, (index, extent) in enumerate(axes):
+        if index in indices[:position]:
+            raise ArgumentError(f"{owner}: the index {index} occurs in two limits; use two names")
+        for other in indices:
+            if other in extent.free_symbols:
+                raise ShapeError(f"{owner}: the extent {extent} of {index} depends on the index {other}")
 
 
 def bound_forms(bound: Expr) -> tuple[Expr, ...]:
@@ -159,8 +172,8 @@ def _choice(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
 
 def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
     side = "lower" if extremum is Max else "upper"
-    bound = as_expr(value, f"{owner}: the {side} bound of {index}")
-    if not isinstance(bound, Expr) or bound in (S.Infinity, S.NegativeInfinity, S.NaN):
+    bound = as_expr(value, "a bound of a range")
+    if not isinstance(bound, Expr) or bound in NOT_FINITE:
         raise ArgumentError(
             f"{owner}: the {side} bound of {index} is {bound}; a sum needs a finite range, e.g. ({index}, 0, n - 1)"
         )

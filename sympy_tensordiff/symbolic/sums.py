@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.symbolic.base import RealScalar
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.limits import bound_forms, check_scopes, checked_body, checked_range
 from sympy_tensordiff.symbolic.printing import PrintedSum
 
 
-class IndexedSum(PrintedSum, Binder):
+class IndexedSum(PrintedSum, Binder, RealScalar):
     """The sum of ``body`` over index ranges.
 
     Parameters
@@ -35,9 +36,6 @@ class IndexedSum(PrintedSum, Binder):
     IndexedSum(x[i]**2, (i, 0, n - 1))
     """
 
-    is_real = True  # as all tensors; a cheap answer to what Derivative and Abs ask of every result
-    is_scalar = True
-
     def __new__(cls, body: Any, *limits: Any) -> Any:
         owner = "IndexedSum"
         body = checked_body(body, owner)
@@ -58,4 +56,4 @@ class IndexedSum(PrintedSum, Binder):
         return self.args[0]
 
     def _eval_is_zero(self) -> bool | None:
-        return True if self.args[0].is_zero else None
+        return True if self.args[0] == 0 else None

@@ -13,7 +13,8 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
-from sympy_tensordiff.symbolic.limits import check_scopes, checked_axis, checked_body, checked_extent
+from sympy_tensordiff.symbolic.indices import Substitution
+from sympy_tensordiff.symbolic.limits import check_axes, checked_axis, checked_body, checked_extent
 from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol
 
 __all__ = ["TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol"]
@@ -93,8 +94,7 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
         owner = "TensorComprehension"
         body = checked_body(body, owner)
         axes = tuple(checked_axis(limit, owner) for limit in limits)
-        check_scopes(axes[::-1], owner)
-        check_scopes(axes, owner)
+        check_axes(axes, owner)
         result = cls._unchecked(body, *axes)
         check_reads(body, result.ranges())
         return result
@@ -113,9 +113,7 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
         """The body with ``indices`` in place of the bound ones."""
-        clashing = set(self.indices).intersection(*[set().union(*(index.free_symbols for index in indices))])
-        scope = self.with_fresh_indices(clashing, indices) if clashing else self
-        return scope.body.xreplace(dict(zip(scope.indices, indices, strict=True)))
+        return self.body.xreplace(Substitution(zip(self.indices, indices, strict=True)))
 
 
 def _checked_name(name: Any) -> str:
