@@ -123,6 +123,19 @@ def condition_rows(condition: Scalar, holds: bool) -> Rows:
     return (Row("ge", left - right - (function == "le")),)
 
 
+def exact_rows(condition: Scalar, holds: bool) -> Rows | None:
+    """The rows that say the same as a condition (or its negation); None where no rows do."""
+    if not isinstance(condition, Operation):
+        return None
+    function, arguments = condition.function, condition.arguments
+    if function == "not":
+        return exact_rows(arguments[0], not holds)
+    if function == ("and" if holds else "or"):
+        parts = [exact_rows(argument, holds) for argument in arguments]
+        return None if None in parts else tuple(row for part in parts if part is not None for row in part)
+    return condition_rows(condition, holds) or None
+
+
 def integer_form(node: Scalar) -> Affine | None:
     """The integer that ``node`` is without rounding, None for any other scalar."""
     if isinstance(node, IndexValue):

@@ -191,7 +191,7 @@ class _KernelLaws:
             if wanted is not None and boolean != wanted:
                 raise VerificationError(f"{self.where}: {node} is {'a condition' if boolean else 'no condition'}")
             if isinstance(node, Operation):
-                stack += [(a, depth + 1, w) for a, w in zip(node.arguments, _wanted(node, boolean), strict=True)]
+                stack += [(a, depth + 1, w) for a, w in zip(node.arguments, _wanted(node), strict=True)]
         return self.node(value, scope)
 
     def node(self, node: Scalar, scope: _Scope) -> bool:
@@ -210,20 +210,10 @@ class _KernelLaws:
             count = len(node.arguments)
             if most == 0 or count < least or (most is not None and count > most):
                 raise VerificationError(f"{self.where}: no operation {node.function!r} with {count} arguments")
-            if node.function == "select":
-                return self.is_condition(node, scope)
             return node.function in _COMPARISONS or node.function in _CONNECTIVES
         elif not isinstance(node, Number):
             raise VerificationError(f"{self.where}: {node!r} is no scalar expression")
         return False
-
-    def is_condition(self, node: Scalar, scope: _Scope) -> bool:
-        """Whether a chain of choices ends in a condition."""
-        while isinstance(node, Operation) and node.function == "select":
-            node = node.arguments[1]
-        if isinstance(node, Operation):
-            return node.function in _COMPARISONS or node.function in _CONNECTIVES
-        return isinstance(node, Name) and node.name in scope.booleans
 
     def load(self, node: Load, scope: _Scope) -> None:
         if node.array not in self.written:
@@ -234,8 +224,8 @@ class _KernelLaws:
         _check_forms(self.where, node.index, scope.integers)
 
 
-def _wanted(node: Operation, boolean: bool) -> tuple[bool, ...]:
+def _wanted(node: Operation) -> tuple[bool, ...]:
     """Which arguments of an operation have to be conditions."""
     if node.function == "select":
-        return True, boolean, boolean
+        return True, False, False
     return (node.function in _CONNECTIVES,) * len(node.arguments)

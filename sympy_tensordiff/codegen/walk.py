@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sympy_tensordiff.codegen.loops import (
@@ -122,3 +122,38 @@ def scalar_arrays(arguments: Iterable[Argument]) -> frozenset[str]:
 def loops(body: Iterable[Statement]) -> Iterator[Loop]:
     """All loops of ``body``, outer ones first."""
     return (statement for statement in statements(body) if isinstance(statement, Loop))
+
+
+def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """All integer names on which ``value`` depends, ``depends`` telling it for the scalars inside it."""
+    found: set[str] = set()
+    for node in subexpressions(value):
+        if isinstance(node, Load):
+            found.update(*(form.atoms() for form in node.index))
+        elif isinstance(node, IndexValue):
+            found |= node.form.atoms()
+        elif isinstance(node, Name):
+            found |= depends.get(node.name, frozenset())
+    return frozenset(found)
+
+
+def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
+    """For each `Let` and accumulator the integer names on which it depends, those of guards and bounds too."""
+    depends: dict[str, frozenset[str]] = {}
+    stack: list[tuple[Statement, frozenset[str]]] = [(s, frozenset()) for s in reversed(kernel.body)]
+    while stack:
+        statement, around = stack.pop()
+        if isinstance(statement, Let | Add):
+            names = scalar_names(statement.value, depends) | around
+            depends[statement.name] = depends.get(statement.name, frozenset()) | names
+        elif isinstance(statement, Accumulator):
+            depends[statement.name] = frozenset()
+        elif isinstance(statement, Loop | If):
+            rows = (
+                [b.form for b in bounds(statement)]
+                if isinstance(statement, Loop)
+                else [row.form for row in statement.conditions]
+            )
+            inner = around.union(*(form.atoms() for form in rows))
+            stack.extend((s, inner) for s in reversed(statement.body))
+    return depends

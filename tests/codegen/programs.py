@@ -1,15 +1,22 @@
-"""Small programs built by hand, used by all tests of the code generation."""
+"""Small programs built by hand, with arguments for them; used by all tests of the code generation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
+
+import numpy as np
 
 from sympy_tensordiff.codegen.loops import (
+    ELEMENTARY,
     Accumulator,
     Add,
     Argument,
     Array,
     Bound,
+    Check,
     If,
     IndexValue,
     Kernel,
@@ -21,22 +28,24 @@ from sympy_tensordiff.codegen.loops import (
     Operation,
     Program,
     Scalar,
+    Size,
     Statement,
     Store,
 )
+from sympy_tensordiff.codegen.verify import unproven_reads
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
-I, J, K, N = (Affine.variable(name) for name in "IJKN")
-i, j, k, p, q = (Affine.variable(name) for name in "ijkpq")
+L, M, N, K = (Affine.variable(name) for name in "LMNK")
+i, j, k, p, q, r = (Affine.variable(name) for name in "ijkpqr")
 
 
-def op(function: str, *arguments: Scalar | int) -> Operation:
-    """An operation; ints become numbers."""
-    return Operation(function, tuple(Number(a) if isinstance(a, int) else a for a in arguments))
+def op(function: str, *arguments: Scalar | float | Fraction) -> Operation:
+    """An operation; numbers become constants."""
+    return Operation(function, tuple(Number(a) if isinstance(a, int | float | Fraction) else a for a in arguments))
 
 
-def load(array: str, *index: Affine | int) -> Load:
-    return Load(array, tuple(Affine.of(form) for form in index))
+def load(name: str, *index: Affine | int) -> Load:
+    return Load(name, tuple(Affine.of(form) for form in index))
 
 
 def array(name: str, *shape: Affine | int) -> Argument:
@@ -51,6 +60,10 @@ def loop(variable: str, low: Affine | int, high: Affine | int, *body: Statement)
     return Loop(variable, (Bound(Affine.of(low)),), (Bound(Affine.of(high)),), body)
 
 
+def at_least(left: Affine, right: Affine | int) -> Row:
+    return Row("ge", left - right)
+
+
 def total(name: str, value: Scalar, *limits: tuple[str, Affine | int, Affine | int]) -> tuple[Statement, ...]:
     """``name`` = the sum of ``value`` over the limits, the first outermost."""
     inner: Statement = Add(name, value)
@@ -59,12 +72,346 @@ def total(name: str, value: Scalar, *limits: tuple[str, Affine | int, Affine | i
     return Accumulator(name), inner
 
 
+def only_where(name: str, value: Scalar, *rows: Row) -> tuple[Statement, ...]:
+    """``name`` = ``value`` where the rows hold, else 0."""
+    return Accumulator(name), If(rows, (Add(name, value),))
+
+
+def single(arguments: tuple[Argument, ...], output: Array, axes: str, *body: Statement) -> Program:
+    """A program of one kernel."""
+    return Program(arguments, (output,), (), (Kernel(output.name, tuple(axes), body),))
+
+
+CASES: dict[str, tuple[Program, Callable[[np.random.Generator], list[Any]]]] = {}
+
+
+def case(program: Callable[[], Program]) -> Callable[[], Program]:
+    """Register a program; its arguments are random arrays of its shapes for the sizes in the docstring."""
+    built = program()
+    built = replace(
+        built, checks=tuple(Check(read.violation, f"{read.load.array} is left") for read in unproven_reads(built))
+    )
+    sizes = dict(part.split("=") for part in (program.__doc__ or "").split())
+    values = {name: int(value) for name, value in sizes.items()}
+
+    def arguments(rng: np.random.Generator) -> list[Any]:
+        made: list[Any] = []
+        for argument in built.arguments:
+            if argument.kind == "integer":
+                made.append(values[argument.name])
+            else:
+                made.append(rng.uniform(0.2, 1.5, [form.evaluate(values) for form in argument.shape])[()])
+        return made
+
+    CASES[program.__name__] = (built, arguments)
+    return program
+
+
+# ---------------------------------------------------------------------------- element by element
+
+
+@case
 def vector_add() -> Program:
-    body = (Store(op("add", load("x", i), load("y", i))),)
-    return Program((array("x", N), array("y", N)), (result("z", N),), (), (Kernel("z", ("i",), body),))
+    """N=5"""
+    return single((array("x", N), array("y", N)), result("z", N), "i", Store(op("add", load("x", i), load("y", i))))
 
 
+@case
+def scalar_arguments() -> Program:
+    """N=5 p=3"""
+    arguments = (array("x", N), Argument("scalar", "lam", "lam"), array("rate"), Argument("integer", "p", "p"))
+    value = op("mul", Name("lam"), op("pow", load("rate"), 2), load("x", p), IndexValue(2 * i - p + 1))
+    return single(arguments, result("y", N), "i", Store(value))
+
+
+@case
+def select_values() -> Program:
+    """N=6"""
+    x = load("x", i)
+    leaky = op("select", op("lt", 1, x), x, op("mul", Fraction(1, 3), x))
+    both = op("and", op("le", x, 1), op("not", op("eq", x, 0)), op("ne", IndexValue(i), 2))
+    either = op("or", op("lt", x, op("neg", x)), op("lt", IndexValue(i), IndexValue(N - 3)))
+    value = op("add", leaky, op("select", both, 2, -1.5), op("select", either, Fraction(1, 2), x))
+    return single((array("x", N),), result("y", N), "i", Store(value))
+
+
+@case
+def arithmetic() -> Program:
+    """N=4"""
+    x, y = load("x", i), load("y", i)
+    half = op("pow", y, Fraction(-1, 2))
+    terms = (
+        op("mul", -2, x, op("pow", y, -1), half),
+        op("neg", op("add", x, op("neg", y), -3)),
+        op("pow", op("neg", x), 5), op("pow", x, y), op("pow", op("add", x, 1), -3), op("pow", 2, x),
+        op("mul", op("add", x, y), op("max", x, y, 1), op("min", x, y, Fraction(2, 3))), op("neg", op("mul", x, y)),
+        op("mul", -1, x), op("pow", x, 0), op("pow", x, 1), op("pow", op("pow", x, 2), Fraction(3, 2)), 10**17,
+    )  # fmt: skip
+    return single((array("x", N), array("y", N)), result("z", N), "i", Store(op("add", *terms)))
+
+
+@case
+def elementary() -> Program:
+    """N=4"""
+    kernels = []
+    for name, count in ELEMENTARY.items():
+        x: Scalar = load("x", i)
+        if name in ("arcsin", "arccos", "arctanh"):
+            x = op("mul", Fraction(1, 2), x)
+        if name == "arccosh":
+            x = op("add", x, 1)
+        if name in ("abs", "sign", "floor", "ceil"):
+            x = op("mul", 3, op("add", x, Fraction(-3, 4)))
+        value = op(name, x) if count == 1 else op(name, op("add", x, -1), load("y", i))
+        kernels.append(Kernel(f"f_{name}", ("i",), (Store(value),)))
+    outputs = tuple(result(kernel.array, N) for kernel in kernels)
+    return Program((array("x", N), array("y", N)), outputs, (), tuple(kernels), single=False)
+
+
+# ---------------------------------------------------------------------------- reads
+
+
+@case
+def reads() -> Program:
+    """N=4"""
+    values = (
+        load("a", j, i), load("a", i, i), load("x", N - 1 - i), load("x", i + j), load("x", 2 * j + 1),
+        load("x", quotient(i + j, 2)), load("x", 3), load("a", 1, i), load("a", j, 2), load("b", j, 1, i),
+        load("x", quotient(4 * i + 2 * j + 3, 4)),
+    )  # fmt: skip
+    arguments = (array("a", N, N), array("x", 2 * N + 1), array("b", N, 3, N))
+    return single(arguments, result("y", N, N), "ij", Store(op("add", *values)))
+
+
+@case
+def shifted_transpose() -> Program:
+    """N=3 M=5"""
+    value = op("mul", load("a", j + 1, i + k, i), load("v", k))
+    body = (*total("s", value, ("k", 0, 2)), Store(Name("s")))
+    return single((array("a", M + 1, N + 2, N), array("v", 3)), result("y", N, M), "ij", *body)
+
+
+@case
+def guarded_reads() -> Program:
+    """N=6"""
+    shifted = op("select", op("le", 1, IndexValue(i)), load("x", i - 1), 0)
+    inner = op("select", op("lt", load("x", i), 1), load("x", i + 1), op("mul", 2, load("x", i)))
+    nested = op("select", op("lt", IndexValue(i), IndexValue(N - 1)), inner, op("exp", load("x", i)))
+    choice = op("and", op("lt", 0.7, load("x", i)), op("le", 2, IndexValue(i)))
+    jump = op("select", choice, load("x", i - 2), load("x", 0))
+    return single((array("x", N),), result("y", N), "i", Store(op("add", shifted, nested, op("mul", jump, 3))))
+
+
+@case
+def guard_on_integers() -> Program:
+    """N=4 p=7"""
+    inside = op("and", op("le", 0, IndexValue(p)), op("lt", IndexValue(p), IndexValue(N)))
+    value = op("select", inside, op("mul", load("x", p), load("x", i)), op("select", inside, load("x", p), -1))
+    return single((array("x", N), Argument("integer", "p", "p")), result("y", N), "i", Store(value))
+
+
+# ---------------------------------------------------------------------------- sums
+
+
+@case
 def matmul() -> Program:
-    value = op("mul", load("a", i, k), load("b", k, j))
-    body = (*total("acc", value, ("k", 0, K - 1)), Store(Name("acc")))
-    return Program((array("a", I, K), array("b", K, J)), (result("c", I, J),), (), (Kernel("c", ("i", "j"), body),))
+    """L=3 M=4 N=5"""
+    body = (*total("acc", op("mul", load("a", i, k), load("b", k, j)), ("k", 0, M - 1)), Store(Name("acc")))
+    return single((array("a", L, M), array("b", M, N)), result("c", L, N), "ij", *body)
+
+
+@case
+def long_sums() -> Program:
+    """N=3 M=40"""
+    a, x = load("a", i, k), load("x", k)
+    kernels = (
+        Kernel("s", (), (*total("acc", op("mul", x, x), ("k", 0, M - 1)), Store(Name("acc")))),
+        Kernel("v", ("i",), (*total("acc", op("mul", a, x, load("s")), ("k", 0, M - 1)), Store(Name("acc")))),
+        Kernel("w", ("i", "j"), (
+            *total("acc", op("mul", a, load("a", j, k)), ("k", 0, M - 1)),
+            *total("one", load("x", j), ("k", 0, M - 1)),
+            Store(op("add", Name("acc"), Name("one"))),
+        )),
+        Kernel("u", (), (
+            Accumulator("acc"),
+            loop("k", 0, M - 1,
+                 *total("inner", op("mul", x, load("x", r)), ("r", 0, k)),
+                 *total("outer", IndexValue(k - r), ("r", 0, M - 1)),
+                 Let("t", op("exp", op("neg", Name("inner")))),
+                 Add("acc", op("add", op("mul", Name("t"), x), Name("outer")))),
+            Store(Name("acc")),
+        )),
+    )  # fmt: skip
+    outputs = (result("s"), result("v", N), result("w", N, N), result("u"))
+    return Program((array("a", N, M), array("x", M)), outputs, (), kernels, single=False)
+
+
+@case
+def guarded_long_sums() -> Program:
+    """N=25"""
+    x = load("x", k)
+    guards = (
+        If((Row("mod", k - 1, 3),), (Add("acc", x),)),
+        If((at_least(k, i),), (Add("acc", op("mul", x, load("x", i))),)),
+        If((Row("eq", k + i - N + 1),), (Add("acc", op("mul", 7, x)),)),
+        If((Row("ge", quotient(k + i, 2) - 5), at_least(2 * i, k)), (Add("acc", op("mul", 2, x, load("x", i))),)),
+        If((Row("ge", quotient(k, 2) - 4),), (Add("acc", x), Add("all", x))),
+        Let("safe", op("select", op("le", 1, IndexValue(k)), load("x", k - 1), 0)),
+        Add("acc", Name("safe")),
+    )
+    body = (Accumulator("acc"), Accumulator("all"), loop("k", 0, N - 1, *guards))
+    return single((array("x", N),), result("y", N), "i", *body, Store(op("add", Name("acc"), Name("all"))))
+
+
+@case
+def dependent_bounds() -> Program:
+    """N=5"""
+    value = op("mul", load("x", k), load("x", q + 1), IndexValue(i))
+    body = (
+        Accumulator("s"),
+        loop("k", 0, i, *total("t", value, ("q", 2 * i - N, i + k - 2 * N + 4)), Add("s", op("mul", Name("t"), load("x", k)))),
+        Accumulator("w"),
+        Loop("r", (Bound(i - 3, 2), Bound(Affine.of(0))), (Bound(2 * i + 1, 3), Bound(N - 1)), (Add("w", load("x", r)),)),
+    )  # fmt: skip
+    guard = If((at_least(q + 1, 0), at_least(N - 2, q)), (Add("t", value),))
+    inner = (Accumulator("t"), loop("q", 2 * i - N, i + k - 2 * N + 4, guard))
+    guarded = loop("k", 0, i, *inner, Add("s", op("mul", Name("t"), load("x", k))))
+    return single(
+        (array("x", N),), result("y", N), "i", body[0], guarded, *body[2:], Store(op("add", Name("s"), Name("w")))
+    )
+
+
+@case
+def correlation_adjoint() -> Program:
+    """N=7 K=3"""
+    lows, highs = (Bound(p - N + 1), Bound(Affine.of(0))), (Bound(K - 1), Bound(p))
+    inner = Loop("k", lows, highs, (Add("s", op("mul", load("w", k), load("g", p - k))),))
+    return single(
+        (array("w", K), array("g", N)), result("dx", N + K - 1), "p", Accumulator("s"), inner, Store(Name("s"))
+    )
+
+
+@case
+def strided_adjoint() -> Program:
+    """N=4 K=3"""
+    place = quotient(p - k, 2)
+    guard = If((Row("mod", p - k, 2), at_least(place, 0), at_least(N - 1, place)),
+               (Add("s", op("mul", load("w", k), load("g", place))),))  # fmt: skip
+    even = If((Row("mod", p, 2),), (Add("s", op("mul", 5, load("g", quotient(p, 2) - 0))),))
+    last = If((at_least(2 * N - 1, p),), (even,))
+    body = (Accumulator("s"), loop("k", 0, K - 1, guard), last, Store(Name("s")))
+    return single((array("w", K), array("g", N)), result("dx", 2 * N + K - 2), "p", *body)
+
+
+@case
+def section_six() -> Program:
+    """L=4 M=5 K=3"""
+    difference = op("pow", op("add", load("a", i, k), load("b", j, k)), 2)
+    term = op("add", op("mul", difference, load("c", i, i)), op("pow", load("d", i + k), 3))
+    f_body = (*total("s", term, ("k", 0, K - 1)), Store(op("exp", op("neg", Name("s")))))
+    rows = (*total("s", op("mul", load("g", i, j), load("f", i, j)), ("j", 0, M - 1)), Store(Name("s")))
+    bounds = (Bound(p - K + 1), Bound(Affine.of(0))), (Bound(L - 1), Bound(p))
+    dd = (
+        Accumulator("s"),
+        Loop("i", *bounds, (Add("s", load("r", i)),)),
+        Store(op("mul", -3, op("pow", load("d", p), 2), Name("s"))),
+    )
+    diagonal = op(
+        "mul", -1, load("g", p, j), load("f", p, j), op("pow", op("add", load("a", p, k), load("b", j, k)), 2)
+    )
+    on = If((Row("eq", p - q),), (loop("k", 0, K - 1, loop("j", 0, M - 1, Add("s", diagonal))),))
+    arguments = (array("a", L, K), array("b", M, K), array("c", L, L), array("d", L + K - 1), array("g", L, M))
+    kernels = (
+        Kernel("f", ("i", "j"), f_body),
+        Kernel("r", ("i",), rows),
+        Kernel("dd", ("p",), dd),
+        Kernel("dc", ("p", "q"), (Accumulator("s"), on, Store(Name("s")))),
+    )
+    temporaries = (result("f", L, M), result("r", L))
+    return Program(arguments, (result("dd", L + K - 1), result("dc", L, L)), temporaries, kernels, single=False,
+                   notes=("f is used by every derivative", "r is the sum over j"))  # fmt: skip
+
+
+@case
+def masks() -> Program:
+    """N=5 M=4"""
+    value = op("mul", load("a", i, j), IndexValue(i - j))
+    body = (
+        Let("row", op("exp", load("a", i, 0))),
+        Let("column", load("a", 0, j)),
+        *only_where("band", op("mul", value, Name("row")), at_least(i + j, 2), at_least(Affine.of(5), i + j)),
+        Accumulator("deep"),
+        If((at_least(i + j, 2),), (
+            Let("inner", op("mul", value, Name("column"))),
+            *total("both", op("mul", load("a", k, j), Name("row")), ("k", j, i)),
+            If((at_least(i, 2 * j),), (
+                Add("deep", op("mul", Name("inner"), Name("column"), Name("both"))),
+                *only_where("third", Name("both"), Row("ge", quotient(i + j, 2) - 2)),
+                Add("deep", Name("third")),
+            )),
+        )),
+        *only_where("point", value, Row("eq", i - 2), at_least(j, 1)),
+        *only_where("half", load("a", quotient(i, 2), j), Row("eq", i - 2 * j)),
+        *only_where("none", value, at_least(j, i + N)),
+        *only_where("only_row", Name("row"), at_least(i, 2)),
+        Store(op("add", Name("band"), Name("deep"), Name("point"), Name("half"), Name("none"), Name("only_row"))),
+    )  # fmt: skip
+    return single((array("a", N, M),), result("y", N, M), "ij", *body)
+
+
+@case
+def rank_three() -> Program:
+    """N=3 M=4"""
+    value = op("mul", load("a", i, k), load("a", j, k), load("v", r))
+    guard = If((Row("eq", i - j + k - 1),), (Add("s", value),))
+    body = (Accumulator("s"), loop("r", i, M - 1, guard), Store(op("add", Name("s"), IndexValue(i + 2 * j - k))))
+    return single((array("a", N, M), array("v", M)), result("y", N, N, M), "ijk", *body)
+
+
+@case
+def rank_five() -> Program:
+    """N=2 M=3"""
+    value = op("add", load("a", i, j), op("mul", load("a", k, p), load("a", q, 0)), IndexValue(i + 3 * k - q))
+    return single((array("a", N, M),), result("y", N, M, N, M, N), "ijkpq", Store(value))
+
+
+@case
+def two_outputs() -> Program:
+    """N=4"""
+    total_of_x = total("s", load("x", i), ("i", 0, N - 1))
+    kernels = (
+        Kernel("t", (), (*total_of_x, Store(Name("s")))),
+        Kernel("y", ("i",), (Store(op("mul", load("x", i), op("pow", load("t"), -1))),)),
+        Kernel("z", (), (Store(op("log", load("t"))),)),
+    )
+    return Program((array("x", N),), (result("y", N), result("z")), (result("t"),), kernels, single=False)
+
+
+@case
+def computed_sizes() -> Program:
+    """N=3 M=6"""
+    sizes = (Size("low", lows=(Affine.of(0), N - 2)), Size("high", highs=(M - 1, 2 * N - 4)),
+             Size("count", lows=(Affine.variable("high") - Affine.variable("low") + 1, Affine.of(0))))  # fmt: skip
+    low, count = Affine.variable("low"), Affine.variable("count")
+    t = Kernel("t", ("i",), (Store(op("exp", load("x", i + low))),))
+    bounds = (Bound(N - 2), Bound(Affine.of(0))), (Bound(M - 1), Bound(2 * N - 4))
+    y = Kernel("y", ("j",), (
+        Accumulator("s"), Loop("p", *bounds, (Add("s", op("mul", load("t", p - low), load("x", j))),)), Store(Name("s")),
+    ))  # fmt: skip
+    return Program((array("x", M), array("v", N)), (result("y", M),), (result("t", count),), (t, y), sizes)
+
+
+@case
+def empty_temporary() -> Program:
+    """N=1 M=6"""
+    return computed_sizes()
+
+
+@case
+def awkward_names() -> Program:
+    """N=3"""
+    arguments = (array("np", N), array("math", N), array("real", N), array("run", N), array("BLOCK", N))
+    value = op("add", *(load(a.name, i) for a in arguments), op("mul", load("np", k), load("max", i)))
+    body = (*total("range", value, ("k", 0, N - 1)), *total("i_low", load("np", k), ("k", i, N - 1)),
+            Store(op("add", Name("range"), Name("i_low"))))  # fmt: skip
+    return single((*arguments, array("max", N)), result("cuda", N), "i", *body)

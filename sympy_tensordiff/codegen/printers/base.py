@@ -78,7 +78,9 @@ class FormPrinter:
         text = ""
         for variable, coefficient in terms:
             sign = " - " if coefficient < 0 else " + "
-            text += sign + self._term(variable, abs(coefficient), alone=len(terms) == 1 and not form.constant and coefficient > 0)
+            text += sign + self._term(
+                variable, abs(coefficient), alone=len(terms) == 1 and not form.constant and coefficient > 0
+            )
         if form.constant or not text:
             text += f" - {-form.constant}" if form.constant < 0 else f" + {form.constant}"
         negative = text.startswith(" - ")

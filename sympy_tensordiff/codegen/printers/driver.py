@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Array, Kernel, Let, Program
 from sympy_tensordiff.codegen.printers.base import FormPrinter, Names
+from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import array_shapes, loops, operations, statements, uses
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-
-INDENT = "    "
 
 
 def module_names(program: Program, own: Iterable[str]) -> Names:
@@ -30,15 +29,12 @@ def function_name(kernel: Kernel) -> str:
     return f"fill_{kernel.array}"
 
 
-def parameters(kernel: Kernel) -> list[str]:
-    """The names that are passed to a kernel: the array it fills, what it reads, scalars, integers."""
+def call_text(kernel: Kernel, names: Names, extents: Sequence[Affine] = ()) -> str:
+    """What is passed to a kernel: the array it fills, what it reads, scalars, integers (of ``extents`` too)."""
     used = uses(kernel)
-    return list(dict.fromkeys([kernel.array, *used.arrays, *used.scalars, *used.integers]))
-
-
-def call_text(kernel: Kernel, names: Names) -> str:
-    """The arguments of a kernel as text; they are the parameters as well."""
-    return f"({', '.join(map(names, parameters(kernel)))})"
+    integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
+    passed = dict.fromkeys([kernel.array, *used.arrays, *used.scalars, *integers])
+    return f"({', '.join(map(names, passed))})"
 
 
 def entry_text(kernel: Kernel, names: Names) -> str:
@@ -125,6 +121,33 @@ class Temporaries:
 
     def _is_positive(self, form: Affine) -> bool:
         return self._prover.proves(Row("ge", form - 1))
+
+
+def host_driver(program: Program, names: Names, around: str = "", extents: bool = False) -> str:
+    """The function ``run`` for kernels that work in the memory of the host.
+
+    ``around`` is a ``with`` line for the calls; ``extents`` says that kernels take the sizes in the
+    shape of what they fill.
+    """
+    shapes = array_shapes(program)
+    temporaries = Temporaries(program, names)
+    block = Block()
+    inner = block.child(f"def run({', '.join(map(names, run_parameters(program)))}):")
+    inner.line(f'"""Fill {" and ".join(names(a.name) for a in program.outputs)}."""')
+    for line in size_lines(program, names):
+        inner.line(line)
+    dtype = f"{names(program.outputs[0].name)}.dtype"
+    if around:
+        inner = inner.child(around)
+    for kernel in program.kernels:
+        temporary = temporaries.get(kernel.array)
+        place = inner
+        if temporary is not None:
+            inner.line(f"{names(kernel.array)} = np.empty({temporaries.shape(temporary)}, {dtype})")
+            if temporaries.may_be_empty(temporary):
+                place = inner.child(f"if {names(kernel.array)}.size:")
+        place.line(function_name(kernel) + call_text(kernel, names, shapes[kernel.array] if extents else ()))
+    return "\n".join(block.render())
 
 
 def used_arguments(program: Program) -> list[str]:

@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.printers.base import Names, ScalarPrinter
-from sympy_tensordiff.codegen.printers.driver import INDENT
+from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.walk import scalar_arrays
 from sympy_tensordiff.integer.affine import Affine
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from sympy_tensordiff.codegen.loops import Kernel, Program
 from sympy_tensordiff.codegen.printers.base import Names
 from sympy_tensordiff.codegen.printers.driver import (
-    INDENT,
-    Temporaries,
     call_text,
     entry_text,
     function_name,
     header,
     helpers,
+    host_driver,
     labels,
     module_names,
-    run_parameters,
-    size_lines,
 )
 from sympy_tensordiff.codegen.printers.nests import HELPERS, NestPrinter
 
@@ -42,7 +39,7 @@ def print_program(program: Program) -> str:
     ]
     pieces = helpers(program, NumbaPrinter.functions, HELPERS, DECORATOR)
     pieces += [_kernel(kernel, program, names) for kernel in program.kernels]
-    pieces.append(_driver(program, names))
+    pieces.append(host_driver(program, names))
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 
@@ -56,16 +53,3 @@ def _kernel(kernel: Kernel, program: Program, names: Names) -> str:
         printer.line(1 + axis, f"for {names(name)} in range({array}.shape[{axis}]):")
     printer.body(kernel.body, 1 + len(kernel.axes))
     return "\n".join(printer.lines)
-
-
-def _driver(program: Program, names: Names) -> str:
-    temporaries = Temporaries(program, names)
-    lines = [f'"""Fill {" and ".join(names(a.name) for a in program.outputs)}."""', *size_lines(program, names)]
-    dtype = f"{names(program.outputs[0].name)}.dtype"
-    for kernel in program.kernels:
-        temporary = temporaries.get(kernel.array)
-        if temporary is not None:
-            lines.append(f"{names(kernel.array)} = np.empty({temporaries.shape(temporary)}, {dtype})")
-        lines.append(f"{function_name(kernel)}{call_text(kernel, names)}")
-    head = f"def run({', '.join(map(names, run_parameters(program)))}):"
-    return "\n".join([head, *(INDENT + line for line in lines)])

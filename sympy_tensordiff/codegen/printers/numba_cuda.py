@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from sympy_tensordiff.codegen.loops import Kernel, Program
 from sympy_tensordiff.codegen.printers.base import Names
+from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import (
-    INDENT,
     Temporaries,
     call_text,
     entry_text,

@@ -1,12 +1,31 @@
-"""NumPy: interim form, the loops of the Numba printer run by Python."""
+"""NumPy: every kernel over all entries at once, sums as loops over slices.
+
+A sum whose bounds depend on the entry becomes a loop over the widest range, in which each
+operation covers the entries for which the index is in bounds: no masked work, no read outside.
+"""
 
 from __future__ import annotations
 
+from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Program
-from sympy_tensordiff.codegen.printers import numba_cpu
+from sympy_tensordiff.codegen.printers.driver import header, host_driver, labels, module_names
+from sympy_tensordiff.codegen.printers.kernels import KernelPrinter
+from sympy_tensordiff.codegen.printers.vectors import HELPERS
+
+OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", "BLOCK", *HELPERS})
 
 
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program``."""
-    text = numba_cpu.print_program(program).replace('backend "numba"', 'backend "numpy"')
-    return text.replace(numba_cpu.DECORATOR, "").replace("from numba import njit\n", "")
+    names = module_names(program, OWN_NAMES)
+    prover = Prover(program)
+    kernels = [KernelPrinter(kernel, program, names.copy(), prover) for kernel in program.kernels]
+    pieces = [kernel.print() for kernel in kernels]
+    used = set().union(*(kernel.values.helpers for kernel in kernels))
+    imports = ["import math\n"] if used - {"power"} else []
+    top = [header(program, "numpy", names), "\n".join([*imports, "import numpy as np"]), labels(program)]
+    if any(kernel.uses_block for kernel in kernels):
+        top.append("BLOCK = 65536  # entries that are computed at once where a sum is cut into blocks")
+    pieces = [HELPERS[name].strip("\n") for name in sorted(used)] + pieces
+    pieces.append(host_driver(program, names, 'with np.errstate(all="ignore"):', extents=True))
+    return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

@@ -1,0 +1,270 @@
+"""One kernel as a NumPy function: statements over lanes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.facts import Prover, Rows, axis_rows, condition_rows, exact_rows, loop_rows, scalar_reads
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Bound,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Name,
+    Number,
+    Operation,
+    Program,
+    Scalar,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.codegen.printers.base import Names
+from sympy_tensordiff.codegen.printers.blocks import Block
+from sympy_tensordiff.codegen.printers.driver import call_text, entry_text, function_name
+from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
+from sympy_tensordiff.codegen.printers.narrowing import Narrowing, Place
+from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
+from sympy_tensordiff.codegen.walk import array_shapes, dependences, scalar_arrays, scalar_names
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+
+_SHORT = 16
+"""A sum over no more terms than this stays a Python loop."""
+
+
+class Frame(NamedTuple):
+    """Where a statement is printed: its place, and the rows that hold there for each lane."""
+
+    place: Place
+    context: Rows
+
+
+class KernelPrinter:
+    """Prints one kernel."""
+
+    def __init__(self, kernel: Kernel, program: Program, names: Names, prover: Prover) -> None:
+        self.kernel = kernel
+        self.names = names
+        self.prover = prover
+        self.shapes = array_shapes(program)
+        self.uses_block = False
+        self.promoted: set[str] = set()
+        shape = self.shapes[kernel.array]
+        self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, shape, strict=True)))
+        self.values = VectorPrinter(names, self.shapes, scalar_arrays(program.arguments), self.root)
+        self.narrowing = Narrowing(self.values, prover)
+        self.depends = dependences(kernel)
+        self.context = axis_rows(kernel, program)
+
+    def print(self) -> str:
+        """The text of the function."""
+        block = Block()
+        array = self.names(self.kernel.array)
+        passed = call_text(self.kernel, self.names, self.shapes[self.kernel.array])
+        inner = block.child(f"def {function_name(self.kernel)}{passed}:")
+        inner.line(f'"""Fill {entry_text(self.kernel, self.names)}."""')
+        inner.line(f"real = {array}.dtype.type")
+        with self.values.inside(self.root, inner):
+            self.body(self.kernel.body, Frame(Place(self.root, inner, ()), self.context))
+        return "\n".join(block.render())
+
+    def body(self, body: tuple[Statement, ...], frame: Frame) -> None:
+        """Print statements over the lanes of ``frame``."""
+        for statement in body:
+            if isinstance(statement, Loop):
+                self.loop(statement, frame)
+            elif isinstance(statement, If):
+                self.narrowed(statement.body, frame, statement.conditions)
+            elif isinstance(statement, Accumulator):
+                self.accumulator(statement.name, frame)
+            elif isinstance(statement, Let):
+                self.let(statement, frame)
+            elif isinstance(statement, Add):
+                self.add(statement, frame)
+            else:
+                self.store(statement, frame)
+
+    # ------------------------------------------------------------------------ values
+
+    def let(self, statement: Let, frame: Frame) -> None:
+        value = self.protected(statement.value, frame)
+        text = self.values.scalar(value)
+        if isinstance(value, Number):
+            text = f"real({text})"
+        self.values.homes[statement.name] = Home(frame.place.lanes, self.values.varies(value))
+        frame.place.block.line(f"{self.names(statement.name)} = {text}")
+
+    def store(self, statement: Store, frame: Frame) -> None:
+        value = self.protected(statement.value, frame)
+        frame.place.block.line(f"{self.names(self.kernel.array)}[...] = {self.values.scalar(value)}")
+
+    def accumulator(self, name: str, frame: Frame) -> None:
+        lanes = frame.place.lanes
+        varies = frozenset[Dim]().union(*(lanes.dims_of(Affine.variable(a)) for a in self.depends[name]))
+        self.values.homes[name] = Home(lanes, varies)
+        text = "real(0)"
+        if varies:
+            if lanes is self.root and len(varies) == len(lanes.dims):
+                text = f"np.zeros_like({self.names(self.kernel.array)})"
+            else:
+                lengths = [self.length(dim) if wanted else "1" for dim, wanted in walk_dims(lanes.dims, varies)]
+                text = (
+                    f"np.zeros(({', '.join(lengths)}), real)" if len(lengths) > 1 else f"np.zeros({lengths[0]}, real)"
+                )
+        frame.place.block.line(f"{self.names(name)} = {text}")
+
+    def length(self, dim: Dim) -> str:
+        """The length of a dimension as text."""
+        return self.values.form(dim.length) if isinstance(dim, Span) else dim.size_text
+
+    def add(self, statement: Add, frame: Frame) -> None:
+        value = self.protected(statement.value, frame)
+        home = self.values.homes[statement.name]
+        kept = frozenset[Dim]().union(*(self.values.current_dims(dim) for dim in home.varies))
+        lanes = frame.place.lanes
+        summed = [d for d in lanes.dims if d not in kept and not self._is_outside(d, home)]
+        text = self._sum(value, summed, kept)
+        name = self.names(statement.name)
+        if any(not self._is_outside(dim, home) for dim in kept):
+            # Several lanes may belong to one entry of the accumulator.
+            frame.place.block.line(f"np.add.at({name}, {self._positions(home)}, {text})")
+        else:
+            frame.place.block.line(f"{name}{self._target(home, summed)} += {text}")
+
+    def _is_outside(self, dim: Dim, home: Home) -> bool:
+        """Whether no summation index that ``home`` does not have runs along ``dim``."""
+        return all(axis not in self.promoted or home.lanes.has(axis) for axis in dim.axes)
+
+    def _sum(self, value: Scalar, summed: list[Dim], kept: frozenset[Dim]) -> str:
+        """The text of ``value`` summed along the dimensions ``summed``, which stand in front."""
+        varies = self.values.varies(value)
+        counts = [self.length(dim) for dim in summed if dim not in varies]
+        if not varies.intersection(summed):
+            if not counts:
+                return self.values.scalar(value)
+            level = 7
+            return "*".join([*(f"({c})" if " " in c else c for c in counts), self.values.scalar(value, level)])
+        places = [self.values.lanes.dims.index(dim) for dim in varies if dim not in summed]
+        first = min(self.values.lanes.dims.index(dim) for dim in varies)
+        axes = range(min(places) - first) if places else range(0)
+        inner = self.values.scalar(value, 9)
+        text = f"{inner}.sum({f'axis={tuple(axes) if len(axes) > 1 else 0}' if places else ''})"
+        return "*".join([*(f"({c})" if " " in c else c for c in counts), text])
+
+    def _target(self, home: Home, summed: list[Dim]) -> str:
+        """The part of an accumulator that the current lanes add to, as a subscript."""
+        if not home.varies or self.values.is_here(home):
+            return ""
+        entries, extents = self.values.entries(home)
+        slices = self.values.slices(entries, extents)
+        rest = [dim for dim in self.values.lanes.dims if dim not in summed]
+        if slices is not None and len(rest) == len(home.lanes.dims):
+            texts, dims = slices
+            present = [wanted for _, wanted in walk_dims(home.lanes.dims, home.varies)]
+            behind = rest[len(rest) - len(present) :]
+            if dims == [dim for dim, wanted in zip(behind, present, strict=True) if wanted]:
+                return f"[{', '.join(t if w else ':' for t, w in zip(texts, present, strict=True))}]"
+        return f"[{', '.join(self.values.entry_text(entry) for entry in entries)}]"
+
+    def _positions(self, home: Home) -> str:
+        entries, _ = self.values.entries(home)
+        texts = [self.values.entry_text(entry) for entry in entries]
+        return f"({', '.join(texts)})" if len(texts) > 1 else texts[0]
+
+    # ------------------------------------------------------------------------ choices that protect reads
+
+    def protected(self, value: Scalar, frame: Frame) -> Scalar:
+        """``value`` with each choice that keeps a read from happening computed before, for its lanes only."""
+        if not isinstance(value, Operation):
+            return value
+        if value.function == "select" and self._protects(value, frame):
+            return self._chosen(value, frame)
+        return Operation(value.function, tuple(self.protected(a, frame) for a in value.arguments))
+
+    def _protects(self, value: Operation, frame: Frame) -> bool:
+        """Whether some read behind the condition is not provably inside its array without it."""
+        return any(
+            self.prover.axes_inside(load, self.shapes[load.array], rows)
+            for branch in value.arguments[1:]
+            for load, rows in scalar_reads(branch, frame.context)
+        )
+
+    def _chosen(self, value: Operation, frame: Frame) -> Name:
+        condition, chosen, otherwise = value.arguments
+        name = self.names.fresh("chosen")
+        self.depends[name] = scalar_names(value, self.depends)
+        self.accumulator(name, frame)
+        for branch, holds in ((chosen, True), (otherwise, False)):
+            if isinstance(branch, Number) and branch.value == 0:
+                continue
+            rows = exact_rows(condition, holds)
+            if rows is not None:
+                self.narrowed((Add(name, branch),), frame, rows)
+                continue
+            context = frame.context + condition_rows(condition, holds)
+            place = self.narrowing.where(frame.place, self.protected(condition, frame), holds)
+            with self.values.inside(place.lanes, place.block):
+                self.body((Add(name, branch),), Frame(place, context))
+        return Name(name)
+
+    # ------------------------------------------------------------------------ loops and guards
+
+    def narrowed(self, body: tuple[Statement, ...], frame: Frame, rows: Rows) -> None:
+        """Print ``body`` over the lanes for which all ``rows`` hold."""
+        place = self.narrowing.to(frame.place, rows)
+        with self.values.inside(place.lanes, place.block):
+            self.body(body, Frame(place, frame.context + rows))
+
+    def loop(self, loop: Loop, frame: Frame) -> None:
+        lanes = frame.place.lanes
+        loose = not any(lanes.dims_of(bound.form) for bound in loop.lows + loop.highs)
+        if loose and self._is_promotable(loop, lanes):
+            self.promote(loop, frame)
+            return
+        lows = tuple(Bound(lanes.extreme(b.form, -1), b.divisor) for b in loop.lows)
+        highs = tuple(Bound(lanes.extreme(b.form, 1), b.divisor) for b in loop.highs)
+        low, stop = self.values.lower(lows), self.values.stop(highs)
+        inner = frame.place.block.child(
+            f"for {self.names(loop.variable)} in range({stop if low == '0' else f'{low}, {stop}'}):"
+        )
+        known = frame.place.known + loop_rows(Loop(loop.variable, lows, highs, ()))
+        rows = loop_rows(loop)
+        narrow = tuple(row for row in rows if lanes.dims_of(row.form))
+        place = self.narrowing.to(Place(lanes, inner, known), narrow)
+        with self.values.inside(place.lanes, place.block):
+            self.body(loop.body, Frame(place, frame.context + rows))
+
+    def _is_promotable(self, loop: Loop, lanes: Lanes) -> bool:
+        """Whether the loop becomes one more dimension of the lanes; these are kept few."""
+        lengths = [quotient(h.form, h.divisor) - quotient(low.form + (low.divisor - 1), low.divisor) + 1
+                   for h in loop.highs for low in loop.lows]  # fmt: skip
+        if any(n.is_constant and n.constant <= _SHORT for n in lengths) or any(
+            isinstance(d, Picked) for d in lanes.dims
+        ):
+            return False
+        return len(lanes.dims) < 2 or (len(lanes.dims) == 2 and not any(lanes.has(axis) for axis in self.promoted))
+
+    def promote(self, loop: Loop, frame: Frame) -> None:
+        """Print a loop as sums along one more dimension, cut into blocks."""
+        self.uses_block = True
+        place, variable = frame.place, self.names(loop.variable)
+        start, stop = self.names.fresh(f"{variable}_start"), self.names.fresh(f"{variable}_stop")
+        low, high = self.values.lower(loop.lows), self.values.stop(loop.highs)
+        sizes = [self.length(dim) for dim in place.lanes.dims]
+        product = "*".join(f"({s})" if " " in s else s for s in sizes)
+        block = f"max(1, BLOCK//{f'({product})' if len(sizes) > 1 else product})" if sizes else "BLOCK"
+        inner = place.block.child(f"for {start} in range({low}, {high}, {block}):")
+        inner.line(f"{stop} = min({start} + {block}, {high})")
+        self.promoted.add(loop.variable)
+        span = Span(loop.variable, Affine.variable(start), Affine.variable(stop))
+        known = tuple(
+            row.substitute({loop.variable: form})
+            for row in loop_rows(loop)
+            for form in (Affine.variable(start), Affine.variable(stop) - 1)
+        )
+        known += (Row("ge", Affine.variable(stop) - Affine.variable(start) - 1),)
+        lanes = Lanes((span, *place.lanes.dims), place.lanes.replaced)
+        with self.values.inside(lanes, inner):
+            self.body(loop.body, Frame(Place(lanes, inner, place.known + known), frame.context + loop_rows(loop)))

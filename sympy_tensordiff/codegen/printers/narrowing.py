@@ -1,0 +1,144 @@
+"""Conditions as NumPy text: narrower spans, picked combinations, and ``if`` for what concerns no lane."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.facts import Prover, Rows
+from sympy_tensordiff.codegen.loops import Scalar
+from sympy_tensordiff.codegen.printers.base import SUM
+from sympy_tensordiff.codegen.printers.blocks import Block
+from sympy_tensordiff.codegen.printers.lanes import (
+    Dim,
+    Lanes,
+    Narrowed,
+    Picked,
+    Span,
+    first_in_residue,
+    split_conditions,
+)
+from sympy_tensordiff.codegen.printers.vectors import VectorPrinter
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+
+
+class Place(NamedTuple):
+    """Lanes, the block their text goes to, and the rows known there about Python's integers."""
+
+    lanes: Lanes
+    block: Block
+    known: Rows
+
+
+class Narrowing:
+    """Writes what makes lanes fewer."""
+
+    def __init__(self, values: VectorPrinter, prover: Prover) -> None:
+        self.values = values
+        self.prover = prover
+
+    def to(self, place: Place, rows: Rows) -> Place:
+        """The place for the lanes that fulfil ``rows``; its block runs only where there are any."""
+        split = split_conditions(place.lanes, rows)
+        place = place._replace(lanes=split.lanes)
+        scalar = tuple(row for row in split.scalar if not self.prover.proves(row, place.known))
+        if scalar:
+            text = " and ".join(self.values.condition(row) for row in scalar)
+            place = Place(place.lanes, place.block.child(f"if {text}:"), place.known + scalar)
+        for axis, wanted in split.spans.items():
+            place = self._narrow(place, axis, wanted)
+        if split.mask:
+            place = self._pick_rows(place, split.mask)
+        return place
+
+    # ------------------------------------------------------------------------ spans
+
+    def _narrow(self, place: Place, axis: str, wanted: Narrowed) -> Place:
+        """A narrower span for one index, computed and checked to be non-empty where it is not provably so."""
+        span = place.lanes.dim(axis)
+        assert isinstance(span, Span)
+        lows = [
+            span.low,
+            *(span.low + span.step * quotient(b - span.low + span.step - 1, span.step) for b in wanted.lows),
+        ]
+        low, known = self._extreme(place, f"{axis}_low", lows, 1)
+        place = place._replace(known=known)
+        step = span.step
+        for residue, modulus in wanted.residues:
+            low, place, step = self._aligned(place, axis, low, residue, modulus), place, modulus
+        stop, known = self._extreme(place, f"{axis}_stop", [span.stop, *wanted.stops], -1)
+        place = place._replace(known=known)
+        some = Row("ge", stop - low - 1)
+        if not self.prover.proves(some, place.known):
+            text = self.values.condition(some)
+            place = Place(place.lanes, place.block.child(f"if {text}:"), (*place.known, some))
+        return place._replace(lanes=place.lanes.replace((span,), Span(axis, low, stop, step)))
+
+    def _extreme(self, place: Place, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Rows]:
+        """The greatest (sign 1) or least form, as a form or as a new variable, and what is known then."""
+        kept: list[Affine] = []
+        for form in dict.fromkeys(forms):
+            if not any(self.prover.proves(Row("ge", (other - form) * sign), place.known) for other in kept):
+                kept = [o for o in kept if not self.prover.proves(Row("ge", (form - o) * sign), place.known)]
+                kept.append(form)
+        if len(kept) == 1:
+            return kept[0], place.known
+        variable = Affine.variable(self.values.names.fresh(name))
+        texts = ", ".join(self.values.form(form) for form in kept)
+        place.block.line(f"{self.values.form(variable)} = {'max' if sign > 0 else 'min'}({texts})")
+        return variable, place.known + tuple(Row("ge", (variable - form) * sign) for form in kept)
+
+    def _aligned(self, place: Place, axis: str, low: Affine, residue: Affine, modulus: int) -> Affine:
+        """The first value from ``low`` on in a residue class, under a name where it has to be computed."""
+        form = first_in_residue(low, residue, modulus)
+        if form.is_constant:
+            return form
+        variable = Affine.variable(self.values.names.fresh(f"{axis}_low"))
+        place.block.line(f"{self.values.form(variable)} = {self.values.form(form)}")
+        return variable
+
+    # ------------------------------------------------------------------------ picked combinations
+
+    def _pick_rows(self, place: Place, rows: list[Row]) -> Place:
+        wanted = frozenset[Dim]().union(*(place.lanes.dims_of(row.form) for row in rows))
+        dims = tuple(dim for dim in place.lanes.dims if dim in wanted)
+        with self.values.inside(Lanes(dims, place.lanes.replaced), place.block):
+            texts = [self.values.condition(row) for row in rows]
+        return self._pick(place, dims, " & ".join(f"({t})" for t in texts) if len(texts) > 1 else texts[0])
+
+    def where(self, place: Place, condition: Scalar, holds: bool) -> Place:
+        """The place for the lanes in which a condition on values holds (or fails)."""
+        varies = self.values.varies(condition)
+        dims = tuple(dim for dim in place.lanes.dims if dim in varies)
+        with self.values.inside(Lanes(dims, place.lanes.replaced), place.block):
+            text = self.values.scalar(condition) if holds else self.values.negation(condition)[0]
+        if not dims:
+            return place._replace(block=place.block.child(f"if {text}:"))
+        return self._pick(place, dims, text)
+
+    def _pick(self, place: Place, dims: tuple[Dim, ...], text: str) -> Place:
+        """Replace ``dims`` by the combinations for which the text, an array over them, is true."""
+        fresh = self.values.names.fresh
+        targets = [fresh(dim.axis if isinstance(dim, Span) else "place") for dim in dims]
+        left = ", ".join(targets) if len(targets) > 1 else f"({targets[0]},)"
+        place.block.line(f"{left} = np.nonzero({text})")
+        arrays: dict[str, str] = {}
+        spans: dict[str, Span] = {}
+        positions: dict[Picked, str] = {}
+        for dim, target in zip(dims, targets, strict=True):
+            if isinstance(dim, Span):
+                arrays[dim.axis], spans[dim.axis] = target, dim
+                scaled = f"{target}*{dim.step}" if dim.step > 1 else target
+                if dim.low != Affine.of(0) or dim.step > 1:
+                    place.block.line(f"{target} = {self.values.form(dim.low, SUM)} + {scaled}")
+                continue
+            positions[dim] = target
+            spans |= dim.spans
+            for axis, array in dim.arrays.items():
+                arrays[axis] = fresh(axis)
+                place.block.line(f"{arrays[axis]} = {array}[{target}]")
+            for earlier, array in dim.positions.items():
+                positions[earlier] = fresh("place")
+                place.block.line(f"{positions[earlier]} = {array}[{target}]")
+        picked = Picked(arrays, spans, positions)
+        lanes = place.lanes.replace(dims, picked)
+        return Place(lanes, place.block.child(f"if {picked.size_text}:"), place.known)
