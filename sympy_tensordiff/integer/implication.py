@@ -12,8 +12,9 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .affine import Affine, Quotient, Row, Variable, normalise
+from .equations import Direction
 from .simplex import Dictionary
-from .system import Direction, System, definitions, system
+from .system import System, definitions, system
 
 FALSE = Row("ge", Affine(None, -1))
 """The row that never holds."""
@@ -106,8 +107,10 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     (i >= 0, -i + 4 >= 0)
     >>> remove_redundant([Row("ge", i - p), Row("ge", p - i), Row("ge", i - 2), Row("ge", 1 - p)])
     (-1 >= 0,)
+    >>> remove_redundant([Row("ge", 17 - p), Row("mod", p, 2)])
+    (-p + 16 >= 0, (p) mod 2 == 0)
     """
-    merged = merge_parallel(rows)
+    merged = _tightened(merge_parallel(rows), facts)
     if not merged:
         return () if merged is not None else (FALSE,)
     whole = system((*merged, *facts))
@@ -164,6 +167,18 @@ def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:
         elif terms[0][1] > 0:
             result.append(Row("eq", form))
     return (*result, *congruences)
+
+
+def _tightened(rows: tuple[Row, ...] | None, facts: Sequence[Row]) -> tuple[Row, ...] | None:
+    """Inequalities moved to the nearest value that the equations and congruences allow; None as `merge_parallel`."""
+    ties = tuple(row for row in (*(rows or ()), *facts) if row.kind != "ge")
+    if not rows or not ties:
+        return rows
+    known = system(ties)
+    if known.is_empty:
+        return None
+    tightened = tuple(Row("ge", row.form - known.excess(row.form)) if row.kind == "ge" else row for row in rows)
+    return rows if tightened == rows else merge_parallel(tightened)
 
 
 def _system_with(form: Affine, rows: Sequence[Row]) -> System:

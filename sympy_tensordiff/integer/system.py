@@ -7,12 +7,10 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, compress
 from math import gcd
-from typing import TypeAlias
 
-from .affine import Affine, Quotient, Row, Variable, quotient
+from .affine import Affine, Quotient, Row, quotient
+from .equations import Direction, Solver
 from .simplex import Dictionary, Vector
-
-Direction: TypeAlias = tuple[int, ...]
 
 
 class System:
@@ -63,7 +61,7 @@ class System:
     def __init__(self, rows: Sequence[Row]) -> None:
         forms, equations = _closure(rows)
         variables = dict.fromkeys(v for form in chain(forms, equations) for v, _ in form.terms)
-        solver = _Solver(variables, forms, equations)
+        solver = Solver(variables, forms, equations)
         self.is_empty = not solver.run()
         if self.is_empty:
             return
@@ -155,6 +153,18 @@ class System:
             return tuple([c // content for c in vector]), constant // content
         return tuple(vector), constant
 
+    def excess(self, form: Affine) -> int:
+        """The least non-negative integer that the equations allow ``form`` to be.
+
+        >>> p = Affine.variable("p")
+        >>> System((Row("mod", p + 1, 4),)).excess(p), System(()).excess(2 * p + 3)
+        (3, 1)
+        """
+        foreign = {v: c for v, c in form.terms if v not in self.images}
+        vector = self.vector(form - Affine(foreign)) or [form.constant]
+        content = gcd(*vector[:-1], *foreign.values())
+        return vector[-1] % content if content else 0
+
     def minimum(self, form: Affine) -> Fraction | None:
         """The least value of a form over the rational points; None where it is unbounded below."""
         vector = self.vector(form)
@@ -188,7 +198,7 @@ class System:
         return vector is not None and all(c % modulus == 0 for c in vector)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def system(rows: tuple[Row, ...]) -> System:
     """`System`, remembered: the same rows are asked about many times."""
     return System(rows)
@@ -202,7 +212,7 @@ def definitions(quotients: Iterable[Quotient]) -> dict[Quotient, tuple[Row, Row]
         found = waiting.pop()
         if found not in result:
             result[found] = found.definition()
-            waiting += found.form.quotients()
+            waiting += (v for v in found.form.variables() if isinstance(v, Quotient))
     return result
 
 
@@ -219,105 +229,3 @@ def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
     if quotients:
         forms += [row.form for pair in definitions(quotients).values() for row in pair]
     return forms, equations
-
-
-class _Solver:
-    """Solves equations over the integers by changes of columns, and tightens inequalities."""
-
-    def __init__(self, variables: Iterable[Variable], forms: list[Affine], equations: list[Affine]) -> None:
-        index = {v: i for i, v in enumerate(variables)}
-        width = len(index)
-        self.live = [True] * width
-        self.images = [[0] * i + [1] + [0] * (width - i) for i in range(width)]
-        self.forms = [_dense(form, index) for form in forms]
-        self.equations = [_dense(form, index) for form in equations]
-        self.inequalities: dict[Direction, int] = {}
-        self.shares: dict[Direction, int] = {}
-        self.has_met = False
-
-    def run(self) -> bool:
-        """Whether no contradiction came up; ``inequalities`` then holds constants by coefficients."""
-        while True:
-            while self.equations:
-                if not self._solve_one():
-                    return False
-            if not self._tighten():
-                return False
-            if not self.equations:
-                return True
-            self.has_met = True
-
-    def _solve_one(self) -> bool:
-        """Take one equation a step on: a unit coefficient removes a column, a larger one is reduced."""
-        equation = self.equations.pop()
-        constant = equation.pop()
-        content = gcd(*equation)
-        if content == 0:
-            return constant == 0
-        if constant % content:
-            return False
-        if content > 1:
-            equation = [c // content for c in equation]
-            constant //= content
-        size, k = min((abs(c), i) for i, c in enumerate(equation) if c)
-        sign = 1 if equation[k] > 0 else -1
-        equation.append(constant)
-        # With column_k = t - sum(round(c_i/c_k) * column_i), the coefficients of the equation over
-        # t and the other columns are remainders by c_k, which shrink until one is a unit.
-        image = [-sign * ((2 * c + size) // (2 * size)) for c in equation]
-        if size > 1:
-            image[k] = 1
-            self.equations.append(equation)
-        else:
-            image[k] = 0
-            self.live[k] = False
-        self._substitute(k, image)
-        return True
-
-    def _substitute(self, k: int, image: Vector) -> None:
-        for vectors in (self.images, self.forms, self.equations):
-            for i, vector in enumerate(vectors):
-                factor = vector[k]
-                if factor:
-                    changed = [a + factor * b for a, b in zip(vector, image, strict=True)]
-                    changed[k] = factor * image[k]
-                    vectors[i] = changed
-
-    def _tighten(self) -> bool:
-        """Floor all constants, keep the strongest of parallel rows, turn rows that meet into equations."""
-        strongest: dict[Direction, int] = {}
-        shares: dict[Direction, int] = {}
-        for vector in self.forms:
-            constant = vector[-1]
-            terms = tuple(vector[:-1])
-            content = gcd(*terms)
-            if content == 0:
-                if constant < 0:
-                    return False
-                continue
-            if content > 1:
-                terms = tuple([c // content for c in terms])
-                constant //= content
-            known = strongest.get(terms)
-            if known is None or constant < known:
-                strongest[terms] = constant
-                shares[terms] = 1
-            elif constant == known:
-                shares[terms] += 1
-        for terms, constant in strongest.items():
-            opposite = strongest.get(tuple([-c for c in terms]))
-            if opposite is not None and constant + opposite <= 0:
-                if constant + opposite < 0:
-                    return False
-                self.equations.append([*terms, constant])
-        self.inequalities, self.shares = strongest, shares
-        self.forms = [[*terms, constant] for terms, constant in strongest.items()]
-        return True
-
-
-def _dense(form: Affine, index: dict[Variable, int]) -> Vector:
-    result = [0] * len(index)
-    for v, c in form.terms:
-        result[index[v]] = c
-    result.append(form.constant)
-    return result

@@ -1,0 +1,221 @@
+"""Loop nests over the integer points of a system (section 4.2 of the paper, eqs. (22) to (26)).
+
+The range of each variable is a maximum and a minimum of forms in the parameters and the variables
+outside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .affine import Affine, Quotient, Row, Variable, quotient
+from .fourier_motzkin import eliminate
+from .implication import FALSE, merge_parallel, remove_redundant
+
+
+class Bounds(NamedTuple):
+    """The range of one loop: ``max(ceil(form/divisor) for lows) .. min(floor(form/divisor) for highs)``.
+
+    Examples
+    --------
+    >>> Bounds("k", ((Affine.of(0), 1), (Affine({"p": 1}), 2)), ((Affine.of(4), 1),)).range({"p": 3})
+    range(2, 5)
+    """
+
+    variable: Variable
+    lows: tuple[tuple[Affine, int], ...]
+    highs: tuple[tuple[Affine, int], ...]
+
+    def range(self, values: Mapping[Variable, int]) -> range:
+        """The values of the variable at given values of all others."""
+        low = max(-(-form.evaluate(values) // divisor) for form, divisor in self.lows)
+        high = min(form.evaluate(values) // divisor for form, divisor in self.highs)
+        return range(low, high + 1)
+
+
+def bounds(
+    rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Row] = ()
+) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
+    """The loop nest over ``variables``, outermost first, and the rows that hold none of them.
+
+    Law: under ``facts`` the nest runs exactly over the integer points of ``rows``, where the
+    returned rows hold. The innermost rows make it exact; the projections on the outer variables
+    only tighten it (eqs. (30), (31)), so an outer value may have an empty inner range: a sum of
+    nothing. Feasibility rows that come from projection alone (the matrix F of Algorithm 3) are not
+    returned: an empty loop is 0 without them. No bound is implied by ``facts``, the returned rows,
+    the bounds outside of it and the other bounds of its variable.
+
+    Facts that hold a loop variable are ignored. Where the rows are provably empty, the nest is
+    ``0 .. -1`` and the returned rows are ``(FALSE,)``.
+
+    Raises
+    ------
+    ValueError
+        If a variable has no lower or no upper bound, or a congruence or quotient holds a loop
+        variable in a way that no bound expresses.
+
+    Examples
+    --------
+    >>> p, k, j = (Affine.variable(v) for v in "pkj")
+    >>> rows = [Row("ge", p - k), Row("ge", 2 - p + k), Row("ge", j), Row("ge", 3 - j), Row("ge", k), Row("ge", 4 - k)]
+    >>> nest, rest = bounds(rows, ["k", "j"], [Row("ge", p), Row("ge", 7 - p)])
+    >>> nest[0]
+    Bounds(variable='k', lows=((p - 2, 1), (0, 1)), highs=((p, 1), (4, 1)))
+    >>> nest[1], rest
+    (Bounds(variable='j', lows=((0, 1),), highs=((3, 1),)), ())
+    """
+    loops = frozenset(variables)
+    outside = _without(facts, loops)
+    merged = merge_parallel(_unfolded(rows, loops))
+    guards = (FALSE,) if merged is None else remove_redundant(_without(merged, loops), outside)
+    if merged is None or FALSE in guards:
+        return _nothing(variables)
+    known = (*outside, *guards)
+    system = remove_redundant([row for row in merged if _holds_any(row, loops)], known)
+    levels: list[list[Row]] = []
+    for variable in reversed(variables):
+        if FALSE in system:
+            return _nothing(variables)
+        levels.append([row for row in system if row.form.coefficient(variable)])
+        _check_bounded(levels[-1], variable)
+        if len(levels) < len(variables):
+            system = _projected(system, variable, known)
+    nest: list[Bounds] = []
+    for variable, level in zip(variables, reversed(levels), strict=True):
+        # The only bound of its side is needed: nothing else holds the variable.
+        kept = tuple(level) if len(level) == 2 and _are_inequalities(level) else remove_redundant(level, known)
+        if FALSE in kept:
+            return _nothing(variables)
+        nest.append(_bounds_of(variable, kept))
+        known += kept
+    return tuple(nest), guards
+
+
+def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Row] = ()) -> tuple[Variable, ...]:
+    """A good loop order of ``variables``, outermost first.
+
+    Innermost goes, step by step, the variable whose elimination is exact over the integers, adds
+    the fewest rows on the other variables and has unit coefficients; the last one given where
+    nothing else decides, so that independent variables keep their order.
+
+    Examples
+    --------
+    >>> i, j, n = (Affine.variable(v) for v in "ijn")
+    >>> order([Row("ge", i), Row("ge", j), Row("ge", i - j), Row("ge", n - i)], ["j", "i"])
+    ('i', 'j')
+    >>> order([Row("ge", j), Row("ge", i), Row("ge", n - i - 2 * j)], ["i", "j"])
+    ('j', 'i')
+    """
+    remaining = list(variables)
+    loops = frozenset(variables)
+    known = _without((*facts, *rows), loops)
+    system = merge_parallel(_unfolded([row for row in rows if _holds_any(row, loops)], loops))
+    inner: list[Variable] = []
+    while len(remaining) > 1 and system is not None:
+        current = system
+        chosen = min(reversed(remaining), key=lambda v: _innermost_cost(current, v, remaining))
+        remaining.remove(chosen)
+        inner.append(chosen)
+        system = eliminate(current, chosen)
+        if system is not None and len(system) > len(current):
+            system = remove_redundant(system, known)
+    return (*remaining, *reversed(inner))
+
+
+def _holds_any(row: Row, variables: frozenset[Variable]) -> bool:
+    return not variables.isdisjoint(row.form.atoms())
+
+
+def _without(rows: Sequence[Row], variables: frozenset[Variable]) -> tuple[Row, ...]:
+    return tuple(row for row in rows if not _holds_any(row, variables))
+
+
+def _are_inequalities(rows: Sequence[Row]) -> bool:
+    return all(row.kind == "ge" for row in rows)
+
+
+def _projected(system: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
+    """One variable eliminated from irredundant rows, and the rows that this makes redundant removed."""
+    result = eliminate(system, variable)
+    if result is None:
+        return (FALSE,)
+    before = set(system)
+    return result if all(row in before for row in result) else remove_redundant(result, known)
+
+
+def _nothing(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
+    empty = ((Affine(), 1),), ((Affine(None, -1), 1),)
+    return tuple(Bounds(variable, *empty) for variable in variables), (FALSE,)
+
+
+def _bounds_of(variable: Variable, rows: Sequence[Row]) -> Bounds:
+    """Rows that all hold ``variable``, solved for it; an equation bounds it from both sides."""
+    lows: list[tuple[Affine, int]] = []
+    highs: list[tuple[Affine, int]] = []
+    for row in rows:
+        c = row.form.coefficient(variable)
+        rest = row.form - Affine({variable: c})
+        bound = (-rest, c) if c > 0 else (rest, -c)
+        if c > 0 or row.kind == "eq":
+            lows.append(bound)
+        if c < 0 or row.kind == "eq":
+            highs.append(bound)
+    return Bounds(variable, tuple(lows), tuple(highs))
+
+
+def _check_bounded(rows: Sequence[Row], variable: Variable) -> None:
+    congruence = next((row for row in rows if row.kind == "mod"), None)
+    if congruence is not None:
+        raise ValueError(f"no bounds of the loop over {variable!r} express {congruence!r}")
+    for sign, side in ((1, "lower"), (-1, "upper")):
+        if not any(row.kind == "eq" or sign * row.form.coefficient(variable) > 0 for row in rows):
+            raise ValueError(f"the variable {variable!r} has no {side} bound")
+
+
+def _unfolded(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
+    """The rows, with quotients that hold loop variables written out as inequalities.
+
+    ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
+    ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
+    """
+    result: list[Row] = []
+    waiting = list(reversed(rows))
+    while waiting:
+        row = waiting.pop()
+        found = [(q, c) for q, c in row.form.terms if isinstance(q, Quotient) and not loops.isdisjoint(q.form.atoms())]
+        if not found:
+            result.append(row)
+        elif row.kind == "eq":
+            waiting += (Row("ge", -row.form), Row("ge", row.form))
+        else:
+            q, c = min(found, key=lambda item: abs(item[1]))
+            rest = row.form - Affine({q: c})
+            if row.kind == "mod" or (abs(c) > 1 and _holds_any(Row("ge", rest), loops)):
+                raise ValueError(f"no bounds of a loop express {row!r}")
+            share = q.divisor * quotient(rest, abs(c))
+            waiting.append(Row("ge", q.form + share if c > 0 else share + (q.divisor - 1) - q.form))
+    return result
+
+
+def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Variable]) -> tuple[int, int, int]:
+    """What ``variable`` as the innermost loop costs: inexact pairs, new outer rows, other coefficients than 1."""
+    others = frozenset(loops) - {variable}
+    known = set(rows)
+    held = [(row.form.coefficient(variable), row) for row in rows if row.form.coefficient(variable)]
+    shared = [abs(c) for c, row in held if _holds_any(row, others)]
+    non_unit = sum(c > 1 for c in shared)
+    equations = [abs(c) for c, row in held if row.kind == "eq"]
+    if equations:
+        return (min(equations) - 2, 0, non_unit)
+    inexact = 0
+    new: dict[Row, None] = {}
+    for a, low in held:
+        for b, high in held:
+            if a > 0 > b:
+                row = Row("ge", a * high.form - b * low.form)
+                if _holds_any(row, others):
+                    inexact += a > 1 and b < -1
+                    new[row] = None
+    merged = merge_parallel(new) or ()
+    return (inexact, sum(row not in known for row in merged), non_unit)
