@@ -238,8 +238,18 @@ class Graph:
         return args[0] if op != "not" and len(args) == 1 else self._plain(op, None, tuple(args))
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
+        """``value if condition else otherwise``; guards of the values protect the condition too."""
         if value is otherwise:
             return value
+        if value.op == otherwise.op == "guard" and value.data == otherwise.data:
+            return self.guard(value.data, self.select(condition, value.args[0], otherwise.args[0]))
+        if value.op == "guard" and otherwise is self.zero:
+            return self.guard(value.data, self.select(condition, value.args[0], otherwise))
+        if otherwise.op == "guard" and value is self.zero:
+            return self.guard(otherwise.data, self.select(condition, value, otherwise.args[0]))
+        if _has_guard(value) or _has_guard(otherwise):
+            parts = [self.select(condition, term, self.zero) for term in _terms(value)]
+            return self.add(parts + [self.select(condition, self.zero, term) for term in _terms(otherwise)])
         return self._plain("select", None, (condition, value, otherwise))
 
     def guard(self, rows: Iterable[Row], body: Node) -> Node:
@@ -363,6 +373,14 @@ class Graph:
             return body
         data = tuple(item.substitute(mapping) for item in node.data)
         return self._binder(node.op, tuple(sorted(data)) if node.op == "sum" else data, body, names)
+
+
+def _terms(node: Node) -> tuple[Node, ...]:
+    return node.args if node.op == "add" else (node,)
+
+
+def _has_guard(node: Node) -> bool:
+    return any(term.op == "guard" for term in _terms(node))
 
 
 def ranges(variables: Sequence[int], extents: Sequence[Affine]) -> tuple[Row, ...]:
