@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
@@ -211,7 +210,7 @@ class Lowering:
         """The scalar expression of ``node`` in ``block``; statements that it needs go before it."""
         match node.op:
             case "const":
-                return loops.Number(_plain(node.data))
+                return loops.Number(node.data)
             case "scalar":
                 return Name(self.names[node]) if node in self.names else loops.Number(float(node.data))
             case "index":
@@ -392,6 +391,3 @@ def unique(name: str, taken: set[str]) -> str:
         choice, n = f"{base}{n}", n + 1
     return choice
 
-
-def _plain(value: Fraction | float) -> int | Fraction | float:
-    return int(value) if isinstance(value, Fraction) and value.denominator == 1 else value

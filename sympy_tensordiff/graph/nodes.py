@@ -15,7 +15,7 @@ Kinds of nodes (`op`), their `data` and `args`:
 =============  =======================================  =====================================
 op             data                                     args
 =============  =======================================  =====================================
-const          Fraction or float
+const          int, Fraction (no integer), float
 scalar         SymPy symbol or constant (real)
 index          Affine, an index used as a number
 tensor         (name, shape)                            (a variable tensor)
@@ -40,7 +40,7 @@ from typing import Any
 
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, Variable, normalise_rows
 
-Number = Fraction | float
+Number = int | Fraction | float
 Substitution = Mapping[Variable, Affine]
 """What stands in place of a variable (an int) or of a whole `Quotient`."""
 
@@ -77,8 +77,8 @@ class Graph:
         self._table: dict[tuple[Any, ...], Node] = {}
         self.names: list[str] = []
         self.hints: dict[int, tuple[str, ...]] = {}
-        self.zero = self.const(Fraction(0))
-        self.one = self.const(Fraction(1))
+        self.zero = self.const(0)
+        self.one = self.const(1)
 
     # -------------------------------------------------------------- variables
 
@@ -107,8 +107,9 @@ class Graph:
 
     # -------------------------------------------------------------- leaves
 
-    def const(self, value: Number | int) -> Node:
-        value = Fraction(value) if isinstance(value, int) else value
+    def const(self, value: Number) -> Node:
+        if isinstance(value, Fraction) and value.denominator == 1:
+            value = value.numerator
         # 0.5 and Fraction(1, 2) are equal keys but print differently.
         return self._node("const", value, (), (type(value).__name__, value), frozenset())
 
@@ -132,7 +133,7 @@ class Graph:
     def add(self, terms: Iterable[Node]) -> Node:
         """The sum; numbers are added, equal terms collected, equal guards joined."""
         coefficients: dict[Node, Number] = {}
-        constant: Number = Fraction(0)
+        constant: Number = 0
         guarded: dict[tuple[Row, ...], list[Node]] = {}
         for term in terms:
             for part in term.args if term.op == "add" else (term,):
@@ -143,7 +144,7 @@ class Graph:
                 if rest is self.one:
                     constant += factor
                 else:
-                    coefficients[rest] = coefficients.get(rest, Fraction(0)) + factor
+                    coefficients[rest] = coefficients.get(rest, 0) + factor
         parts = [self.scale(c, node) for node, c in coefficients.items() if c != 0]
         parts += [self.guard(rows, self.add(bodies)) for rows, bodies in guarded.items()]
         parts = [part for part in parts if part is not self.zero]
@@ -161,9 +162,9 @@ class Graph:
         if node.op == "mul" and node.args[0].op == "const":
             rest = node.args[1:]
             return node.args[0].data, rest[0] if len(rest) == 1 else self._node("mul", None, rest, rest, frozenset())
-        return Fraction(1), node
+        return 1, node
 
-    def scale(self, factor: Number | int, node: Node) -> Node:
+    def scale(self, factor: Number, node: Node) -> Node:
         return node if factor == 1 else self.mul((self.const(factor), node))
 
     def mul(self, factors: Iterable[Node]) -> Node:
@@ -171,7 +172,7 @@ class Graph:
 
         A factor that is a sum of guards only is distributed, so that its guards protect the others.
         """
-        constant: Number = Fraction(1)
+        constant: Number = 1
         rows: tuple[Row, ...] = ()
         powers: dict[Node, list[Node]] = {}
         stack = list(factors)[::-1]
@@ -213,14 +214,15 @@ class Graph:
             return self.one
         if exponent is self.one:
             return base
-        if exponent.op == "const" and isinstance(exponent.data, Fraction) and exponent.data.denominator == 1:
-            power = int(exponent.data)
+        if exponent.op == "const" and isinstance(exponent.data, int):
+            power = exponent.data
             if base.op == "const" and (base.data != 0 or power > 0):
-                return self.const(base.data**power)
+                exact = Fraction(base.data) if isinstance(base.data, int) else base.data
+                return self.const(exact**power)
             if base.op == "pow" and base.args[1].op == "const":
                 inner = base.args[1].data
                 # (x**(1/2))**2 is x only for x >= 0; integer exponents always multiply.
-                if isinstance(inner, Fraction) and inner.denominator == 1:
+                if isinstance(inner, int):
                     return self.pow(base.args[0], self.const(inner * power))
             if base.op == "guard" and power > 0:
                 return self.guard(base.data, self.pow(base.args[0], exponent))
@@ -351,13 +353,24 @@ class Graph:
         if not keys & node.free:
             return node
         done: dict[Node, Node] = {}
+        rebuild = self._rename if _is_renaming(mapping, node) else self.rebuild
         for part in reachable(node, keys):
-            args = [done.get(a, a) for a in part.args]
+            args = tuple([done.get(a, a) for a in part.args])
             if part.op in ("sum", "comprehension"):
                 done[part] = self._substitute_binder(part, args[0], mapping)
             else:
-                done[part] = self.rebuild(part, args, mapping)
+                done[part] = rebuild(part, args, mapping)
         return done[node]
+
+    def _rename(self, node: Node, args: tuple[Node, ...], mapping: Substitution) -> Node:
+        """As `rebuild`, where variables only change their names: nothing can become simpler."""
+        match node.op:
+            case "add" | "mul":
+                return self._node(node.op, None, args, args, frozenset())
+            case "guard" | "index" | "read":
+                return self.rebuild(node, args, mapping)
+            case _:
+                return self._plain(node.op, node.data, args)
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
         old, names = node.args[0], self.hints[node.id]
@@ -373,6 +386,16 @@ class Graph:
             return body
         data = tuple(item.substitute(mapping) for item in node.data)
         return self._binder(node.op, tuple(sorted(data)) if node.op == "sum" else data, body, names)
+
+
+def _is_renaming(mapping: Substitution, node: Node) -> bool:
+    """Whether different variables stay different ones."""
+    targets = set()
+    for form in mapping.values():
+        if len(form.terms) != 1 or form.constant or form.terms[0][1] != 1:
+            return False
+        targets.add(form.terms[0][0])
+    return len(targets) == len(mapping) and node.free.isdisjoint(targets)
 
 
 def _terms(node: Node) -> tuple[Node, ...]:

@@ -6,7 +6,6 @@ Sums must have triangular rows (`simplify.bounds`): each variable bounded in tho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any
 
 import sympy
@@ -91,9 +90,9 @@ class _Writer:
         match node.op:
             case "const":
                 value = node.data
-                if isinstance(value, Fraction):
-                    return sympy.Rational(value.numerator, value.denominator)
-                return sympy.Float(value)
+                if isinstance(value, float):
+                    return sympy.Float(value)
+                return sympy.Rational(value.numerator, value.denominator)
             case "scalar":
                 return node.data
             case "index":
@@ -168,10 +167,12 @@ class _Writer:
             # c*v + rest >= 0: v >= -rest/c or v <= rest/|c|
             rest = form - Affine({variable: c})
             if c > 0:
-                lows.append(sympy.ceiling(self.form(-rest, scope) / c))
+                low = self.form(-rest, scope)
+                lows.append(low if c == 1 else sympy.ceiling(low / c))
             else:
-                highs.append(sympy.floor(self.form(rest, scope) / -c))
-        return sympy.Max(*lows), sympy.Min(*highs)
+                high = self.form(rest, scope)
+                highs.append(high if c == -1 else sympy.floor(high / -c))
+        return lows[0] if len(lows) == 1 else sympy.Max(*lows), highs[0] if len(highs) == 1 else sympy.Min(*highs)
 
     def comprehension(self, node: Node, scope: Scope, axes: tuple[str, ...] = ()) -> Recursion[Any]:
         variables, _, body = self.graph.open(node)
