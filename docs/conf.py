@@ -1,0 +1,26 @@
+"""Sphinx configuration: Markdown by MyST, no network."""
+
+from importlib.metadata import version as installed_version
+
+project = "sympy_tensordiff"
+author = "The sympy_tensordiff developers"
+copyright = "2026, the sympy_tensordiff developers"
+release = version = installed_version("sympy-tensordiff")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_heading_anchors = 3
+
+# The docstrings are numpydoc; single backticks in them name things, and a name that has no page is no error.
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+default_role = "code"
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+
+html_theme = "furo"
+html_title = "sympy_tensordiff"
+html_copy_source = False

@@ -1,0 +1,42 @@
+"""The Python blocks of README and the documentation run, and print what the pages say."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def session(page: Path) -> str:
+    """All ```` ```python ```` blocks of a page, each at the line where it stands; the text between is blank."""
+    text = page.read_text(encoding="utf-8")
+    result, end = "", 0
+    for block in BLOCK.finditer(text):
+        result += "\n" * text.count("\n", end, block.start(1)) + block[1]
+        end = block.end(1)
+    return result
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_blocks_run(page: Path) -> None:
+    examples = doctest.DocTestParser().get_doctest(session(page), {}, page.name, str(page), 0)
+    report: list[str] = []
+    result = doctest.DocTestRunner(optionflags=FLAGS).run(examples, out=report.append)
+    assert result.failed == 0, "".join(report)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_every_block_is_a_session(page: Path) -> None:
+    """A block without a prompt would not be run, and nobody would notice."""
+    for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
+        assert block[1].startswith(">>> "), f"{page.name}: block without a prompt: {block[1][:60]!r}"
+
+
+def test_the_tutorial_has_blocks() -> None:
+    assert session(ROOT / "docs" / "tutorial.md").count(">>> ") >= 20
+    assert session(ROOT / "README.md").count(">>> ") >= 5
