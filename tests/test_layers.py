@@ -1,0 +1,172 @@
+"""The import table: which room of the package may import which.
+
+All imports are read from the source with `ast`, those inside functions and under
+``TYPE_CHECKING`` included: a dependency that is only needed late is a dependency all the same.
+"""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sympy_tensordiff as td
+
+PACKAGE = "sympy_tensordiff"
+ROOT = Path(td.__file__).parent
+
+BELOW_ORACLE = frozenset(
+    {"integer", "symbolic", "graph", "derivative", "simplify", "codegen", "parsing", "drawing", "errors"}
+)
+# Room -> rooms it may import. Every room may import itself and `errors`.
+TABLE: dict[str, frozenset[str]] = {
+    "errors": frozenset(),
+    "integer": frozenset(),
+    "symbolic": frozenset({"integer"}),
+    "graph": frozenset({"symbolic", "integer"}),
+    "simplify": frozenset({"graph", "integer"}),
+    "derivative": frozenset({"graph", "symbolic", "integer", "simplify"}),
+    "codegen": frozenset({"graph", "integer", "simplify"}),
+    "parsing": frozenset({"symbolic"}),
+    "drawing": frozenset({"graph", "integer"}),
+    "reference": BELOW_ORACLE,
+    "testing": BELOW_ORACLE | {"reference"},
+    "app": BELOW_ORACLE | {"reference", "testing", ""},
+    "__main__": BELOW_ORACLE | {"reference", "testing", "app", ""},
+}
+# Single modules with a permission of their own: module -> rooms.
+MODULES: dict[str, frozenset[str]] = {
+    # The door of the room takes the classes that users write and hands the graph on.
+    f"{PACKAGE}.codegen.api": frozenset({"symbolic"}),
+}
+# Imports against the table that are known and accepted: (module, imported module). Keep it empty.
+ALLOWED: frozenset[tuple[str, str]] = frozenset()
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def is_package(module: str) -> bool:
+    return SOURCES[module].name == "__init__.py"
+
+
+def room_of(module: str) -> str:
+    """``sympy_tensordiff.integer.smith`` -> ``integer``; the package itself is the room ``""``."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imported_modules(module: str, tree: ast.AST) -> Iterator[str]:
+    """All modules of the package that ``module`` imports, by their full names."""
+    package = module if is_package(module) else module.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                anchor = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*anchor, base] if base else anchor)
+            if base.split(".")[0] == PACKAGE:
+                # `from package import name` imports a module where `name` is one.
+                names = {f"{base}.{alias.name}" for alias in node.names}
+                yield from (name if name in SOURCES else base for name in sorted(names))
+
+
+def parse(module: str) -> ast.Module:
+    return ast.parse(SOURCES[module].read_text(encoding="utf-8"), filename=str(SOURCES[module]))
+
+
+IMPORTS = {module: frozenset(imported_modules(module, parse(module))) - {module} for module in SOURCES}
+
+
+def violations(imports: dict[str, frozenset[str]]) -> list[str]:
+    """Every import that the table does not permit, as a line of text."""
+    found = []
+    for module, targets in imports.items():
+        room = room_of(module)
+        if room == "":  # the front door re-exports from every room
+            continue
+        permitted = TABLE.get(room, frozenset()) | MODULES.get(module, frozenset()) | {room, "errors"}
+        found += [
+            f"{module} imports {target}: {room!r} may import {sorted(permitted)} only"
+            for target in sorted(targets)
+            if room_of(target) not in permitted and (module, target) not in ALLOWED
+        ]
+    return found
+
+
+def cycles(imports: dict[str, frozenset[str]]) -> list[list[str]]:
+    """The modules on or between import cycles, each with what it imports there.
+
+    Modules that import nothing of the rest, or that nothing of the rest imports, are taken away
+    until only cycles (and paths between them) are left.
+    """
+    rest = {m: {t for t in targets if t in imports} for m, targets in imports.items()}
+    while True:
+        targets_of_others = {t for m, targets in rest.items() for t in targets if t in rest and m != t}
+        keep = {m for m, targets in rest.items() if m in targets_of_others and targets & rest.keys()}
+        if len(keep) == len(rest):
+            return [[m, *sorted(t & rest.keys())] for m, t in sorted(rest.items())]
+        rest = {m: rest[m] & keep for m in keep}
+
+
+def test_every_room_has_a_row() -> None:
+    rooms = {room_of(module) for module in SOURCES} - {""}
+    assert rooms <= TABLE.keys(), f"no row in the table for {sorted(rooms - TABLE.keys())}"
+
+
+def test_the_import_table_holds() -> None:
+    assert not violations(IMPORTS), "\n".join(violations(IMPORTS))
+
+
+def test_no_import_cycles() -> None:
+    assert cycles(IMPORTS) == []
+
+
+def test_the_checks_see_a_violation() -> None:
+    """A check that finds nothing anywhere would pass as well."""
+    bad = {f"{PACKAGE}.integer.smith": frozenset({f"{PACKAGE}.graph.nodes"})}
+    assert len(violations(bad)) == 1
+    a, b, c = f"{PACKAGE}.graph.a", f"{PACKAGE}.graph.b", f"{PACKAGE}.graph.c"
+    assert cycles({a: frozenset({b}), b: frozenset({a, c}), c: frozenset()}) == [[a, b], [b, a]]
+    late = ast.parse("def f():\n    from .. import graph\n    import sympy_tensordiff.codegen.loops as l\n")
+    seen = set(imported_modules(f"{PACKAGE}.integer.affine", late))
+    assert seen == {f"{PACKAGE}.graph", f"{PACKAGE}.codegen.loops"}
+
+
+@pytest.mark.parametrize("module", [m for m in SOURCES if is_package(m)])
+def test_packages_only_reexport(module: str) -> None:
+    for node in parse(module).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):  # the docstring
+            continue
+        assigned = {ast.unparse(t) for t in node.targets} if isinstance(node, ast.Assign) else set()
+        assert assigned and assigned <= {"__all__", "__version__"}, (
+            f"{module} defines something in line {node.lineno}: {ast.unparse(node)[:60]}"
+        )
+
+
+def public_names() -> list[str]:
+    """What a user sees behind ``td.``: no private names, no rooms."""
+    return [name for name, value in vars(td).items() if not name.startswith("_") and not inspect.ismodule(value)]
+
+
+def test_public_names_are_documented() -> None:
+    assert len(public_names()) > 10
+    for name in public_names():
+        value = getattr(td, name)
+        # An inherited docstring describes another class.
+        text = vars(value).get("__doc__") if inspect.isclass(value) else inspect.getdoc(value)
+        assert text and text.strip(), f"td.{name} has no docstring"
+
+
+@pytest.mark.parametrize("module", [m for m in SOURCES if parse(m).body])
+def test_modules_open_with_a_docstring(module: str) -> None:
+    assert ast.get_docstring(parse(module)), f"{module} has no docstring"
