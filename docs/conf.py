@@ -19,6 +19,8 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 default_role = "code"
 autodoc_typehints = "none"
+# What a class only overrides is described by SymPy.
+autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 
 html_theme = "furo"
