@@ -274,4 +274,4 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
 
 
 def _shown(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
-    return f"{short(tensor)}[{', '.join(map(str, indices))}]"
+    return f"{short(tensor)}[{', '.join(map(str, indices)) or '()'}]"

@@ -165,7 +165,7 @@ def _reason(expr: Any) -> str:
         return f"{expr} is a power: an index must be an integer combination of integer symbols, e.g. 2*i + j - 1"
     if getattr(expr, "is_tensor_entry", False) or isinstance(expr, Indexed) or getattr(expr, "is_tensor_expr", False):
         return (
-            f"{expr} is the entry of a tensor: gathers, where data select what is read, are not supported yet; "
+            f"{expr} is data of a tensor: gathers, where data select what is read, are not supported yet; "
             "an index must be an integer combination of integer symbols"
         )
     return (

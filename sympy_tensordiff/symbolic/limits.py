@@ -119,30 +119,44 @@ def checked_index(value: Any, owner: str) -> Expr:
 
 
 def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:
-    """Indices are distinct, and a range holds indices of later limits only."""
-    seen: list[Expr] = []
+    """A range holds indices of later limits only."""
+    inner: list[Expr] = []
     for index, *bounds in limits:
-        if index in seen:
-            raise ArgumentError(f"{owner}: the index {index} occurs in two limits; use two names")
-        seen.append(index)
-        for bound in bounds:
-            inner = [other for other in seen if other in bound.free_symbols]
-            if inner:
+        inner.append(index)
+        for other in inner:
+            if any(other in bound.free_symbols for bound in bounds):
+                reason = "itself" if other == index else f"{other}, which is bound further inside"
                 raise IndexExpressionError(
-                    f"{owner}: the range of {index} depends on {inner[0]}, which is bound further inside or is "
-                    "the index itself; the first limit is the innermost, so outer ranges come later"
+                    f"{owner}: the range of {index} depends on {reason}; the first limit is the innermost, "
+                    "so outer ranges come later"
                 )
 
 
 def check_axes(axes: tuple[Tuple, ...], owner: str) -> None:
-    """Indices are distinct, and no extent holds an index."""
-    indices = [axis[0] for axis in axes]
-    for position, (index, extent) in enumerate(axes):
-        if index in indices[:position]:
-            raise ArgumentError(f"{owner}: the index {index} occurs in two limits; use two names")
-        for other in indices:
+    """No extent holds an index."""
+    for index, extent in axes:
+        for other, _ in axes:
             if other in extent.free_symbols:
                 raise ShapeError(f"{owner}: the extent {extent} of {index} depends on the index {other}")
+
+
+def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
+    """No two indices look alike: an `Idx` and a symbol of its name, or two of one name in the limits."""
+    indices = [limit[0] for limit in limits]
+    labels = [_label(index) for index in indices]
+    for position, label in enumerate(labels):
+        if label in labels[:position]:
+            raise ArgumentError(f"{owner}: the index {label} occurs in two limits; use two names")
+    for symbol in body.free_symbols:
+        if symbol not in indices and _label(symbol) in labels:
+            raise ArgumentError(
+                f"{owner}: {symbol} in the body {body} is not the index {symbol} of the limit: one of the two is a "
+                "sympy.Idx, or has another range; use the same object in both places"
+            )
+
+
+def _label(symbol: Any) -> Any:
+    return symbol.label if isinstance(symbol, Idx) else symbol
 
 
 def bound_forms(bound: Expr) -> tuple[Expr, ...]:

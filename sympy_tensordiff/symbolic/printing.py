@@ -37,6 +37,11 @@ class Printed:
 class PrintedSymbol(Printed):
     """A tensor variable is printed as a symbol of its name."""
 
+    @classmethod
+    def class_key(cls) -> tuple[int, int, str]:
+        """Variables stand with the symbols, in front of entries and functions."""
+        return 2, 0, cls.__name__
+
     def _sympystr(self: Any, printer: Any) -> str:
         return str(self.name)
 

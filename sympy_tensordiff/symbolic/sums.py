@@ -8,7 +8,7 @@ from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic.base import RealScalar
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
-from sympy_tensordiff.symbolic.limits import bound_forms, check_scopes, checked_body, checked_range
+from sympy_tensordiff.symbolic.limits import bound_forms, check_names, check_scopes, checked_body, checked_range
 from sympy_tensordiff.symbolic.printing import PrintedSum
 
 
@@ -42,6 +42,7 @@ class IndexedSum(PrintedSum, Binder, RealScalar):
         if not limits:
             raise ArgumentError(f"IndexedSum({body}) has no range; write IndexedSum(body, (k, 0, n - 1))")
         ranges = tuple(checked_range(limit, owner) for limit in limits)
+        check_names(body, ranges, owner)
         check_scopes(ranges, owner)
         result = cls._unchecked(body, *ranges)
         check_reads(body, result.ranges())

@@ -14,7 +14,7 @@ from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.indices import Substitution
-from sympy_tensordiff.symbolic.limits import check_axes, checked_axis, checked_body, checked_extent
+from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent
 from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol
 
 __all__ = ["TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol"]
@@ -94,6 +94,7 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
         owner = "TensorComprehension"
         body = checked_body(body, owner)
         axes = tuple(checked_axis(limit, owner) for limit in limits)
+        check_names(body, axes, owner)
         check_axes(axes, owner)
         result = cls._unchecked(body, *axes)
         check_reads(body, result.ranges())

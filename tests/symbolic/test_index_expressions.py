@@ -1,0 +1,120 @@
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+from sympy import Dummy, Idx, Mod, Rational, Symbol, ceiling, floor
+from written_out import number
+
+from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.symbolic import TensorSymbol, indices
+from sympy_tensordiff.symbolic.indices import index_atoms, to_affine
+
+i, j, k, n, p = indices("i j k n p")
+x = TensorSymbol("x", n)
+real = Symbol("r")
+
+
+def test_indices_are_integer_symbols_by_name():
+    assert indices("i") == i == Symbol("i", integer=True)
+    assert indices("i, j") == (i, j)
+    assert all(symbol.is_integer for symbol in indices("a:3"))
+
+
+@pytest.mark.parametrize(
+    ("expr", "shown"),
+    [
+        (i, "i"),
+        (sympy.Integer(4), "4"),
+        (7, "7"),
+        (2 * i - 3 * j + 1, "2*i - 3*j + 1"),
+        (-(i + j), "-i - j"),
+        (sympy.Mul(2, i + j, evaluate=False), "2*i + 2*j"),
+        (floor((p + 1) / 2), "floor((p + 1)/2)"),
+        (ceiling(p / 2), "-floor((-p)/2)"),
+        (floor(p + Rational(1, 2)), "p"),
+        (floor((3 * p + 4) / 6), "floor((p + 1)/2)"),
+        (Mod(p, 3), "p - 3*floor((p)/3)"),
+        (Mod(p, 1), "0"),
+        (floor(floor(p / 2) / 3 + i), "i + floor((floor((p)/2))/3)"),
+        (2 * floor(p / 2) + p // 4, "2*floor((p)/2) + floor((p)/4)"),
+        (sympy.Add(i, -i, 2, evaluate=False), "2"),
+    ],
+)
+def test_forms(expr, shown):
+    assert repr(to_affine(expr, str)) == shown
+
+
+def test_all_kinds_of_integer_symbols():
+    dummy = Dummy("d", integer=True)
+    idx = Idx("q", 5)
+    expr = dummy + 2 * idx + Symbol("s", integer=True, positive=True)
+    assert to_affine(expr, lambda atom: atom.name) == Affine({"d": 1, "q": 2, "s": 1})
+    assert set(index_atoms(expr)) == {dummy, idx, Symbol("s", integer=True, positive=True)}
+
+
+def test_the_variables_are_the_callers():
+    assert to_affine(i + 2 * j, {i: 7, j: 3}.__getitem__) == Affine({7: 1, 3: 2})
+
+
+def test_cached_parse_serves_different_variables():
+    assert to_affine(i + j, {i: 0, j: 1}.__getitem__) == Affine({0: 1, 1: 1})
+    assert to_affine(i + j, {i: 5, j: 5}.__getitem__) == Affine({5: 2})
+
+
+@pytest.mark.parametrize(
+    ("expr", "message"),
+    [
+        (i * j, r"i\*j multiplies indices .* integer combination"),
+        (2 * i * j + 1, r"2\*i\*j multiplies indices"),
+        (i * n, r"i\*n multiplies indices or sizes"),
+        (i**2, r"i\*\*2 is a power"),
+        (2**i, r"2\*\*i is a power"),
+        (sympy.sqrt(2), r"sqrt\(2\) is a power"),
+        (i / 2, r"i/2 is not an integer .* floor\(i/2\)"),
+        (i / 2 + j / 3, r"is not an integer for all values"),
+        (Rational(1, 2), "1/2 is not an integer"),
+        (real, r"r is not declared an integer: use td.indices\('r'\) or Symbol\('r', integer=True\)"),
+        (i * real, "r is not declared an integer"),
+        (floor(real), "r is not declared an integer"),
+        (Symbol("t", real=True) + i, "t is not declared an integer"),
+        (sympy.Float(1.5), "1.5.* is a float"),
+        (i + 2.0, "2.0.* is a float"),
+        (2.0 * i, "2.0.* is a float"),
+        (x[i], r"x\[i\] is data of a tensor: gathers, .* are not supported yet"),
+        (2 * x[i + 1] + i, r"x\[i \+ 1\] is data of a tensor"),
+        (sympy.IndexedBase("c")[i], r"c\[i\] is data of a tensor"),
+        (Mod(i, n), r"the modulus of Mod\(i, n\) must be a positive integer number, not n"),
+        (Mod(i, -3), "must be a positive integer number, not -3"),
+        (Mod(i / 2, 3), "takes the remainder of i/2, which is not an integer"),
+        (sympy.Max(i, 2), r"Max\(2, i\) \(Max\) is no index"),
+        (sympy.oo, "oo .* is no index"),
+        (sympy.I, "I .* is no index"),
+        (i > 2, "i > 2 is no index"),
+        (sympy.true, "True is no index"),
+    ],
+)
+def test_refusals_name_the_culprit_and_the_way_out(expr, message):
+    with pytest.raises(IndexExpressionError, match=message):
+        to_affine(expr, str)
+    with pytest.raises(IndexExpressionError, match=message):
+        x[expr]
+
+
+def test_strings_are_not_evaluated():
+    with pytest.raises(ArgumentTypeError, match="not 'i'"):
+        x["i"]
+
+
+terms = st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4), st.sampled_from([i, j, k])), max_size=3)
+
+
+@given(terms, st.integers(-20, 20), st.integers(1, 6), st.tuples(*[st.integers(-9, 9)] * 3))
+def test_value_agrees_with_sympys_reading(parts, constant, divisor, point):
+    inside = sum(c * symbol for c, _, symbol in parts) + constant
+    outside = sum(c * floor(symbol / d) for c, d, symbol in parts)
+    values = dict(zip((i, j, k), point, strict=True))
+    named = {symbol.name: value for symbol, value in values.items()}
+    for expr in (inside, floor(inside / divisor), ceiling(inside / divisor) + outside, Mod(inside, divisor)):
+        expr = sympy.sympify(expr)
+        assert to_affine(expr, str).evaluate(named) == number(expr, values)

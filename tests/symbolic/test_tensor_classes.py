@@ -1,0 +1,251 @@
+import numpy as np
+import pytest
+import sympy
+from sympy import Idx, IndexedBase, Rational, Symbol, Tuple
+
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexExpressionError,
+    OutOfShapeError,
+    ShapeError,
+    TensorDiffError,
+    UnsupportedError,
+)
+from sympy_tensordiff.symbolic import (
+    IndexedSum,
+    TensorComprehension,
+    TensorEntry,
+    TensorExpr,
+    TensorSymbol,
+    indices,
+)
+
+i, j, k, n, m, p = indices("i j k n m p")
+A = TensorSymbol("A", (n, m))
+x = TensorSymbol("x", n)
+z = TensorSymbol("z", 3)
+s = TensorSymbol("s", ())
+
+
+def test_symbol_has_name_shape_and_rank():
+    assert (A.name, A.shape, A.rank) == ("A", (n, m), 2)
+    assert TensorSymbol("y", 2 * n - 1).shape == (2 * n - 1,)
+    assert TensorSymbol("y", [3, n]) == TensorSymbol("y", Tuple(3, n)) == TensorSymbol("y", (3, n))
+    assert TensorSymbol("y", np.int64(3)).shape == (3,)
+    assert isinstance(A, TensorExpr)
+
+
+def test_symbols_are_told_apart():
+    assert TensorSymbol("x", n) == x
+    assert TensorSymbol("x", m) != x
+    assert TensorSymbol("x", (n,)) is not None and TensorSymbol("x", (n,)) == x
+    assert IndexedBase("x") != x
+    assert Symbol("x") != x
+    assert x[i] != IndexedBase("x")[i]
+
+
+@pytest.mark.parametrize(
+    "name", ["x);import os", "", "1x", "x y", "x-y", "lambda", "None", "x\n", "x.y", "eval()", " x", "x;"]
+)
+def test_a_name_is_an_identifier(name):
+    with pytest.raises(ArgumentError, match="is no name for a tensor: use a Python identifier"):
+        TensorSymbol(name, 3)
+
+
+@pytest.mark.parametrize("name", [3, None, Symbol("x"), b"x", ("x",)])
+def test_a_name_is_a_str(name):
+    with pytest.raises(ArgumentTypeError, match="the name of a tensor must be a str"):
+        TensorSymbol(name, 3)
+
+
+def test_unicode_names_are_those_of_python():
+    assert TensorSymbol("θ", 3).name == "θ"
+    assert TensorSymbol("\u03d5", 3) == TensorSymbol("\u03c6", 3)  # ϕ and φ are one Python name
+
+
+@pytest.mark.parametrize(
+    ("extent", "error", "message"),
+    [
+        (0, ShapeError, "tensor T has the extent 0: an extent must be a positive integer"),
+        (-2, ShapeError, "extent -2"),
+        (2.0, ShapeError, "extent 2.0"),
+        (Rational(1, 2), ShapeError, "extent 1/2"),
+        (sympy.oo, ShapeError, "extent oo"),
+        (True, ShapeError, "extent True"),
+        (n - n, ShapeError, "extent 0"),
+        ((n, 0), ShapeError, "extent 0"),
+        (((3,),), ShapeError, r"extent \(3,\)"),
+        (Symbol("N"), ShapeError, "N is not declared an integer"),
+        (Symbol("N", integer=True, negative=True), ShapeError, "N, which is not positive by its assumptions"),
+        (n / 2, ShapeError, "n/2 is not an integer for all values"),
+        (x[i], ShapeError, r"x\[i\] is data of a tensor"),
+        (sympy.sin(n), ShapeError, r"sin\(n\)"),
+        (sympy.Add(n, -n, -3, evaluate=False), ShapeError, "= -3: an extent must be a positive integer"),
+        (n * m, UnsupportedError, r"m\*n: products of sizes are not supported yet; use one symbol"),
+        (n**2, UnsupportedError, "products of sizes"),
+        (n * (m + 1) + 2, UnsupportedError, "products of sizes"),
+        (sympy.floor(n / 2), UnsupportedError, "use a symbol of its own for a rounded quotient"),
+        ("n", ArgumentTypeError, "not 'n'"),
+        (None, ArgumentTypeError, "not None"),
+    ],
+)
+def test_extents_are_positive_integers_or_sizes(extent, error, message):
+    with pytest.raises(error, match=message):
+        TensorSymbol("T", extent)
+    assert issubclass(error, TensorDiffError)
+
+
+def test_entries():
+    entry = A[i, 2 * j + 1]
+    assert isinstance(entry, TensorEntry)
+    assert (entry.tensor, entry.indices) == (A, (i, 2 * j + 1))
+    assert x[i] == x[(i,)] == x[[i]] == TensorEntry(x, i)
+    assert entry.is_real and entry.is_commutative and entry.is_finite and entry.is_scalar
+    assert entry.is_positive is None
+    assert entry.is_zero is None
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda: x[i, j], r"x\[i, j\]: x has rank 1 \(shape \(n,\)\), so an entry needs 1 index, not 2"),
+        (lambda: A[i], r"A\[i\]: A has rank 2 \(shape \(n, m\)\), so an entry needs 2 indices, not 1"),
+        (lambda: A[()], r"A\[\(\)\]: A has rank 2"),
+        (lambda: s[0], r"s\[0\]: s has rank 0 \(shape \(\)\), so an entry needs 0 indices, not 1"),
+        (lambda: TensorComprehension(x[i], (i, n))[i, j], r"rank 1 .* needs 1 index, not 2"),
+    ],
+)
+def test_the_number_of_indices_is_the_rank(read, message):
+    with pytest.raises(ShapeError, match=message):
+        read()
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda: z[3], r"z\[3\]: index 3 of axis 0 lies outside of 0 … 2 \(shape \(3,\)\)"),
+        (lambda: z[-1], "negative ones do not wrap around"),
+        (lambda: x[-1], "index -1 of axis 0 lies outside of 0 … n - 1"),
+        (lambda: A[0, -2], "index -2 of axis 1"),
+        (lambda: TensorSymbol("B", (2, 3))[2, 0], "index 2 of axis 0 lies outside of 0 … 1"),
+        (lambda: z[i].subs(i, 7), "index 7 of axis 0"),
+        (lambda: TensorComprehension(z[i], (i, 3))[4], "index 4 of axis 0"),
+    ],
+)
+def test_a_literal_index_lies_inside(read, message):
+    with pytest.raises(OutOfShapeError, match=message):
+        read()
+
+
+@pytest.mark.parametrize("index", [slice(None), slice(0, 2), None, Ellipsis])
+def test_slices_are_refused(index):
+    with pytest.raises(IndexExpressionError, match="slices are not supported; write the part as a comprehension"):
+        x[index]
+
+
+def test_an_entry_needs_a_tensor():
+    with pytest.raises(ArgumentTypeError, match="must be a tensor expression, not 3"):
+        TensorEntry(3, i)
+
+
+def test_rank_0_is_a_real_scalar():
+    assert s[()] is s
+    assert TensorEntry(s) is s
+    assert s.is_real and s.is_scalar and s.is_commutative and s.rank == 0
+    assert sympy.expand((s + 1) ** 2) == s**2 + 2 * s + 1
+    assert sympy.solve(s**2 - 4, s) == [-2, 2]
+    assert sympy.sin(s).subs(s, 0) == 0
+    assert sympy.sqrt(s**2) == sympy.Abs(s)
+    assert (s > 0).subs(s, 1) == True  # noqa: E712
+    assert sympy.Max(s, 0).subs(s, -1) == 0
+    assert -s + s == 0
+
+
+def test_comprehension_parts():
+    T = TensorComprehension(A[i, j] * x[i], (i, n), (j, m))
+    assert T.body == A[i, j] * x[i]
+    assert T.indices == (i, j)
+    assert T.shape == (n, m)
+    assert T.rank == 2
+    assert T.limits == (Tuple(i, n), Tuple(j, m))
+    assert T.free_symbols == {A, x, n, m}
+    assert T[p, 0].tensor is T
+    assert not T.is_symbol and not T[p, 0].is_symbol and not T[p, 0]._diff_wrt
+
+
+def test_entries_of_comprehensions_are_written_out_by_doit():
+    T = TensorComprehension(A[i, j] * x[i], (i, n), (j, m))
+    assert T[p, 2 * k].doit() == A[p, 2 * k] * x[p]
+    assert T[j, i].doit() == A[j, i] * x[j]
+    chain = TensorComprehension(T[i, i] + 1, (i, n))
+    assert chain[p].doit() == A[p, p] * x[p] + 1
+    assert chain[p].doit(deep=False) == T[p, p] + 1
+    assert (2 * chain[p]).doit() == 2 * A[p, p] * x[p] + 2
+    assert A[i, j].doit() == A[i, j]
+    assert x.doit() is x
+
+
+def test_writing_out_respects_scopes():
+    T = TensorComprehension(x[i] * IndexedSum(x[i] + A[j, i], (i, 0, n - 1)), (i, n))
+    assert T[2 * p].doit() == x[2 * p] * IndexedSum(x[i] + A[j, i], (i, 0, n - 1))
+    U = TensorComprehension(IndexedSum(A[i, k], (k, 0, m - 1)), (i, n))
+    assert U[k].doit().dummy_eq(IndexedSum(A[k, j], (j, 0, m - 1)))
+
+
+def test_rank_0_comprehensions():
+    T = TensorComprehension(s**2)
+    assert T.shape == () and T.is_real
+    assert T[()] != T
+    assert T[()].doit() == s**2
+    assert T.func(*T.args) == T
+    assert sympy.exp(T).args == (T,)
+
+
+def test_idx_as_limit():
+    I, J = Idx("i", n), Idx("j", (0, 3))
+    B = TensorSymbol("B", (n, 4))
+    T = TensorComprehension(B[I, J], I, (J,))
+    assert T.shape == (n, 4)
+    assert T[p, 2].doit() == B[p, 2]
+    assert TensorComprehension(B[I, 0], (I, n)).shape == (n,)
+    with pytest.raises(ShapeError, match=r"the range of i starts at 1, but the axes of a tensor start at 0"):
+        TensorComprehension(x[Idx("i", (1, n))], Idx("i", (1, n)))
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: TensorComprehension(x[i], i), ArgumentError, r"the limit \(i\) must be \(index, extent\)"),
+        (lambda: TensorComprehension(x[i], (i, 0, n - 1)), ArgumentError, r"must be \(index, extent\), e.g. \(i, n\)"),
+        (lambda: TensorComprehension(x[i], Idx("i")), ArgumentError, r"must be \(index, extent\)"),
+        (lambda: TensorComprehension(x[i], (i, 0)), ShapeError, "extent 0"),
+        (lambda: TensorComprehension(x[i], (i, n * m)), UnsupportedError, "products of sizes"),
+        (lambda: TensorComprehension(x[i], (i, n), (i, n)), ArgumentError, "the index i occurs in two limits"),
+        (lambda: TensorComprehension(x[i], (i, n), (j, i)), ShapeError, "the extent i of j depends on the index i"),
+        (lambda: TensorComprehension(x[i], (j, i), (i, n)), ShapeError, "the extent i of j depends on the index i"),
+        (lambda: TensorComprehension(x[i], (i, i)), ShapeError, "the extent i of i depends on the index i"),
+        (lambda: TensorComprehension(x[i], (Symbol("t"), n)), IndexExpressionError, "t is not declared an integer"),
+        (lambda: TensorComprehension(x[i], (2, n)), IndexExpressionError, "2 is no index"),
+        (lambda: TensorComprehension(A, (i, n)), UnsupportedError, r"A has rank 2; .* TensorComprehension\(A\[i, j\]"),
+        (lambda: TensorComprehension("x", (i, n)), ArgumentTypeError, "not 'x'"),
+        (lambda: TensorComprehension(x[i] > 0, (i, n)), ArgumentTypeError, "must be a scalar expression"),
+        (lambda: TensorComprehension(sympy.eye(2), (i, n)), ArgumentTypeError, "must be a scalar expression"),
+        (lambda: TensorComprehension(sympy.I * x[i], (i, n)), UnsupportedError, "is complex: .* tensors are real"),
+        (lambda: TensorComprehension(x[Idx(i, n)], (i, n)), ArgumentError, "one of the two is a sympy.Idx"),
+        (lambda: TensorComprehension(x[i], (Idx(i, n), n)), ArgumentError, "use the same object in both places"),
+    ],
+)
+def test_comprehension_refusals(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
+
+
+def test_trusted_constructors_build_equal_objects():
+    limits = ((i, sympy.Integer(3)), (j, m))
+    T = TensorComprehension(A[i, j], *limits)
+    assert TensorComprehension._trusted(A[i, j], limits) == T
+    assert TensorComprehension._trusted(A[i, j], T.limits) == T
+    assert hash(TensorComprehension._trusted(A[i, j], limits)) == hash(T)
+    assert TensorEntry._trusted(A, (i, j)) == A[i, j]
+    assert TensorEntry._trusted(s, ()) is s
