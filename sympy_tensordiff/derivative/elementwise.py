@@ -13,12 +13,13 @@ import sympy
 
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
 
 AXES = "pqrstuvw"
@@ -72,6 +73,8 @@ class Differentiation:
         return write(self.reader, self.simplified(node, facts), axes)
 
     def simplified(self, node: Node, facts: Sequence[Row] = ()) -> Node:
+        written = [part for root in (self.root, *self.inputs) for part in reachable(root)]
+        node = inline_single_reads(self.graph, node, written)
         return tighten(self.graph, node, (*self.facts, *facts), self.sizes())
 
     def sizes(self) -> frozenset[int]:

@@ -310,14 +310,13 @@ class Graph:
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
         """
-        variables = tuple(self.fresh(name) for name in self.hints[node.id])
-        body = node.args[0]
-        opening = {-(body.height + 1 + n): Affine.variable(v) for n, v in enumerate(variables)}
+        opening = self._opening(node)
+        variables = tuple(form.terms[0][0] for form in opening.values())
         if node.op == "sum":
             rows = tuple(row.substitute(opening) for row in node.data)
         else:
             rows = ranges(variables, node.data)
-        return variables, rows, self.substitute(body, opening)
+        return variables, rows, self.substitute(node.args[0], opening)
 
     # -------------------------------------------------------------- substitution
 
@@ -373,19 +372,31 @@ class Graph:
                 return self._plain(node.op, node.data, args)
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
-        old, names = node.args[0], self.hints[node.id]
+        old = node.args[0]
         if body.height != old.height:  # the variables bound by this node have other heights now
-            variables = [self.fresh(name) for name in names]
-            opening = {-(old.height + 1 + n): Affine.variable(v) for n, v in enumerate(variables)}
-            mapping = {**mapping, **opening}
-            body = self.substitute(old, mapping)
-            if node.op == "sum":
-                return self.sum(variables, (row.substitute(mapping) for row in node.data), body)
-            return self.comprehension(variables, [form.substitute(mapping) for form in node.data], body)
+            opening = self._opening(node)
+            return self._closed_again(node, opening, self.substitute(old, {**mapping, **opening}), mapping)
         if body is self.zero and node.op == "sum":
             return body
         data = tuple(item.substitute(mapping) for item in node.data)
-        return self._binder(node.op, tuple(sorted(data)) if node.op == "sum" else data, body, names)
+        return self._binder(node.op, tuple(sorted(data)) if node.op == "sum" else data, body, self.hints[node.id])
+
+    def rebind(self, node: Node, body: Node) -> Node:
+        """A sum or a comprehension over another body, in which its bound variables stand as before."""
+        opening = self._opening(node)
+        return self._closed_again(node, opening, self.substitute(body, opening), {})
+
+    def _opening(self, node: Node) -> dict[Variable, Affine]:
+        """Fresh variables for the bound ones of a node, in their order."""
+        height, names = node.args[0].height, self.hints[node.id]
+        return {-(height + 1 + n): Affine.variable(self.fresh(name)) for n, name in enumerate(names)}
+
+    def _closed_again(self, node: Node, opening: Substitution, body: Node, mapping: Substitution) -> Node:
+        variables = [form.terms[0][0] for form in opening.values()]
+        data = [item.substitute({**mapping, **opening}) for item in node.data]
+        if node.op == "sum":
+            return self.sum(variables, data, body)
+        return self.comprehension(variables, data, body)
 
 
 def _is_renaming(mapping: Substitution, node: Node) -> bool:

@@ -31,6 +31,8 @@ class _Writer:
         self.reader = reader
         self.graph = reader.graph
         self.used = {str(s.name) for s in reader.free} | set(reader.tensors) | reader.scalars
+        shapes = [extent for tensor in reader.tensors.values() for extent in tensor.shape]
+        self.sizes = frozenset().union(*(reader.affine(extent).atoms() for extent in shapes))
         self.done: dict[tuple[Node, Scope], Any] = {}
 
     def run(self, node: Node, axes: tuple[str, ...]) -> Any:
@@ -135,19 +137,23 @@ class _Writer:
         deltas = [sympy.KroneckerDelta(*self.sides(row, scope)) for row in node.data if row.kind == "eq"]
         return sympy.Mul(*deltas, body)
 
+    def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
+        """The term of a row that a reader expects alone on the left: a bound index, then a free one."""
+        bound = dict(scope)
+        return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes))
+
     def sides(self, row: Row, scope: Scope) -> tuple[Any, Any]:
-        """Left and right of a row: the index introduced first alone on the left."""
-        form = row.form
-        v, c = next(((v, c) for v, c in form.terms if v in dict(scope)), form.terms[0])
-        sign = 1 if c > 0 else -1
-        return self.form(Affine({v: abs(c)}), scope), self.form(Affine({v: abs(c)}) - form * sign, scope)
+        """Left and right of a row."""
+        v, c = self.lead(row.form, scope)
+        left = Affine({v: abs(c)})
+        return self.form(left, scope), self.form(left - row.form * (1 if c > 0 else -1), scope)
 
     def condition(self, row: Row, scope: Scope) -> Any:
         if row.kind == "mod":
             return sympy.Eq(sympy.Mod(self.form(row.form, scope), row.modulus), 0)
         left, right = self.sides(row, scope)
-        v, c = next(((v, c) for v, c in row.form.terms if v in dict(scope)), row.form.terms[0])
-        return sympy.Ge(left, right, evaluate=False) if c > 0 else sympy.Le(left, right, evaluate=False)
+        relation = sympy.Ge if self.lead(row.form, scope)[1] > 0 else sympy.Le
+        return relation(left, right, evaluate=False)
 
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
         variables, rows, body = self.graph.open(node)
