@@ -355,6 +355,9 @@ def test_order_prefers_few_rows_and_unit_coefficients():
     assert order([*between(0, H, N), *between(0, J, H)], ["j", "h"]) == ("h", "j")
     assert order([ge(H), ge(J), ge(9 - H - 2 * J)], ["h", "j"]) == ("j", "h")
     assert order([eq(H - J - K), *between(0, J, 3), *between(0, K, 3)], ["h", "j", "k"])[-1] in {"i", "j", "k"}
+    # Without h, 2*h >= j and 3*h <= j + n leave j + 2*n >= 0, which says less than the integers do.
+    exact_first = [ge(2 * H - J), ge(J + N - 3 * H), ge(J - N), ge(J), ge(20 - J), ge(P - J)]
+    assert order(exact_first, ["j", "h"]) == ("h", "j")
     free = [row for v in "ijkl" for row in between(0, Affine.variable(v), N)]
     assert order(free, list("kilj")) == tuple("kilj")
     assert order(free, []) == ()
