@@ -1,0 +1,20 @@
+"""The slow exact interpreter: the oracle that everything else is tested against.
+
+Plain loops over the SymPy tree, rationals where the functions allow and 30-digit floats
+elsewhere, derivatives by dual numbers. It shares no code with the graph, the sweep, the
+simplifier or the kernels, so that an error of theirs is not repeated here.
+"""
+
+from sympy_tensordiff.reference.derivatives import differentiate, hessian
+from sympy_tensordiff.reference.inputs import symbols_of, tensors_of
+from sympy_tensordiff.reference.interpreter import contributing_tuples, evaluate, points
+
+__all__ = [
+    "contributing_tuples",
+    "differentiate",
+    "evaluate",
+    "hessian",
+    "points",
+    "symbols_of",
+    "tensors_of",
+]

@@ -1,0 +1,94 @@
+"""Exact derivatives of anything the interpreter evaluates, by dual numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+from sympy import Expr
+
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.reference.duals import Dual, Number
+from sympy_tensordiff.reference.interpreter import Interpreter, exact
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+def differentiate(
+    expression: Expr, wrt: Expr, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
+) -> NDArray[np.object_]:
+    """The Jacobian at ``values``: an object array, axes of the value first, of ``wrt`` last.
+
+    Parameters
+    ----------
+    expression : scalar or tensor expression
+    wrt : TensorSymbol or scalar symbol
+    values, sizes : mappings
+        As in `evaluate`.
+
+    Notes
+    -----
+    At kinks: ``abs'(0) = 0``; in ``Max`` and ``Min`` a number wins the tie, otherwise tied
+    arguments share the derivative equally; ``sign``, ``floor``, ``Heaviside`` and comparisons
+    have derivative 0.
+    """
+    interpreter = Interpreter((expression,), values, sizes)
+    shape = _seed(interpreter, wrt, 1)
+    return _unpack(interpreter.run(expression), (shape,))
+
+
+def hessian(
+    expression: Expr,
+    wrt: Expr,
+    values: Mapping[Any, Any],
+    sizes: Mapping[Any, Any] | None = None,
+    second: Expr | None = None,
+) -> NDArray[np.object_]:
+    """The second derivative at ``values``, by ``wrt`` and then by ``second`` (default: ``wrt``)."""
+    interpreter = Interpreter((expression,), values, sizes)
+    shape = _seed(interpreter, wrt, 1)
+    last = _seed(interpreter, wrt if second is None else second, 2)
+    return _unpack(interpreter.run(expression), (last, shape))
+
+
+def _seed(interpreter: Interpreter, wrt: Expr, level: int) -> tuple[int, ...]:
+    """Make the variable's values dual numbers of ``level``; its shape."""
+    if wrt in interpreter.arrays:
+        array = interpreter.arrays[wrt]
+        for position in np.ndindex(array.shape):
+            array[position] = Dual(array[position], {position: 1}, level)
+        return array.shape
+    if isinstance(wrt, TensorSymbol):
+        raise ArgumentError(f"no value given for the tensor {wrt}")
+    if wrt not in interpreter.numbers or not isinstance(wrt, sympy.Symbol) or wrt.is_integer:
+        raise ArgumentError(f"{wrt} is no tensor symbol and no scalar symbol with a value")
+    interpreter.numbers[wrt] = Dual(interpreter.numbers[wrt], {(): 1}, level)
+    return ()
+
+
+def _unpack(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
+    """The coefficients as a dense array; ``shapes`` belong to the levels from the highest down."""
+    numbers = np.empty((), dtype=object)
+    numbers[()] = result
+    outer = result.shape if isinstance(result, np.ndarray) else ()
+    entries = result if isinstance(result, np.ndarray) else numbers
+    jacobian = np.full(outer + tuple(n for shape in reversed(shapes) for n in shape), 0, dtype=object)
+    for position in np.ndindex(outer):
+        for index, coefficient in _coefficients(entries[position], len(shapes)):
+            jacobian[position + index] = coefficient
+    return exact(jacobian)  # type: ignore[no-any-return]
+
+
+def _coefficients(number: Number, level: int) -> list[tuple[tuple[int, ...], Number]]:
+    """The mixed derivatives that hold one key of every level, the key of level 1 first."""
+    if level == 0:
+        return [((), number)]
+    if not isinstance(number, Dual) or number.level != level:
+        return []
+    return [
+        (inner + key, coefficient)
+        for key, part in number.parts.items()
+        for inner, coefficient in _coefficients(part, level - 1)
+    ]

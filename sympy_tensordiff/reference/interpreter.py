@@ -1,0 +1,268 @@
+"""The interpreter: sums, reads and comprehensions as plain loops over index tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+import sympy
+from sympy import Basic, Expr, Symbol
+
+from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
+from sympy_tensordiff.reference.duals import Number, add, primal
+from sympy_tensordiff.reference.inputs import bind, is_tensor
+from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+
+Reader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
+
+
+class Interpreter:
+    """Expressions compiled to closures over the given values.
+
+    Parameters
+    ----------
+    expressions : iterable of expressions
+        Everything that is going to be evaluated, so that a missing value is found at once.
+    values, sizes : mappings
+        As in `evaluate`.
+
+    Attributes
+    ----------
+    arrays : dict from tensor to object array
+    numbers : dict from symbol to number
+        The environment outside of all sums and comprehensions.
+    reads : set or None
+        Where it is a set, every read is recorded: the entry and the index values in force.
+    """
+
+    def __init__(
+        self, expressions: Iterable[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
+    ) -> None:
+        self.arrays, self.numbers = bind(expressions, values, sizes)
+        self.reads: set[tuple[Basic, tuple[Any, ...]]] | None = None
+        self._compiled: dict[Basic, Compiled] = {}
+        self._readers: dict[Basic, Reader] = {}
+
+    def compile(self, node: Basic) -> Compiled:
+        """The closure of a scalar or of a condition."""
+        found = self._compiled.get(node)
+        if found is None:
+            found = self._compiled[node] = self._build(node)
+        return found
+
+    def _build(self, node: Basic) -> Compiled:
+        if isinstance(node, IndexedSum):
+            return self._sum(node)
+        if isinstance(node, TensorEntry):
+            return self._entry(node)
+        if is_tensor(node) and len(node.shape) > 0:
+            raise UnsupportedError(f"{node} is a tensor of shape {node.shape} where a scalar is needed")
+        if isinstance(node, (TensorSymbol, TensorComprehension)):
+            reader = self.reader(node)
+            return lambda env: reader(env, ())
+        if isinstance(node, (Symbol, sympy.Idx)):
+            return self._symbol(node)
+        for kind in type(node).__mro__:
+            rule = SCALAR_RULES.get(kind)
+            if rule is not None:
+                return rule(self.compile, node)
+        raise UnsupportedError(f"the reference interpreter does not know {type(node).__name__}: {node}")
+
+    def integer(self, node: Basic) -> Callable[[Environment], int]:
+        """The closure of an index, a bound or an extent."""
+        closure = self.compile(node)
+
+        def run(env: Environment) -> int:
+            value = primal(closure(env))
+            if value != int(value):
+                raise IndexExpressionError(f"{node} is {value} here, which is no integer")
+            return int(value)
+
+        return run
+
+    def points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[dict[Basic, Number]]]:
+        """The environments of a sum's index tuples; the first limit is the innermost loop."""
+        loops = [(k, self.integer(lo), self.integer(hi)) for k, lo, hi in reversed(tuple(limits))]
+
+        def run(env: Environment, depth: int = 0) -> Iterator[dict[Basic, Number]]:
+            if depth == len(loops):
+                yield dict(env)
+                return
+            index, lo, hi = loops[depth]
+            for value in range(lo(env), hi(env) + 1):
+                yield from run({**env, index: value}, depth + 1)
+
+        return run
+
+    def _symbol(self, node: Basic) -> Compiled:
+        def run(env: Environment) -> Number:
+            try:
+                return env[node]
+            except KeyError:
+                raise ArgumentError(f"no value given for {node}") from None
+
+        return run
+
+    def _sum(self, node: IndexedSum) -> Compiled:
+        body, *limits = node.args
+        summand, environments = self.compile(body), self.points(limits)
+
+        def run(env: Environment) -> Number:
+            total: Number = 0
+            for inner in environments(env):
+                total = add(total, summand(inner))
+            return total
+
+        return run
+
+    def _entry(self, node: TensorEntry) -> Compiled:
+        reader = self.reader(node.tensor)
+        indices = [self.integer(index) for index in node.indices]
+
+        def run(env: Environment) -> Number:
+            position = tuple(index(env) for index in indices)
+            if self.reads is not None:
+                self.reads.add((node, tuple((k, v) for k, v in env.items() if k not in self.numbers)))
+            return reader(env, position)
+
+        return run
+
+    def shape(self, tensor: Expr, env: Environment | None = None) -> tuple[int, ...]:
+        """The shape of a tensor as integers."""
+        extents = self.numbers if env is None else env
+        return tuple(self.integer(sympy.sympify(extent))(extents) for extent in tensor.shape)
+
+    def reader(self, tensor: Expr) -> Reader:
+        """The function that reads one entry of a tensor, checked against its shape."""
+        found = self._readers.get(tensor)
+        if found is None:
+            if isinstance(tensor, TensorSymbol):
+                unchecked = self._array(tensor)
+            elif isinstance(tensor, TensorComprehension):
+                unchecked = self._comprehension(tensor)
+            else:
+                raise UnsupportedError(f"the reference interpreter does not know the tensor {tensor}")
+            found = self._readers[tensor] = self._checked(tensor, unchecked)
+        return found
+
+    def _checked(self, tensor: Expr, unchecked: Reader) -> Reader:
+        def read(env: Environment, position: tuple[int, ...]) -> Number:
+            shape = self.shape(tensor, env)
+            if any(not 0 <= index < extent for index, extent in zip(position, shape, strict=True)):
+                raise OutOfShapeError(f"the read at {position} leaves the shape {shape} of {tensor}")
+            return unchecked(env, position)
+
+        return read
+
+    def _array(self, tensor: TensorSymbol) -> Reader:
+        array = self.arrays[tensor]
+        return lambda env, position: array[position]
+
+    def _comprehension(self, tensor: TensorComprehension) -> Reader:
+        body, *limits = tensor.args
+        entry = self.compile(body)
+        axes = [limit[0] for limit in limits]
+        outside = [s for s in tensor.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
+        memo: dict[tuple[Any, ...], Number] = {}
+
+        def read(env: Environment, position: tuple[int, ...]) -> Number:
+            key = (position, tuple(env.get(symbol) for symbol in outside))
+            if key not in memo:
+                memo[key] = entry({**env, **dict(zip(axes, position, strict=True))})
+            return memo[key]
+
+        return read
+
+    def run(self, expression: Expr) -> Any:
+        """The value of an expression: an object array of a tensor, otherwise one number."""
+        if not is_tensor(expression):
+            return self.compile(expression)(self.numbers)
+        reader, shape = self.reader(expression), self.shape(expression)
+        result = np.empty(shape, dtype=object)
+        for position in product(*map(range, shape)):
+            result[position] = reader(self.numbers, position)
+        return result
+
+
+def exact(value: Any) -> Any:
+    """Integers as fractions, in arrays too, so that a division by them stays exact."""
+    if isinstance(value, np.ndarray):
+        result = np.empty(value.shape, dtype=object)
+        for position in np.ndindex(value.shape):
+            result[position] = exact(value[position])
+        return result
+    return Fraction(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None) -> Any:
+    """The value of an expression by plain loops, exact wherever its functions are rational.
+
+    Parameters
+    ----------
+    expression : scalar, condition, tensor expression, or a tuple of them
+    values : mapping
+        Tensor symbols to nested lists or arrays; scalar, index and size symbols to numbers.
+        Integers and fractions are exact, floats become 30-digit floats.
+    sizes : mapping, optional
+        Further symbols; sizes that the shapes determine need not be given.
+
+    Returns
+    -------
+    number, object array, or a tuple of them
+        A `Fraction` where everything is rational, otherwise an ``mpf``.
+
+    Raises
+    ------
+    OutOfShapeError
+        A read that takes place leaves the shape of its tensor.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.symbolic.indices import indices
+    >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
+    >>> k = indices("k")
+    >>> x = TensorSymbol("x", 3)
+    >>> evaluate(IndexedSum(x[k] ** 2 / 2, (k, 0, 1)), {x: [1, 2, 7]})
+    Fraction(5, 2)
+    """
+    several = isinstance(expression, (tuple, list, sympy.Tuple))
+    expressions = [sympy.sympify(e) for e in (expression if several else (expression,))]
+    interpreter = Interpreter(expressions, values, sizes)
+    results = tuple(exact(interpreter.run(e)) for e in expressions)
+    return results if several else results[0]
+
+
+def points(*limits: Any, values: Mapping[Any, Any] | None = None) -> list[tuple[int, ...]]:
+    """The index tuples of a sum in the order of its loops, the first limit innermost.
+
+    >>> i, k = sympy.symbols("i k", integer=True)
+    >>> points((k, 0, i), (i, 0, 1))
+    [(0, 0), (0, 1), (1, 1)]
+    """
+    limits_ = [sympy.Tuple(*limit) for limit in limits]
+    interpreter = Interpreter((), values or {})
+    indices = [limit[0] for limit in limits_]
+    return [tuple(env[k] for k in indices) for env in interpreter.points(limits_)(interpreter.numbers)]
+
+
+def contributing_tuples(
+    expression: Expr, wrt: TensorSymbol, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
+) -> dict[TensorEntry, int]:
+    """How many index tuples reach each read of ``wrt``, over all entries of an expression.
+
+    A derivative in gather form visits just these: reads that are written twice alike, under
+    indices of the same names, count once.
+    """
+    interpreter = Interpreter((expression,), values, sizes)
+    interpreter.reads = set()
+    interpreter.run(expression)
+    counts: dict[TensorEntry, int] = {}
+    for entry, _ in interpreter.reads:
+        if entry.tensor == wrt:
+            counts[entry] = counts.get(entry, 0) + 1
+    return counts

@@ -1,0 +1,241 @@
+"""How the interpreter reads SymPy's own nodes: arithmetic, functions, conditions.
+
+A rule takes the function that compiles a node and the node, and gives the node's closure: a
+function of the environment (the values of all symbols in force), called once per index tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any, TypeAlias
+
+import sympy
+from sympy import Basic, Dummy, Expr
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.reference import duals
+from sympy_tensordiff.reference.duals import CONTEXT, Number
+from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
+
+Environment: TypeAlias = Mapping[Basic, Number]
+Compiled: TypeAlias = Callable[[Environment], Number]
+Compile: TypeAlias = Callable[[Basic], Compiled]
+Rule: TypeAlias = Callable[[Compile, Any], Compiled]
+
+# Only for speed: any other function is evaluated by SymPy.
+_NAMES = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "erf")
+_DIRECT = {name: getattr(CONTEXT, name) for name in _NAMES}
+
+
+def _constant(compile_: Compile, node: Expr) -> Compiled:
+    value: Number
+    if isinstance(node, sympy.Integer):
+        value = int(node)
+    elif isinstance(node, sympy.Rational):
+        value = Fraction(int(node.p), int(node.q))
+    elif node is sympy.oo or node is -sympy.oo:
+        value = CONTEXT.inf if node is sympy.oo else -CONTEXT.inf
+    elif node is sympy.nan or node is sympy.zoo:
+        value = CONTEXT.nan
+    else:
+        value = CONTEXT.make_mpf(sympy.Float(node, CONTEXT.dps)._mpf_)
+    return lambda env: value
+
+
+def _add(compile_: Compile, node: Expr) -> Compiled:
+    terms = [compile_(arg) for arg in node.args]
+
+    def run(env: Environment) -> Number:
+        total: Number = 0
+        for term in terms:
+            total = duals.add(total, term(env))
+        return total
+
+    return run
+
+
+def _multiply(compile_: Compile, node: Expr) -> Compiled:
+    # A condition on indices guards the reads of the other factors: where it makes its own
+    # factor 0 the product ends.
+    ordered = sorted(node.args, key=_guard_order)
+    factors = [(compile_(arg), _guard_order(arg) < 2) for arg in ordered]
+
+    def run(env: Environment) -> Number:
+        product: Number = 1
+        for factor, is_guard in factors:
+            value = factor(env)
+            if is_guard and duals.is_exact_zero(value):
+                return 0
+            product = duals.multiply(product, value)
+        return product
+
+    return run
+
+
+def _guard_order(factor: Basic) -> int:
+    """0 for deltas, 1 for pieces chosen by the indices alone, 2 for everything else."""
+    if isinstance(factor, sympy.KroneckerDelta):
+        return 0
+    if isinstance(factor, sympy.Piecewise) and not any(_reads(condition) for _, condition in factor.args):
+        return 1
+    return 2
+
+
+def _reads(node: Basic) -> bool:
+    return bool(node.has(TensorEntry, TensorSymbol))
+
+
+def _delta(compile_: Compile, node: Expr) -> Compiled:
+    left, right = (compile_(arg) for arg in node.args[:2])
+    return lambda env: int(duals.compare(left(env), right(env)) == 0)
+
+
+def _piecewise(compile_: Compile, node: Expr) -> Compiled:
+    pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
+
+    def run(env: Environment) -> Number:
+        for value, condition in pieces:
+            if condition(env):
+                return value(env)
+        return CONTEXT.nan
+
+    return run
+
+
+def _if_then_else(compile_: Compile, node: Expr) -> Compiled:
+    condition, yes, no = (compile_(arg) for arg in node.args)
+    return lambda env: yes(env) if condition(env) else no(env)
+
+
+def _relation(holds: Callable[[int], bool]) -> Rule:
+    def rule(compile_: Compile, node: Expr) -> Compiled:
+        left, right = (compile_(arg) for arg in node.args)
+        return lambda env: holds(duals.compare(left(env), right(env)))
+
+    return rule
+
+
+def _connective(decisive: bool) -> Rule:
+    def rule(compile_: Compile, node: Expr) -> Compiled:
+        # SymPy sorts the arguments; a condition on indices guards the one that reads.
+        ordered = sorted(node.args, key=_reads)
+        conditions = [compile_(arg) for arg in ordered]
+
+        def run(env: Environment) -> bool:
+            for condition in conditions:
+                if bool(condition(env)) is decisive:
+                    return decisive
+            return not decisive
+
+        return run
+
+    return rule
+
+
+def _not(compile_: Compile, node: Expr) -> Compiled:
+    condition = compile_(node.args[0])
+    return lambda env: not condition(env)
+
+
+def _extremum(direction: int) -> Rule:
+    def rule(compile_: Compile, node: Expr) -> Compiled:
+        arguments = [compile_(arg) for arg in node.args]
+        literal = [bool(arg.is_number) for arg in node.args]
+        return lambda env: duals.extremum([a(env) for a in arguments], literal, direction)
+
+    return rule
+
+
+def _by(function: Callable[..., Number]) -> Rule:
+    """The rule that applies a function of numbers to the arguments."""
+
+    def rule(compile_: Compile, node: Expr) -> Compiled:
+        arguments = [compile_(arg) for arg in node.args]
+        return lambda env: function(*(a(env) for a in arguments))
+
+    return rule
+
+
+def _function(compile_: Compile, node: Expr) -> Compiled:
+    if isinstance(node, (sympy.core.function.AppliedUndef, sympy.DiracDelta)):
+        raise UnsupportedError(f"the reference interpreter has no value for {node.func}: {node}")
+    kind = node.func
+    arguments = [compile_(arg) for arg in node.args]
+    count = len(arguments)
+
+    def value(numbers: Sequence[Number]) -> Number:
+        if any(isinstance(number, duals.Dual) for number in numbers):
+            return duals.chain(numbers, value, slope)
+        return _evaluate(kind, [duals.to_float(number) for number in numbers])
+
+    def slope(n: int, numbers: Sequence[Number]) -> Number:
+        dummies, derivative = _partial(kind, count, n)
+        return compile_(derivative)(dict(zip(dummies, numbers, strict=True)))
+
+    return lambda env: value([a(env) for a in arguments])
+
+
+def _evaluate(kind: Any, numbers: Sequence[Number]) -> Number:
+    direct = _DIRECT.get(kind.__name__)
+    if direct is not None:
+        return duals.to_float(direct(*numbers))
+    floats = [sympy.Float(number._mpf_, precision=CONTEXT.prec) for number in numbers]
+    result = kind(*floats).evalf(CONTEXT.dps)
+    if not result.is_number or result.has(kind):
+        raise UnsupportedError(f"SymPy gives no number for {kind.__name__}{tuple(floats)}")
+    if result.is_real is False:
+        return CONTEXT.nan
+    return CONTEXT.make_mpf(sympy.Float(result, CONTEXT.dps)._mpf_)
+
+
+@cache
+def _partial(kind: Any, count: int, n: int) -> tuple[tuple[Dummy, ...], Expr]:
+    """The partial derivative of a SymPy function by argument ``n``, as an expression in dummies."""
+    dummies = tuple(Dummy(f"x{m}", real=True) for m in range(count))
+    try:
+        derivative = kind(*dummies).fdiff(n + 1)
+    except (sympy.core.function.ArgumentIndexError, AttributeError, TypeError):
+        derivative = sympy.Derivative(kind(*dummies), dummies[n]).doit()
+    if derivative.has(sympy.Derivative, sympy.Subs, sympy.Integral):
+        raise UnsupportedError(f"SymPy has no derivative of {kind.__name__} by argument {n + 1}")
+    return dummies, derivative
+
+
+def _fraction(number: Number) -> Number:
+    return duals.add(number, -duals.floor(number))
+
+
+SCALAR_RULES: dict[type, Rule] = {
+    sympy.Number: _constant,
+    sympy.NumberSymbol: _constant,
+    type(sympy.zoo): _constant,
+    sympy.Add: _add,
+    sympy.Mul: _multiply,
+    sympy.Pow: _by(duals.power),
+    sympy.KroneckerDelta: _delta,
+    sympy.Piecewise: _piecewise,
+    sympy.ITE: _if_then_else,
+    sympy.Max: _extremum(1),
+    sympy.Min: _extremum(-1),
+    sympy.Abs: _by(duals.absolute),
+    sympy.sign: _by(duals.sign),
+    sympy.floor: _by(duals.floor),
+    sympy.ceiling: _by(duals.ceiling),
+    sympy.frac: _by(_fraction),
+    sympy.Mod: _by(duals.modulo),
+    sympy.Heaviside: _by(duals.heaviside),
+    sympy.Function: _function,
+    sympy.Eq: _relation(lambda order: order == 0),
+    sympy.Ne: _relation(lambda order: order != 0),
+    sympy.Lt: _relation(lambda order: order < 0),
+    sympy.Le: _relation(lambda order: order <= 0),
+    sympy.Gt: _relation(lambda order: order > 0),
+    sympy.Ge: _relation(lambda order: order >= 0),
+    sympy.And: _connective(False),
+    sympy.Or: _connective(True),
+    sympy.Not: _not,
+    type(sympy.true): lambda compile_, node: lambda env: True,
+    type(sympy.false): lambda compile_, node: lambda env: False,
+}

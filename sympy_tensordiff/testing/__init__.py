@@ -1,0 +1,18 @@
+"""Checks of derivatives, random inputs and random functions."""
+
+from sympy_tensordiff.testing.differences import check_derivative
+from sympy_tensordiff.testing.exact import assert_derivative_exact, assert_equal, assert_second_exact
+from sympy_tensordiff.testing.generate import RandomFunction, random_comprehension
+from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
+
+__all__ = [
+    "RandomFunction",
+    "assert_derivative_exact",
+    "assert_equal",
+    "assert_second_exact",
+    "call_arguments",
+    "check_derivative",
+    "random_comprehension",
+    "random_values",
+    "to_double",
+]

@@ -1,0 +1,209 @@
+"""A derivative against central differences."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sympy import Expr
+
+from sympy_tensordiff.codegen.api import lambdify
+from sympy_tensordiff.derivative.api import jacobian, vjp
+from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, OutOfShapeError, ShapeError
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
+
+_STEP = 2.0**-12
+_ATTEMPTS = 12
+_SMALL = 96  # entries of the variable, up to which each is moved on its own
+_SMALL_JACOBIAN = 20_000
+_DIRECTIONS = 8
+# The ranges that inputs are drawn from, in turn: roots and logarithms want positive ones.
+_RANGES = ((-2.0, 2.0), (0.25, 1.75), (-0.9, 0.9), (1.25, 3.0))
+
+FloatArray = NDArray[np.float64]
+
+
+class _Slope(NamedTuple):
+    """Central differences along one direction and whether the function is smooth there."""
+
+    value: FloatArray
+    smooth: NDArray[np.bool_]
+    noise: float
+
+
+class _Point:
+    """An expression as a function of one of its variables, at one choice of the inputs."""
+
+    def __init__(self, kernel: Callable[..., Any], arguments: list[Any], arrays: list[Any], wrt: Expr) -> None:
+        self.kernel = kernel
+        self.arrays = arrays
+        self.position = arguments.index(wrt)
+        self.start = np.array(arrays[self.position], dtype=np.float64)
+        self.value = self.at(self.start)
+
+    def at(self, variable: FloatArray) -> FloatArray:
+        """The value of the expression where the variable has another value."""
+        arrays = list(self.arrays)
+        arrays[self.position] = variable if variable.ndim else float(variable)
+        with np.errstate(all="ignore"):
+            return np.asarray(self.kernel(*arrays), dtype=np.float64)
+
+    def slope(self, direction: FloatArray) -> _Slope:
+        """The derivative along a direction, from steps of two lengths."""
+        step = _STEP * max(1.0, float(np.max(np.abs(self.start), initial=0.0)))
+        coarse = [(self.at(self.start + sign * step * direction) - self.value) * sign / step for sign in (1, -1)]
+        fine = [(self.at(self.start + sign * step / 2 * direction) - self.value) * sign * 2 / step for sign in (1, -1)]
+        central = (fine[0] + fine[1]) / 2
+        # Extrapolated, so that the error is of fourth order in the step.
+        value = (4 * central - (coarse[0] + coarse[1]) / 2) / 3
+        scale = float(np.max(np.abs(value), initial=0.0))
+        noise = 1e-14 * float(np.max(np.abs(self.value), initial=0.0)) / step
+        # The one-sided differences of a smooth function approach each other as the step shrinks.
+        gap, gap_fine = abs(coarse[0] - coarse[1]), abs(fine[0] - fine[1])
+        jumps = abs(central - (coarse[0] + coarse[1]) / 2) > 1e-4 * scale + noise
+        smooth = ~((gap_fine > 0.75 * gap) & (gap_fine > 1e-7 * scale + noise)) & ~jumps
+        return _Slope(value, smooth, noise)
+
+
+def check_derivative(
+    expression: Expr, wrt: Any, sizes: Mapping[Any, int] | None = None, seed: int = 0, rtol: float = 1e-6
+) -> float:
+    """Compare the derivative of an expression with central differences of its values.
+
+    Every entry of the Jacobian is compared where it is small, otherwise pullbacks of random
+    cotangents along random directions. Inputs at which the function has a kink or no value are
+    drawn anew.
+
+    Parameters
+    ----------
+    expression : scalar or tensor expression
+    wrt : TensorSymbol, scalar symbol, or a tuple of them
+    sizes : mapping, optional
+        The integer symbols; those left out are chosen.
+    seed : int
+    rtol : float
+        Relative to the largest entry.
+
+    Returns
+    -------
+    float
+        The largest relative error.
+
+    Raises
+    ------
+    DerivativeMismatch
+        The message names the worst entry: its index, the derivative there and the difference
+        quotient.
+    ArgumentError
+        No inputs or no sizes were found at which the function is differentiable.
+    """
+    variables = tuple(wrt) if isinstance(wrt, (tuple, list)) else (wrt,)
+    return max((_check_one(expression, v, dict(sizes or {}), seed, rtol) for v in variables), default=0.0)
+
+
+def _check_one(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float) -> float:
+    cotangent = TensorSymbol("cotangent", shape_of(expression))
+    points = _points(expression, wrt, sizes, seed)
+    first, values = next(points)
+    dense = first.start.size <= _SMALL and first.start.size * first.value.size <= _SMALL_JACOBIAN
+    derived = jacobian(expression, wrt) if dense else vjp(expression, wrt, cotangent)
+    involved = (expression, wrt) if dense else (expression, wrt, cotangent)
+    arguments, _ = call_arguments(involved, {**values, **random_values(cotangent, values, seed, "float")})
+    kernel = lambdify(arguments, derived, backend="numpy")
+    for point, drawn in chain([(first, values)], points):
+        generator = np.random.default_rng(seed)
+        if dense:
+            got = np.asarray(kernel(*call_arguments(involved, drawn)[1]), dtype=np.float64)
+            expected, smooth, noise = _dense_differences(point)
+        else:
+            got, expected, smooth, noise = _directions(point, kernel, involved, cotangent, drawn, generator)
+        if smooth.all() and np.isfinite(expected).all():
+            return _compare(got, expected, noise, rtol, wrt, "entry" if dense else "random direction")
+    raise ArgumentError(f"no inputs found near which {expression} is smooth in {wrt}")
+
+
+def _points(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int) -> Iterator[tuple[_Point, dict[Any, Any]]]:
+    """Inputs at which the expression is finite, up to a number of attempts."""
+    kernel: Callable[..., Any] | None = None
+    found = False
+    for attempt in range(_ATTEMPTS):
+        low, high = _RANGES[attempt % len(_RANGES)]
+        for chosen in _choices(expression, wrt, sizes, seed + attempt):
+            try:
+                values = random_values((expression, wrt), chosen, seed + attempt, "float", low=low, high=high)
+                arguments, arrays = call_arguments((expression, wrt), values)
+                kernel = kernel or lambdify(arguments, expression, backend="numpy")
+                point = _Point(kernel, arguments, arrays, wrt)
+            except (OutOfShapeError, ShapeError):
+                if not size_symbols(expression, wrt) or set(size_symbols(expression, wrt)) <= set(sizes):
+                    raise
+                continue
+            if np.isfinite(point.value).all():
+                found = True
+                yield point, values
+            break
+    if not found:
+        raise ArgumentError(f"no inputs found at which {expression} has a finite value; pass sizes=")
+
+
+def _choices(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int) -> Iterator[dict[Any, int]]:
+    """Sizes and free indices to try: those given, the others at random."""
+    generator = random.Random(seed)
+    open_ = [s for s in size_symbols(expression, wrt) if s not in sizes]
+    for _ in range(200 if open_ else 1):
+        yield {**sizes, **{s: generator.randint(1 if s.is_positive else 0, 6) for s in open_}}
+
+
+def _dense_differences(point: _Point) -> tuple[FloatArray, NDArray[np.bool_], float]:
+    """The Jacobian by central differences, one entry of the variable at a time."""
+    shape = point.value.shape + point.start.shape
+    expected, smooth, noise = np.zeros(shape), np.ones(shape, dtype=bool), 0.0
+    for position in np.ndindex(point.start.shape):
+        direction = np.zeros(point.start.shape)
+        direction[position] = 1.0
+        slope = point.slope(direction)
+        expected[(..., *position)], smooth[(..., *position)] = slope.value, slope.smooth
+        noise = max(noise, slope.noise)
+    return expected, smooth, noise
+
+
+def _directions(
+    point: _Point,
+    kernel: Callable[..., Any],
+    involved: tuple[Expr, ...],
+    cotangent: TensorSymbol,
+    values: dict[Any, Any],
+    generator: np.random.Generator,
+) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
+    """Pullbacks of random cotangents along random directions, and their differences."""
+    got, expected, smooth, noise = [], [], [], 0.0
+    for _ in range(_DIRECTIONS):
+        weights = generator.standard_normal(point.value.shape)
+        direction = generator.standard_normal(point.start.shape)
+        arguments = call_arguments(involved, {**values, cotangent: weights})[1]
+        got.append(float(np.sum(np.asarray(kernel(*arguments)) * direction)))
+        slope = point.slope(direction)
+        expected.append(float(np.sum(weights * slope.value)))
+        smooth.append(bool(slope.smooth.all()))
+        noise = max(noise, slope.noise * point.value.size)
+    return np.array(got), np.array(expected), np.array(smooth), noise
+
+
+def _compare(got: FloatArray, expected: FloatArray, noise: float, rtol: float, wrt: Expr, what: str) -> float:
+    if got.shape != expected.shape:
+        raise DerivativeMismatch(f"derivative by {wrt}: shape {got.shape}, expected {expected.shape}")
+    error = np.where(np.isfinite(got), abs(got - expected), np.inf)
+    scale = float(np.max(abs(expected), initial=0.0))
+    if error.size and not error.max() <= rtol * scale + noise:
+        where = tuple(int(n) for n in np.unravel_index(int(np.argmax(error)), error.shape))
+        relative = error[where] / (scale or 1.0)
+        raise DerivativeMismatch(
+            f"derivative by {wrt}: {what} {where} is {got[where]:.10g}, "
+            f"expected {expected[where]:.10g} from central differences, relative error {relative:.3g}"
+        )
+    return float(error.max(initial=0.0)) / (scale or 1.0)

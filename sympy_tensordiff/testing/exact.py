@@ -1,0 +1,180 @@
+"""Derivatives against the oracle: exact where the functions are rational, in every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
+
+from sympy_tensordiff.codegen.api import lambdify
+from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian, vjp
+from sympy_tensordiff.errors import DerivativeMismatch
+from sympy_tensordiff.reference import differentiate, evaluate
+from sympy_tensordiff.reference import hessian as exact_hessian
+from sympy_tensordiff.reference.duals import add, multiply, to_float
+from sympy_tensordiff.reference.inputs import to_number
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
+
+# 30-digit floats on both sides; what is lost is lost in long sums.
+_PRECISE = 1e-20
+
+
+def assert_equal(got: Any, expected: Any, what: str, rtol: float = _PRECISE) -> None:
+    """Raise `DerivativeMismatch` with the worst entry where two values differ.
+
+    Fractions are compared exactly, everything else relative to the largest entry.
+    """
+    got, expected = np.asarray(got, dtype=object), np.asarray(expected, dtype=object)
+    if got.shape != expected.shape:
+        raise DerivativeMismatch(f"{what}: shape {got.shape}, expected {expected.shape}")
+    scale = max((abs(float(e)) for e in expected.flat), default=0.0)
+    worst, where = 0.0, None
+    for position in np.ndindex(expected.shape):
+        error = _difference(to_number(got[position], what), to_number(expected[position], what), scale, rtol)
+        if error > worst:
+            worst, where = error, position
+    if where is not None:
+        message = f"{what}: entry {where} is {got[where]}, expected {expected[where]}, error {worst:.3g}"
+        raise DerivativeMismatch(message)
+
+
+def _difference(got: Any, expected: Any, scale: float, rtol: float) -> float:
+    """The error of an entry relative to the largest one; 0 where it is within the tolerance."""
+    if got == expected or (got != got and expected != expected):
+        return 0.0
+    distance = abs(float(to_float(got) - to_float(expected)))
+    error = distance / scale if scale else distance
+    if isinstance(got, Fraction) and isinstance(expected, Fraction):
+        return error or float("inf")
+    if error != error:
+        return float("inf")
+    return 0.0 if error <= rtol else error
+
+
+def contract(cotangent: NDArray[Any], jacobian_: NDArray[Any]) -> NDArray[np.object_]:
+    """The cotangent times the Jacobian, summed over the axes of the value."""
+    inner = jacobian_.shape[cotangent.ndim :]
+    result = np.full(inner, Fraction(0), dtype=object)
+    for position in np.ndindex(jacobian_.shape):
+        outer, index = position[: cotangent.ndim], position[cotangent.ndim :]
+        result[index] = add(result[index], multiply(cotangent[outer], jacobian_[position]))
+    return result
+
+
+def pullback_problem(
+    expression: Expr,
+    wrt: Expr,
+    sizes: Mapping[Any, int] | None,
+    seed: int,
+    values: Mapping[Any, Any] | None,
+    low: float,
+    high: float,
+) -> tuple[TensorSymbol, dict[Any, Any]]:
+    """A cotangent for an expression, and values for both."""
+    cotangent = TensorSymbol("cotangent", shape_of(expression))
+    drawn = random_values((expression, wrt, cotangent), sizes, seed, low=low, high=high)
+    return cotangent, {**drawn, **(values or {})}
+
+
+def assert_derivative_exact(
+    expression: Expr,
+    wrt: Expr,
+    sizes: Mapping[Any, int] | None = None,
+    seed: int = 0,
+    *,
+    values: Mapping[Any, Any] | None = None,
+    backends: Sequence[str] = ("numpy",),
+    low: float = -2,
+    high: float = 2,
+    rtol: float = 1e-9,
+    largest: int = 6000,
+) -> None:
+    """Check ``vjp`` and ``jacobian`` (``gradient`` of a scalar) of one expression by one variable.
+
+    The derived expressions, run by the reference interpreter, must equal its own derivative by
+    dual numbers: exactly for rational functions. Then the kernels of ``backends`` must agree.
+
+    Parameters
+    ----------
+    expression : scalar or tensor expression
+    wrt : TensorSymbol or scalar symbol
+    sizes : mapping, optional
+        The integer symbols.
+    seed : int
+    values : mapping, optional
+        Values that are not to be random.
+    backends : sequence of str
+    low, high : float
+        The range of the random values.
+    rtol : float
+        For the kernels, relative to the largest entry.
+    largest : int
+        The full Jacobian is checked up to so many entries.
+
+    Raises
+    ------
+    DerivativeMismatch
+    """
+    cotangent, values_ = pullback_problem(expression, wrt, sizes, seed, values, low, high)
+    expected_jacobian = differentiate(expression, wrt, values_)
+    expected = contract(np.asarray(values_[cotangent], dtype=object), expected_jacobian)
+    pullback = vjp(expression, wrt, cotangent)
+    assert_equal(evaluate(pullback, values_), expected, f"vjp by {wrt}")
+    if expected_jacobian.size <= largest:
+        assert_equal(evaluate(jacobian(expression, wrt), values_), expected_jacobian, f"jacobian by {wrt}")
+    if not shape_of(expression):
+        assert_equal(evaluate(gradient(expression, wrt), values_), expected_jacobian, f"gradient by {wrt}")
+    for backend in backends:
+        arguments, arrays = call_arguments((expression, cotangent), values_)
+        kernel = lambdify(arguments, pullback, backend=backend)
+        assert_equal(kernel(*arrays), to_double(expected), f"vjp by {wrt} on {backend}", rtol)
+
+
+def as_scalar(expression: Expr, cotangent: TensorSymbol) -> Expr:
+    """The scalar function that contracts an expression with a cotangent."""
+    shape = shape_of(expression)
+    if not shape:
+        return cotangent * expression
+    axes = [Symbol(f"axis{n}", integer=True) for n in range(len(shape))]
+    limits = [(axis, 0, extent - 1) for axis, extent in zip(axes, shape, strict=True)]
+    return IndexedSum(cotangent[tuple(axes)] * expression[tuple(axes)], *limits)
+
+
+def assert_second_exact(
+    expression: Expr,
+    wrt: Expr,
+    sizes: Mapping[Any, int] | None = None,
+    seed: int = 0,
+    *,
+    values: Mapping[Any, Any] | None = None,
+    backends: Sequence[str] = ("numpy",),
+    low: float = -2,
+    high: float = 2,
+    rtol: float = 1e-9,
+) -> None:
+    """Check ``hessian`` and ``hvp`` of an expression contracted with a cotangent.
+
+    Parameters are those of `assert_derivative_exact`; ``wrt`` is a TensorSymbol.
+    """
+    cotangent, values_ = pullback_problem(expression, wrt, sizes, seed, values, low, high)
+    scalar = as_scalar(expression, cotangent)
+    expected = exact_hessian(scalar, wrt, values_)
+    second = hessian(scalar, wrt)
+    assert_equal(evaluate(second, values_), expected, f"hessian by {wrt}")
+    direction = TensorSymbol("direction", shape_of(wrt))
+    values_ |= random_values(direction, values_, seed + 1)
+    along = np.asarray(values_[direction], dtype=object)
+    product = hvp(scalar, wrt, direction)
+    expected_product = contract(along, expected)
+    assert_equal(evaluate(product, values_), expected_product, f"hvp by {wrt}")
+    for backend in backends:
+        arguments, arrays = call_arguments((scalar, direction), values_)
+        kernel = lambdify(arguments, (second, product), backend=backend)
+        for name, result, exact in zip(("hessian", "hvp"), kernel(*arrays), (expected, expected_product), strict=True):
+            assert_equal(result, to_double(exact), f"{name} by {wrt} on {backend}", rtol)

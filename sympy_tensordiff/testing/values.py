@@ -1,0 +1,119 @@
+"""Random inputs, and the way of the oracle's inputs into a kernel."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+from sympy import Basic, Expr
+
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.reference import symbols_of, tensors_of
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+# Numerators over this give numbers that a double holds exactly, so the kernels and the oracle
+# start from the same inputs; odd numerators keep away from 0.
+_DENOMINATOR = 16
+
+
+def as_expressions(expression: Any) -> tuple[Expr, ...]:
+    """One expression or several, as a tuple."""
+    several = isinstance(expression, (tuple, list, sympy.Tuple))
+    return tuple(sympy.sympify(e) for e in (expression if several else (expression,)))
+
+
+def size_symbols(*expressions: Expr) -> list[Basic]:
+    """The integer symbols of some expressions: sizes and free indices, by name."""
+    return [s for s in symbols_of(*expressions) if isinstance(s, Expr) and s.is_integer]
+
+
+def shape_of(expression: Expr) -> tuple[Expr, ...]:
+    """The shape of an expression, ``()`` for a scalar."""
+    return tuple(sympy.sympify(extent) for extent in getattr(expression, "shape", ()))
+
+
+def concrete_shape(tensor: Expr, sizes: Mapping[Any, Any]) -> tuple[int, ...]:
+    """The shape of a tensor where its symbolic sizes have values."""
+    extents = []
+    for extent in shape_of(tensor):
+        known = {s: int(sizes[s]) for s in extent.free_symbols if s in sizes}
+        extents.append(extent.subs(known))
+    for extent in extents:
+        if not extent.is_Integer:
+            raise ArgumentError(f"{tensor}: no value given for {sorted(map(str, extent.free_symbols))}; pass sizes=")
+    return tuple(int(extent) for extent in extents)
+
+
+def random_values(
+    expressions: Any,
+    sizes: Mapping[Any, int] | None = None,
+    seed: int = 0,
+    kind: Literal["rational", "float"] = "rational",
+    *,
+    low: float = -2,
+    high: float = 2,
+) -> dict[Any, Any]:
+    """Random values for all tensors and scalar symbols of some expressions, the sizes included.
+
+    Parameters
+    ----------
+    expressions : expression, or tuple of expressions and symbols
+    sizes : mapping, optional
+        The integer symbols: sizes of tensors and free indices.
+    seed : int
+    kind : {"rational", "float"}
+        Fractions with a power of two below, which a double holds exactly, or doubles.
+    low, high : float
+        The range; rational values are never 0.
+    """
+    expressions = as_expressions(expressions)
+    generator = random.Random(seed)
+
+    def number() -> Fraction | float:
+        if kind == "float":
+            return generator.uniform(low, high)
+        odd = 2 * generator.randrange(int(low * _DENOMINATOR) // 2, int(high * _DENOMINATOR) // 2) + 1
+        return Fraction(odd, _DENOMINATOR)
+
+    given = dict(sizes or {})
+    values: dict[Any, Any] = {}
+    for tensor in tensors_of(*expressions):
+        shape = concrete_shape(tensor, given)
+        array = np.empty(shape, dtype=object if kind == "rational" else np.float64)
+        for position in np.ndindex(shape):
+            array[position] = number()
+        values[tensor] = array
+    for symbol in symbols_of(*expressions):
+        if symbol in given:
+            values[symbol] = given[symbol]
+        elif symbol.is_integer:
+            raise ArgumentError(f"no value given for the integer symbol {symbol}; pass sizes=")
+        else:
+            values[symbol] = number()
+    return values
+
+
+def to_double(value: Any) -> NDArray[np.float64]:
+    """A result of the oracle, or an input of it, in double precision."""
+    return np.asarray(value, dtype=object).astype(np.float64)
+
+
+def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Basic], list[Any]]:
+    """The arguments of a kernel, as symbols and as values: tensors, scalars, then integers.
+
+    Sizes that the shapes of the tensors determine are left out.
+    """
+    expressions = as_expressions(expressions)
+    tensors: Sequence[TensorSymbol] = tensors_of(*expressions)
+    determined = {s for tensor in tensors for extent in tensor.shape for s in sympy.sympify(extent).free_symbols}
+    symbols = [s for s in symbols_of(*expressions) if s not in determined]
+    reals = [s for s in symbols if not s.is_integer]
+    integers = [s for s in symbols if s.is_integer]
+    arrays = [to_double(values[tensor]) for tensor in tensors]
+    scalars = [float(values[s]) for s in reals]
+    return [*tensors, *reals, *integers], [*arrays, *scalars, *(int(values[s]) for s in integers)]
