@@ -58,8 +58,8 @@ def bounds(loop: Loop) -> tuple[Bound, ...]:
     return loop.lows + loop.highs
 
 
-def forms(body: Iterable[Statement]) -> Iterator[Affine]:
-    """All integer forms of ``body``: bounds, conditions, indices, index values."""
+def forms(body: Iterable[Statement], values: bool = True) -> Iterator[Affine]:
+    """All integer forms of ``body``: bounds, conditions, indices and (``values``) index values."""
     for statement in statements(body):
         if isinstance(statement, Loop):
             yield from (bound.form for bound in bounds(statement))
@@ -68,7 +68,7 @@ def forms(body: Iterable[Statement]) -> Iterator[Affine]:
     for node in scalars(body):
         if isinstance(node, Load):
             yield from node.index
-        elif isinstance(node, IndexValue):
+        elif isinstance(node, IndexValue) and values:
             yield node.form
 
 

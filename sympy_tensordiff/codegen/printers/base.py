@@ -78,9 +78,7 @@ class FormPrinter:
         text = ""
         for variable, coefficient in terms:
             sign = " - " if coefficient < 0 else " + "
-            text += sign + self._term(
-                variable, abs(coefficient), alone=len(terms) == 1 and not form.constant and coefficient > 0
-            )
+            text += sign + self._term(variable, abs(coefficient), first_negative=coefficient < 0 and not text)
         if form.constant or not text:
             text += f" - {-form.constant}" if form.constant < 0 else f" + {form.constant}"
         negative = text.startswith(" - ")
@@ -91,24 +89,24 @@ class FormPrinter:
             own = PRODUCT
         return f"({text})" if own < level else text
 
-    def _term(self, variable: str | Quotient, factor: int, alone: bool) -> str:
+    def _term(self, variable: str | Quotient, factor: int, first_negative: bool) -> str:
         if not isinstance(variable, Quotient):
             name = self.variable(variable)
             return name if factor == 1 else f"{factor}*{name}"
         text = f"{self.form(variable.form, PRODUCT + 1)}//{variable.divisor}"
-        if factor != 1:
-            return f"{factor}*({text})"
-        return text if alone else f"({text})"
+        # A sign binds more tightly than a division that rounds down.
+        return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
 
     def lower(self, bounds: Iterable[Bound]) -> str:
         """The first value of a loop: the greatest of the lower bounds."""
-        return self._extreme("max", [quotient(b.form + (b.divisor - 1), b.divisor) for b in bounds])
+        return self.extreme("max", [quotient(b.form + (b.divisor - 1), b.divisor) for b in bounds])
 
     def stop(self, bounds: Iterable[Bound]) -> str:
         """One more than the last value of a loop: the least of the upper bounds, plus one."""
-        return self._extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
+        return self.extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
 
-    def _extreme(self, function: str, forms: list[Affine]) -> str:
+    def extreme(self, function: str, forms: list[Affine]) -> str:
+        """The text of the greatest ("max") or least ("min") of several forms, constants folded."""
         forms = list(dict.fromkeys(forms))
         constants = [f.constant for f in forms if f.is_constant]
         texts = [self.form(f) for f in forms if not f.is_constant]

@@ -27,7 +27,7 @@ from sympy_tensordiff.codegen.printers.driver import call_text, entry_text, func
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
-from sympy_tensordiff.codegen.walk import array_shapes, dependences, scalar_arrays, scalar_names
+from sympy_tensordiff.codegen.walk import array_shapes, dependences, forms, scalar_arrays, scalar_names
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 _SHORT = 16
@@ -68,7 +68,10 @@ class KernelPrinter:
         inner.line(f"real = {array}.dtype.type")
         with self.values.inside(self.root, inner):
             self.body(self.kernel.body, Frame(Place(self.root, inner, ()), self.context))
-        return "\n".join(block.render())
+        lines = block.render()
+        if not any("real" in line for line in lines[3:]):
+            del lines[2]
+        return "\n".join(lines)
 
     def body(self, body: tuple[Statement, ...], frame: Frame) -> None:
         """Print statements over the lanes of ``frame``."""
@@ -225,10 +228,9 @@ class KernelPrinter:
             return
         lows = tuple(Bound(lanes.extreme(b.form, -1), b.divisor) for b in loop.lows)
         highs = tuple(Bound(lanes.extreme(b.form, 1), b.divisor) for b in loop.highs)
-        low, stop = self.values.lower(lows), self.values.stop(highs)
-        inner = frame.place.block.child(
-            f"for {self.names(loop.variable)} in range({stop if low == '0' else f'{low}, {stop}'}):"
-        )
+        low, stop = self.ends(lows, highs, frame.place)
+        span = stop if low == "0" else f"{low}, {stop}"
+        inner = frame.place.block.child(f"for {self.names(loop.variable)} in range({span}):")
         known = frame.place.known + loop_rows(Loop(loop.variable, lows, highs, ()))
         rows = loop_rows(loop)
         narrow = tuple(row for row in rows if lanes.dims_of(row.form))
@@ -236,13 +238,29 @@ class KernelPrinter:
         with self.values.inside(place.lanes, place.block):
             self.body(loop.body, Frame(place, frame.context + rows))
 
+    def ends(self, lows: tuple[Bound, ...], highs: tuple[Bound, ...], place: Place) -> tuple[str, str]:
+        """The first value of a loop and the one behind the last, without bounds that others imply."""
+        starts = [quotient(b.form + (b.divisor - 1), b.divisor) for b in lows]
+        stops = [quotient(b.form, b.divisor) + 1 for b in highs]
+        kept = self.narrowing.strongest(starts, 1, place.known), self.narrowing.strongest(stops, -1, place.known)
+        return self.values.extreme("max", kept[0]), self.values.extreme("min", kept[1])
+
     def _is_promotable(self, loop: Loop, lanes: Lanes) -> bool:
-        """Whether the loop becomes one more dimension of the lanes; these are kept few."""
-        lengths = [quotient(h.form, h.divisor) - quotient(low.form + (low.divisor - 1), low.divisor) + 1
-                   for h in loop.highs for low in loop.lows]  # fmt: skip
-        if any(n.is_constant and n.constant <= _SHORT for n in lengths) or any(
-            isinstance(d, Picked) for d in lanes.dims
-        ):
+        """Whether the loop becomes one more dimension of the lanes.
+
+        These are kept few. A long sum of few entries gains by it; a short one does not, nor one
+        whose index is tied to those of the lanes, where slices do better.
+        """
+        lengths = [
+            quotient(high.form, high.divisor) - quotient(low.form + (low.divisor - 1), low.divisor) + 1
+            for high in loop.highs
+            for low in loop.lows
+        ]
+        if any(n.is_constant and n.constant <= _SHORT for n in lengths):
+            return False
+        if any(isinstance(dim, Picked) for dim in lanes.dims):
+            return False
+        if any(loop.variable in form.atoms() and lanes.dims_of(form) for form in forms(loop.body, values=False)):
             return False
         return len(lanes.dims) < 2 or (len(lanes.dims) == 2 and not any(lanes.has(axis) for axis in self.promoted))
 
@@ -250,11 +268,14 @@ class KernelPrinter:
         """Print a loop as sums along one more dimension, cut into blocks."""
         self.uses_block = True
         place, variable = frame.place, self.names(loop.variable)
-        start, stop = self.names.fresh(f"{variable}_start"), self.names.fresh(f"{variable}_stop")
-        low, high = self.values.lower(loop.lows), self.values.stop(loop.highs)
+        start, stop = self.names.fresh(f"{variable}0"), self.names.fresh(f"{variable}1")
+        low, high = self.ends(loop.lows, loop.highs, place)
+        block = "BLOCK"
         sizes = [self.length(dim) for dim in place.lanes.dims]
-        product = "*".join(f"({s})" if " " in s else s for s in sizes)
-        block = f"max(1, BLOCK//{f'({product})' if len(sizes) > 1 else product})" if sizes else "BLOCK"
+        if sizes:
+            product = "*".join(f"({s})" if " " in s else s for s in sizes)
+            block = self.names.fresh("block")
+            place.block.line(f"{block} = max(1, BLOCK//{f'({product})' if len(sizes) > 1 else product})")
         inner = place.block.child(f"for {start} in range({low}, {high}, {block}):")
         inner.line(f"{stop} = min({start} + {block}, {high})")
         self.promoted.add(loop.variable)

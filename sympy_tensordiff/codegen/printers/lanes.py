@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,7 @@ def split_conditions(lanes: Lanes, rows: tuple[Row, ...]) -> Split:
                 solved_one = True
                 break
     for row in work:
-        row = Row(row.kind, split.lanes.image(row.form), row.modulus)
+        row = _unfolded(split.lanes, Row(row.kind, split.lanes.image(row.form), row.modulus))
         axes = split.lanes.axes_in(row.form)
         if not axes:
             split.scalar.append(row)
@@ -196,6 +196,23 @@ def _solve_equation(lanes: Lanes, row: Row) -> tuple[Lanes, list[Row]] | None:
             rows.append(Row("mod", image - span.low, span.step))
         return lanes.replace((span,), None, {axis: image}), rows
     return None
+
+
+def _unfolded(lanes: Lanes, row: Row) -> Row:
+    """``floor(form/d) >= m`` as ``form >= d*m``, so that the lanes' indices leave the quotient."""
+    while row.kind == "ge":
+        held = [(v, c) for v, c in row.form.terms if lanes.axes_in(Affine({v: 1}))]
+        if len(held) != 1 or not isinstance(held[0][0], Quotient):
+            break
+        found, coefficient = held[0]
+        rest = row.form - Affine({found: coefficient})
+        if coefficient > 0:
+            least = quotient(coefficient - 1 - rest, coefficient)
+            row = Row("ge", found.form - found.divisor * least)
+        else:
+            most = quotient(rest, -coefficient)
+            row = Row("ge", found.divisor * most + (found.divisor - 1) - found.form)
+    return row
 
 
 def _is_inside_quotient(form: Affine, axis: str) -> bool:

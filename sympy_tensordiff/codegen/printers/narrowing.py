@@ -75,11 +75,7 @@ class Narrowing:
 
     def _extreme(self, place: Place, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Rows]:
         """The greatest (sign 1) or least form, as a form or as a new variable, and what is known then."""
-        kept: list[Affine] = []
-        for form in dict.fromkeys(forms):
-            if not any(self.prover.proves(Row("ge", (other - form) * sign), place.known) for other in kept):
-                kept = [o for o in kept if not self.prover.proves(Row("ge", (form - o) * sign), place.known)]
-                kept.append(form)
+        kept = self.strongest(forms, sign, place.known)
         if len(kept) == 1:
             return kept[0], place.known
         variable = Affine.variable(self.values.names.fresh(name))
@@ -87,10 +83,19 @@ class Narrowing:
         place.block.line(f"{self.values.form(variable)} = {'max' if sign > 0 else 'min'}({texts})")
         return variable, place.known + tuple(Row("ge", (variable - form) * sign) for form in kept)
 
+    def strongest(self, forms: list[Affine], sign: int, known: Rows) -> list[Affine]:
+        """The forms whose greatest (sign 1) or least is that of all ``forms``."""
+        kept: list[Affine] = []
+        for form in dict.fromkeys(forms):
+            if not any(self.prover.proves(Row("ge", (other - form) * sign), known) for other in kept):
+                kept = [o for o in kept if not self.prover.proves(Row("ge", (form - o) * sign), known)]
+                kept.append(form)
+        return kept
+
     def _aligned(self, place: Place, axis: str, low: Affine, residue: Affine, modulus: int) -> Affine:
         """The first value from ``low`` on in a residue class, under a name where it has to be computed."""
         form = first_in_residue(low, residue, modulus)
-        if form.is_constant:
+        if not form.quotients():
             return form
         variable = Affine.variable(self.values.names.fresh(f"{axis}_low"))
         place.block.line(f"{self.values.form(variable)} = {self.values.form(form)}")

@@ -269,6 +269,10 @@ class VectorPrinter(ScalarPrinter):
         if rise is None or rise < 1:
             return None
         start = form.substitute({span.axis: span.low})
+        if span.step > 1 and form.coefficient(span.axis) == 1 and rise == span.step:
+            # A slice ends by itself before a stop that is no multiple of its step away.
+            stop = form.substitute({span.axis: span.stop})
+            return f"{self.form(start) if start != Affine.of(0) else ''}:{self.form(stop)}:{rise}"
         stop = start + rise * (span.length - 1) + 1
         if rise == 1 and start == Affine.of(0) and stop == extent:
             return ":"
