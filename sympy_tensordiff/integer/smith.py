@@ -1,0 +1,300 @@
+"""Integer linear systems ``A x = b`` with an unknown right side: Smith form, kernel, cokernel.
+
+The laws are those of Urban and van der Smagt (2017), sec. 4.1, eqs. (9) to (19). The paper
+builds the Smith form by Bézout steps (its algorithm 1), after which the transforms of a 12x12
+matrix have hundreds of digits. Here the matrix is brought to echelon form by columns and by
+rows in turn, each time with a transform kept short by lattice reduction, until it is diagonal.
+
+A matrix is a sequence of rows of integers; where it may have no rows, its number of columns is
+passed as well. Everything is exact, and the same matrix gives the same result in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import gcd
+from operator import index
+from typing import NamedTuple, TypeAlias
+
+from sympy_tensordiff.integer.lattice import (
+    Rows,
+    dot,
+    echelon,
+    identity,
+    leading_entry,
+    minus,
+    negated,
+    product,
+    reduce_in_groups,
+    shortened,
+    tidied,
+    transposed,
+)
+
+Vector: TypeAlias = tuple[int, ...]
+Matrix: TypeAlias = tuple[Vector, ...]
+
+
+class Smith(NamedTuple):
+    """The decomposition ``s = u * matrix * v``, eq. (12), ``u`` and ``v`` unimodular.
+
+    ``s`` is zero but for its first ``rank`` diagonal entries, the invariant ``factors``:
+    positive, each a divisor of the next, eqs. (10) and (11).
+    """
+
+    u: Matrix
+    s: Matrix
+    v: Matrix
+    rank: int
+    factors: Vector
+
+
+class Term(NamedTuple):
+    """One summand ``column * (row . b) / factor`` of a particular solution, eqs. (14), (15), (17)."""
+
+    row: Vector
+    factor: int
+    column: Vector
+
+
+class Congruence(NamedTuple):
+    """The condition ``row . b == 0 (mod modulus)`` on the right side ``b``, ``modulus > 1``."""
+
+    row: Vector
+    modulus: int
+
+
+class Solution(NamedTuple):
+    """All integer solutions of ``matrix * x = b`` for a right side ``b`` that is not yet known.
+
+    There is one exactly where all ``equations`` (rows ``c`` with ``c . b == 0``) and all
+    ``congruences`` hold. Then the solutions are, each once, the sum of the ``particular`` terms
+    plus all integer combinations of the vectors of ``kernel``.
+    """
+
+    particular: tuple[Term, ...]
+    congruences: tuple[Congruence, ...]
+    equations: Matrix
+    kernel: Matrix
+
+
+def smith_decomposition(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Smith:
+    """The Smith form with short transforms, for any shape and rank.
+
+    Columns ``rank`` and up of ``v`` are the `kernel_basis`, rows ``rank`` and up of ``u`` the
+    `cokernel`.
+
+    Parameters
+    ----------
+    matrix : sequence of rows of int
+    columns : int, optional
+        The number of columns; needed where there are no rows.
+
+    Examples
+    --------
+    Fig. 4 of the paper, ``x[i - 2*j - 2*k]``:
+
+    >>> smith_decomposition([[1, -2, -2]])
+    Smith(u=((1,),), s=((1, 0, 0),), v=((1, 0, 2), (0, 1, 1), (0, -1, 0)), rank=1, factors=(1,))
+
+    ``x[2*i + 4*j, 3*j]``:
+
+    >>> smith_decomposition([[2, 4], [0, 3]]).factors
+    (1, 6)
+    """
+    rows, width = _checked(matrix, columns)
+    form = _diagonalise(rows, width)
+    left, factors, right, cokernel, kernel = form
+    form.divide_in_order()
+    form.balance()
+    form.shorten()
+    rank = len(factors)
+    s = tuple(tuple(factors[i] if i == j < rank else 0 for j in range(width)) for i in range(len(rows)))
+    return Smith(_frozen(left + cokernel), s, tuple(zip(*right, *kernel, strict=True)), rank, tuple(factors))
+
+
+def kernel_basis(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
+    """A short basis of the lattice of all integer ``x`` with ``matrix * x = 0``.
+
+    It is LLL-reduced, then each vector is shortened once more by all others. The first non-zero
+    entry of each vector is positive; vectors with few non-zero entries come first, short ones
+    first among those.
+
+    >>> kernel_basis([[1, -2]])  # fig. 3 of the paper
+    ((2, 1),)
+    >>> kernel_basis([[6, 10, 15]])
+    ((0, 3, -2), (5, 0, -2))
+    >>> kernel_basis([], columns=2)
+    ((1, 0), (0, 1))
+    """
+    return _frozen(_diagonalise(*_checked(matrix, columns)).kernel)
+
+
+def cokernel(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Matrix:
+    """Rows ``c`` such that ``matrix * x = b`` is solvable over Q iff every ``c . b == 0``, eq. (16).
+
+    >>> cokernel([[2], [1]])  # x[2*i, i]
+    ((1, -2),)
+    """
+    return _frozen(_diagonalise(*_checked(matrix, columns)).cokernel)
+
+
+def pseudo_inverse(matrix: Sequence[Sequence[int]], columns: int | None = None) -> tuple[tuple[Fraction, ...], ...]:
+    """The pseudo-inverse ``I`` of eqs. (18) and (19), with the law ``A * I * A == A``.
+
+    ``I * b`` is the sum of the particular terms of `solve`.
+
+    >>> pseudo_inverse([[2, 0], [0, 3]])
+    ((Fraction(1, 2), Fraction(0, 1)), (Fraction(0, 1), Fraction(1, 3)))
+    """
+    rows, width = _checked(matrix, columns)
+    terms = solve(rows, width).particular
+    return tuple(
+        tuple(sum((Fraction(t.column[i] * t.row[j], t.factor) for t in terms), Fraction()) for j in range(len(rows)))
+        for i in range(width)
+    )
+
+
+def solve(matrix: Sequence[Sequence[int]], columns: int | None = None) -> Solution:
+    """The integer solutions of ``matrix * x = b`` for all ``b`` at once.
+
+    Eq. (46) of the paper drops "I b integer", which does not follow from the ranges: each factor
+    above 1 gives a congruence. The factors are those of a diagonal form in which one need not
+    divide the next, so conditions that are independent in the matrix stay so: ``x[2*i, 3*j]``
+    gives one modulo 2 and one modulo 3, where the Smith form has a single one modulo 6.
+
+    >>> solve([[2, 4]])  # x[2*i + 4*j]
+    Solution(particular=(Term(row=(1,), factor=2, column=(1, 0)),), congruences=(Congruence(row=(1,), modulus=2),), \
+equations=(), kernel=((2, -1),))
+    >>> solve([[2], [1]])  # x[2*i, i]
+    Solution(particular=(Term(row=(0, 1), factor=1, column=(1,)),), congruences=(), equations=((1, -2),), kernel=())
+    >>> solve([[2, 0], [0, 3]]).congruences
+    (Congruence(row=(1, 0), modulus=2), Congruence(row=(0, 1), modulus=3))
+    """
+    left, factors, right, cokernel, kernel = _diagonalise(*_checked(matrix, columns))
+    particular = tuple(Term(tuple(u), factor, tuple(v)) for u, factor, v in zip(left, factors, right, strict=True))
+    congruences = tuple(_congruence(row, factor) for row, factor, _ in particular if factor > 1)
+    return Solution(particular, congruences, _frozen(cokernel), _frozen(kernel))
+
+
+def _congruence(row: Vector, modulus: int) -> Congruence:
+    """The plainest unit multiple of the row modulo ``modulus``, in least residues."""
+    units = (1, *(pow(x, -1, modulus) for x in row if gcd(x, modulus) == 1))
+    best = min((_residues(row, unit, modulus) for unit in units), key=lambda v: (dot(v, v), negated(v)))
+    return Congruence(tuple(best), modulus)
+
+
+def _residues(row: Sequence[int], unit: int, modulus: int) -> list[int]:
+    """Least residues of ``unit * row``, the first one that is not zero positive."""
+    residues = [unit * x % modulus for x in row]
+    if 2 * leading_entry(residues) > modulus:
+        residues = [-x % modulus for x in residues]
+    return [x - modulus if 2 * x > modulus else x for x in residues]
+
+
+class _DiagonalForm(NamedTuple):
+    """A diagonal form of a matrix ``A``: ``left[i] * A * right[j]`` is ``factors[i]`` if ``i == j``, else 0.
+
+    The vectors ``left + cokernel`` are a basis of all integer vectors, and so are ``right +
+    kernel``. The methods work in place.
+    """
+
+    left: Rows
+    factors: list[int]
+    right: Rows
+    cokernel: Rows
+    kernel: Rows
+
+    def shorten(self) -> None:
+        """Shorten both sides by kernel and cokernel, make the factors and the leading entries on the left positive."""
+        left, factors, right, cokernel, kernel = self
+        for i, factor in enumerate(factors):
+            left[i], right[i] = shortened(left[i], cokernel), shortened(right[i], kernel)
+            if factor < 0:
+                factors[i], right[i] = -factor, negated(right[i])
+            if leading_entry(left[i]) < 0:
+                left[i], right[i] = negated(left[i]), negated(right[i])
+
+    def divide_in_order(self) -> None:
+        """Make each factor, all of them positive, a divisor of the next, eq. (11)."""
+        factors = self.factors
+        for i in range(len(factors)):
+            for j in range(i + 1, len(factors)):
+                if factors[j] % factors[i]:
+                    self._make_divide(i, j)
+
+    def _make_divide(self, i: int, j: int) -> None:
+        """Put the gcd of two factors in place ``i`` and their lcm in place ``j``."""
+        left, factors, right = self[:3]
+        common = gcd(factors[i], factors[j])
+        a, b = factors[i] // common, factors[j] // common
+        x = pow(a, -1, b)  # 0 where b == 1
+        y = (1 - x * a) // b  # x*a + y*b == 1
+        left[i], left[j] = _combined(x, left[i], y, left[j]), _combined(-b, left[i], a, left[j])
+        right[i], right[j] = _combined(1, right[i], 1, right[j]), _combined(-y * b, right[i], x * a, right[j])
+        factors[i], factors[j] = common, common * a * b
+
+    def balance(self) -> None:
+        """Shorten both sides by moves that keep the form and the pseudo-inverse, for ordered factors.
+
+        Those subtract ``t * factors[j] / factors[i]`` times vector ``i`` from vector ``j > i`` on
+        one side and add ``t`` times vector ``j`` to vector ``i`` on the other side: plain steps
+        of lattice reduction once the vectors are divided by their factors. Two rounds bring a
+        12x12 matrix down to the digits of its determinant; a third gains nothing.
+        """
+        left, factors, right = self[:3]
+        for vectors, others in ((right, left), (left, right)) * 2:
+            scales = [factors[-1] // factor for factor in factors]
+            scaled = [[x * scale for x in v] for v, scale in zip(vectors, scales, strict=True)]
+            reduce_in_groups(scaled, factors, others)
+            vectors[:] = [[x // scale for x in v] for v, scale in zip(scaled, scales, strict=True)]
+
+
+def _diagonalise(rows: Rows, width: int) -> _DiagonalForm:
+    """A diagonal form by echelon forms of columns and rows in turn.
+
+    The wider side goes first: its surplus becomes the kernel (or cokernel), and what is left for
+    the other side is small. After one pass on each side the core is square and not singular;
+    from then on a pass lowers a diagonal entry or leaves its row and column clean, so the loop ends.
+    """
+    bases = [identity(len(rows)), identity(width)]
+    null: list[Rows] = [[], []]
+    side = int(width >= len(rows))
+    core = transposed(rows, width) if side else rows
+    while not _is_diagonal(core, len(bases[1 - side])):
+        core, transform, relations = echelon(core)
+        null[side] += product(relations, bases[side])
+        bases[side] = product(transform, bases[side])
+        core = transposed(core, len(bases[1 - side]))
+        side = 1 - side
+    left, right = bases
+    form = _DiagonalForm(left, [core[i][i] for i in range(len(core))], right, tidied(null[0]), tidied(null[1]))
+    form.shorten()
+    return form
+
+
+def _is_diagonal(core: Rows, width: int) -> bool:
+    """Whether the matrix is square and diagonal without a zero on the diagonal."""
+    return len(core) == width and all(bool(x) == (i == j) for i, row in enumerate(core) for j, x in enumerate(row))
+
+
+def _checked(matrix: Sequence[Sequence[int]], columns: int | None) -> tuple[Rows, int]:
+    """The rows as lists of plain ints, and the number of columns."""
+    rows = [[index(x) for x in row] for row in matrix]
+    if columns is None:
+        if not rows:
+            raise ValueError("a matrix without rows needs its number of columns")
+        columns = len(rows[0])
+    if any(len(row) != columns for row in rows):
+        raise ValueError(f"all rows of {rows} should have {columns} entries")
+    return rows, columns
+
+
+def _combined(p: int, v: list[int], q: int, w: list[int]) -> list[int]:
+    """The vector ``p * v + q * w``."""
+    return minus([p * x for x in v], -q, w)
+
+
+def _frozen(rows: Rows) -> Matrix:
+    return tuple(tuple(row) for row in rows)
