@@ -4,6 +4,7 @@ A binder has a body and limits ``(index, ...)``. Its indices are visible inside 
 symbol of the same name outside is another symbol. `subs` and `xreplace` rename bound indices
 that would capture; a bound index itself is substituted by `xreplace` alone, which SymPy
 defines to be unaware of scopes (with a bound index as key it renames body and limits alike).
+`sympy.cse` is unaware of scopes as well: give it ``ignore=bound_symbols``.
 """
 
 from __future__ import annotations

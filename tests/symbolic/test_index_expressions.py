@@ -1,6 +1,6 @@
 import pytest
 import sympy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Dummy, Idx, Mod, Rational, Symbol, ceiling, floor
 from written_out import number
@@ -109,6 +109,7 @@ def test_strings_are_not_evaluated():
 terms = st.lists(st.tuples(st.integers(-6, 6), st.integers(1, 4), st.sampled_from([i, j, k])), max_size=3)
 
 
+@settings(deadline=None)
 @given(terms, st.integers(-20, 20), st.integers(1, 6), st.tuples(*[st.integers(-9, 9)] * 3))
 def test_value_agrees_with_sympys_reading(parts, constant, divisor, point):
     inside = sum(c * symbol for c, _, symbol in parts) + constant

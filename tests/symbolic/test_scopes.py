@@ -2,7 +2,7 @@
 
 import pytest
 import sympy
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Dummy, Idx, Symbol
 from written_out import same, written_out
@@ -165,6 +165,7 @@ def test_substitution_means_what_it_says(expr, old, new):
 names = st.sampled_from([i, j, k, q])
 
 
+@settings(deadline=None)
 @given(names, names, names, names)
 def test_names_of_bound_indices_do_not_matter(outer, inner, free, new):
     """Free index renamed to any name: the value is that of an expression with indices of its own."""
