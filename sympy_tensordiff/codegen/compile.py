@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import warnings
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
@@ -13,7 +15,8 @@ from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_
 from sympy_tensordiff.codegen.cache import load_source
 from sympy_tensordiff.codegen.loops import Program
 from sympy_tensordiff.codegen.sizes import check_determined
-from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.errors import ArgumentError, BackendError
+from sympy_tensordiff.integer.affine import Affine
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
@@ -46,8 +49,39 @@ def _versions(backend: str) -> str:
     return ", ".join(found)
 
 
+def _shape(forms: tuple[Affine, ...]) -> str:
+    return f"({', '.join(map(str, forms))})"
+
+
+def _require_device() -> None:
+    """Raise `BackendError` with the way out where no CUDA kernel can run."""
+    try:
+        cuda = importlib.import_module("numba.cuda")
+        if cuda.is_available():
+            return
+        reason = str(cuda.cuda_error()).strip().partition("\n")[0].rstrip(": ")
+    except ImportError as error:
+        reason = str(error)
+    installed = importlib.util.find_spec("numba_cuda") is not None
+    wayout = "is there one, with its driver?" if installed else "pip install 'sympy-tensordiff[cuda]'."
+    raise BackendError(
+        f"the backend 'cuda' found no CUDA device ({reason}): {wayout} "
+        "Without one, NUMBA_ENABLE_CUDASIM=1 in the environment runs the kernels in Numba's slow simulator; "
+        ".source holds their text"
+    )
+
+
 class CompiledFunction:
-    """A compiled program: call it with arrays and numbers in the order of its arguments."""
+    """A compiled program: call it with arrays and numbers in the order of its arguments.
+
+    Attributes
+    ----------
+    source : str
+        The text of the generated module.
+    program : Program
+        The loop nests it was printed from.
+    backend : str
+    """
 
     def __init__(self, program: Program, backend: str) -> None:
         self.program = program
@@ -63,7 +97,7 @@ class CompiledFunction:
         filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
         if self._run is None:
             self._run = self._load()
-        self._run(*prepared.values, *filled)
+        self._run_quietly(*prepared.values, *filled)
         for target, array in zip(targets, filled, strict=True):
             if target is not array:
                 target[...] = array
@@ -72,7 +106,24 @@ class CompiledFunction:
         results = tuple(array if array.ndim else array[()] for array in filled)
         return results[0] if self.program.single else results
 
+    def _run_quietly(self, *values: Any) -> None:
+        assert self._run is not None
+        if self.backend != "cuda":
+            self._run(*values)
+            return
+        with warnings.catch_warnings():
+            # Small arrays do not fill a device; that is no news to their owner.
+            warnings.filterwarnings("ignore", message="Grid size")
+            try:
+                self._run(*values)
+            except Exception as error:
+                if "Support" in type(error).__name__:  # a part of NVIDIA's toolkit is missing
+                    raise BackendError(f"CUDA cannot compile: {error}; pip install 'sympy-tensordiff[cuda]'") from error
+                raise
+
     def _load(self) -> Callable[..., None]:
+        if self.backend == "cuda":
+            _require_device()
         run: Callable[..., None] = load_source(self.source, _versions(self.backend)).run
         return run
 
@@ -97,15 +148,18 @@ class CompiledFunction:
         """What is computed, in which order, and why the temporaries exist."""
         program = self.program
         lines = ["arguments:"]
-        lines += [f"  {a.label} : {a.kind} {a.shape if a.kind == 'array' else ''}".rstrip() for a in program.arguments]
-        lines += ["results:", *(f"  {a.name} {a.shape}" for a in program.outputs)]
-        if program.temporaries:
-            lines += ["temporaries:", *(f"  {a.name} {a.shape}" for a in program.temporaries)]
-            lines += [f"  {note}" for note in program.notes]
         lines += [
-            "kernels:",
-            *(f"  {n}. fill {k.array}[{', '.join(k.axes)}]" for n, k in enumerate(program.kernels, 1)),
+            f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments
         ]
+        lines += ["results:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.outputs)]
+        if program.sizes:
+            lines += ["sizes computed before:"]
+            lines += [f"  {s.name} = {'max' if s.lows else 'min'}{_shape(s.lows or s.highs)}" for s in program.sizes]
+        if program.temporaries:
+            lines += ["temporaries:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.temporaries)]
+            lines += [f"  {note}" for note in program.notes]
+        lines.append("kernels:")
+        lines += [f"  {n}. fill {k.array}[{', '.join(k.axes)}]" for n, k in enumerate(program.kernels, 1)]
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -158,6 +158,10 @@ class Affine:
     def __hash__(self) -> int:
         return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The hash is of one process only: names hash differently in the next.
+        return Affine, (dict(self.terms), self.constant)
+
     def __repr__(self) -> str:
         text = ""
         for v, c in self.terms:
@@ -204,6 +208,9 @@ class Quotient:
 
     def __gt__(self, other: object) -> bool:
         return not isinstance(other, Quotient) or (self.divisor, self.form) > (other.divisor, other.form)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Quotient, (self.form, self.divisor)
 
     def __repr__(self) -> str:
         return f"floor(({self.form})/{self.divisor})"

@@ -46,12 +46,12 @@ def launch(shape):
         entries = math.prod(shape)
         threads = min(256, fitting(entries))
         return -(-entries // threads), threads
-    width = min(32, fitting(shape[-1]))
-    height = min(256 // width, fitting(shape[-2]))
+    *outer, rows, columns = shape
+    width = min(32, fitting(columns))
+    height = min(256 // width, fitting(rows))
     # A grid has at most 65535 blocks along y and z: the kernels stride over what is left.
-    y = min(-(-shape[-2] // height), 65535)
-    z = min(math.prod(shape[:-2]), 65535)
-    return (-(-shape[-1] // width), y, z), (width, height, 1)
+    grid = -(-columns // width), min(-(-rows // height), 65535), min(math.prod(outer), 65535)
+    return grid, (width, height, 1)
 
 
 def fitting(extent):

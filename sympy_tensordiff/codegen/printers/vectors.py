@@ -307,7 +307,7 @@ class VectorPrinter(ScalarPrinter):
         return text
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
-        if not self.varies(condition):
+        if not self.varies(Operation("select", (condition, value, otherwise))):
             return super().select(condition, value, otherwise)
         texts = [f"real({self.scalar(a)})" if isinstance(a, Number) else self.scalar(a) for a in (value, otherwise)]
         return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
