@@ -17,5 +17,23 @@ from sympy_tensordiff.symbolic.sums import IndexedSum as IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorComprehension
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.tensors import TensorSymbol as TensorSymbol
+from sympy_tensordiff.testing.differences import check_derivative as check_derivative
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "IndexedSum",
+    "TensorComprehension",
+    "TensorEntry",
+    "TensorSymbol",
+    "check_derivative",
+    "generate_code",
+    "gradient",
+    "hessian",
+    "hvp",
+    "indices",
+    "jacobian",
+    "lambdify",
+    "simplify_deltas",
+    "vjp",
+]

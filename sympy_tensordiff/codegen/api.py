@@ -9,7 +9,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
-from sympy_tensordiff.codegen.loops import Argument, Check, Program
+from sympy_tensordiff.codegen.loops import Argument, Array, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering, unique
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
@@ -96,13 +96,15 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
     arguments = tuple(
-        replace(a, shape=tuple(_named(reader.affine(extent), names) for extent in arg.shape)) if a.kind == "array" else a
+        replace(a, shape=tuple(_named(reader.affine(extent), names) for extent in arg.shape))
+        if a.kind == "array"
+        else a
         for a, arg in zip(arguments, args if isinstance(args, Sequence) else [args], strict=True)
     )
     facts = input_facts(graph, nodes)
     nodes = [tighten(graph, node, facts, sizes) for node in nodes]
     lowering = Lowering(graph, names, arrays, facts, temporaries)
-    outputs = []
+    outputs: list[Array] = []
     for n, node in enumerate(nodes):
         taken = {*names.values(), *arrays.values(), *(array.name for array in outputs)}
         outputs.append(lowering.output(node, unique("result" if single else f"result{n}", taken)))

@@ -235,15 +235,10 @@ class Lowering:
             if found is not None:
                 stored, index = found
                 return Load(stored.array, tuple(self.form(form) for form in index))
-        match node.op:
-            case "read":
-                return (yield self._read(node, block))
-            case "guard":
-                return (yield self._guard(node, block))
-            case "sum":
-                return (yield self._sum(node, block))
-            case "mul":
-                return (yield self._product(node, block))
+        special = {"read": self._read, "guard": self._guard, "sum": self._sum, "mul": self._product}.get(node.op)
+        if special is not None:
+            value: loops.Scalar = yield special(node, block)
+            return value
         args = []
         for arg in node.args:
             args.append((yield self.value(arg, block)))
@@ -312,7 +307,8 @@ class Lowering:
         return variables, rows, body
 
     def _bounds(self, v: int, inner: frozenset[int], rows: Rows) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
-        lows, highs = [], []
+        lows: list[Bound] = []
+        highs: list[Bound] = []
         for row in rows:
             c = row.form.coefficient(v)
             if c and row.form.atoms().isdisjoint(inner):
@@ -390,4 +386,3 @@ def unique(name: str, taken: set[str]) -> str:
     while choice in taken:
         choice, n = f"{base}{n}", n + 1
     return choice
-

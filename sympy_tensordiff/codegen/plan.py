@@ -105,7 +105,9 @@ class Planner:
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
         """Where the combinations run when the axes and loops run: the projection of the context."""
         outer = set(context.variables)
-        rows = [r for r in context.rows if r.kind != "mod" and not any(q.form.atoms() & outer for q in r.form.quotients())]
+        rows = [
+            r for r in context.rows if r.kind != "mod" and not any(q.form.atoms() & outer for q in r.form.quotients())
+        ]
         rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)

@@ -13,7 +13,7 @@ from sympy_tensordiff.symbolic.hooks import register_derivative
 register_derivative(entry_derivative)
 
 
-def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:  # noqa: N803
+def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     """The pullback of ``cotangent``: ``sum(cotangent * dT/dwrt)`` over all axes of ``T``.
 
     Parameters
@@ -89,7 +89,7 @@ def gradient(s: Any, wrt: Any) -> Any:
     return vjp(s, wrt, sympy.S.One)
 
 
-def jacobian(T: Any, wrt: Any) -> Any:  # noqa: N803
+def jacobian(T: Any, wrt: Any) -> Any:
     """The full derivative: axes of ``T`` first, axes of ``wrt`` last.
 
     Parameters
@@ -104,7 +104,7 @@ def jacobian(T: Any, wrt: Any) -> Any:  # noqa: N803
     >>> i = td.indices("i")
     >>> x = td.TensorSymbol("x", 7)
     >>> td.jacobian(td.TensorComprehension(x[2*i]**2, (i, 4)), x)
-    TensorComprehension(2*x[p]*KroneckerDelta(2*i, p), (i, 4), (p, 7))
+    TensorComprehension(2*KroneckerDelta(2*i, p)*x[2*i], (i, 4), (p, 7))
     """
     T = sympy.sympify(T)
     if isinstance(wrt, tuple | list | sympy.Tuple):
@@ -122,7 +122,7 @@ def hessian(s: Any, wrt: Any) -> Any:
     >>> i = td.indices("i")
     >>> x = td.TensorSymbol("x", 4)
     >>> td.hessian(td.IndexedSum(x[i]**3, (i, 0, 3)), x)
-    TensorComprehension(6*x[p]*KroneckerDelta(p, q), (p, 4), (q, 4))
+    TensorComprehension(6*KroneckerDelta(p, q)*x[p], (p, 4), (q, 4))
     """
     work = _gradient_node(s, wrt, "hessian")
     return work.finish(work.jacobian(work.leaf(wrt)))
@@ -190,4 +190,3 @@ def simplify_deltas(e: Any) -> Any:
     e = sympy.sympify(e)
     work = Differentiation(e)
     return work.finish(work.root)
-

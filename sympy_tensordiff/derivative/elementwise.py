@@ -93,21 +93,25 @@ class Differentiation:
         entry = sweep.at(leaf, [Affine.variable(v) for v in axes])
         return self.graph.comprehension(axes, extents, entry) if extents else entry
 
+    def entry(self) -> tuple[list[int], tuple[Affine, ...], Node]:
+        """The expression entry by entry: its axes, its shape and the entry there; no axes for a scalar."""
+        graph, root = self.graph, self.root
+        if root.op == "comprehension":
+            bound, _, body = graph.open(root)
+            return list(bound), root.data, body
+        if root.op == "tensor":
+            extents = root.data[1]
+            axes = [graph.fresh(name) for name in self.axes(2 * len(extents))[len(extents) :]]
+            return axes, extents, graph.read(root, [Affine.variable(v) for v in axes])
+        return [], (), root
+
     def jacobian(self, leaf: Node) -> Node:
         """Entry by entry: axes of the value first, axes of the variable last."""
         graph = self.graph
-        if self.root.op == "tensor":
-            value_axes = [graph.fresh(name) for name in self.axes(len(self.root.data[1]))]
-            shape = self.root.data[1]
-            body = graph.read(self.root, [Affine.variable(v) for v in value_axes])
-        elif self.root.op == "comprehension":
-            value_axes_, _, body = graph.open(self.root)
-            value_axes, shape = list(value_axes_), self.root.data
-        else:
-            value_axes, shape, body = [], (), self.root
-        sweep = Sweep(graph, [leaf]).start(body, graph.one)
+        value_axes, shape, body = self.entry()
         extents = self.extents(leaf)
         axes = [graph.fresh(name) for name in self.axes(len(extents), [graph.names[v] for v in value_axes])]
+        sweep = Sweep(graph, [leaf]).start(body, graph.one)
         entry = sweep.at(leaf, [Affine.variable(v) for v in axes])
         extents = (*shape, *extents)
         return graph.comprehension((*value_axes, *axes), extents, entry) if extents else entry
@@ -121,20 +125,16 @@ def entry_derivative(expr: Any, variable: Any) -> Any:
     work = Differentiation(expr)
     facts: tuple[Row, ...] = ()
     if not isinstance(variable, TensorEntry):
-        node = work.jacobian(work.leaf(variable))
-        return work.finish(node)
+        return work.finish(work.jacobian(work.leaf(variable)))
     if not isinstance(variable.tensor, TensorSymbol):
         raise UnsupportedError(f"cannot differentiate by {variable}: it is an entry of an expression")
     leaf = work.leaf(variable.tensor)
     index = [work.reader.affine(i) for i in variable.indices]
     for form, extent in zip(index, work.extents(leaf), strict=True):
         facts += (Row("ge", form), Row("ge", extent - 1 - form))
-    graph = work.graph
-    if work.root.op != "comprehension":
-        return work.finish(Sweep(graph, [leaf]).start(work.root, graph.one).at(leaf, index), facts)
-    axes, _, body = graph.open(work.root)
-    entry = Sweep(graph, [leaf]).start(body, graph.one).at(leaf, index)
-    return work.finish(graph.comprehension(axes, work.root.data, entry), facts)
+    axes, shape, body = work.entry()
+    node = Sweep(work.graph, [leaf]).start(body, work.graph.one).at(leaf, index)
+    return work.finish(work.graph.comprehension(axes, shape, node) if shape else node, facts)
 
 
 def check_shape(tensor: Any, like: Any, what: str) -> None:
@@ -153,5 +153,3 @@ def _names(*exprs: Any) -> set[str]:
             if isinstance(name, str):
                 found.add(name)
     return found
-
-

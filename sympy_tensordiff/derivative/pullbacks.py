@@ -33,17 +33,17 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """d (a + b) / d a = 1"""
+    """D (a + b) / d a = 1"""
     return cotangent
 
 
 def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """d (a b c) / d a = b c"""
+    """D (a b c) / d a = b c"""
     return graph.mul((cotangent, *node.args[:position], *node.args[position + 1 :]))
 
 
 def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """d a**b / d a = b a**(b - 1),  d a**b / d b = a**b log a"""
+    """D a**b / d a = b a**(b - 1),  d a**b / d b = a**b log a"""
     base, exponent = node.args
     if position == 0:
         lower = graph.pow(base, graph.add((exponent, graph.const(-1))))
@@ -52,7 +52,7 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """d (a if c else b) / d a = (1 if c else 0); a condition has derivative 0."""
+    """D (a if c else b) / d a = (1 if c else 0); a condition has derivative 0."""
     condition = node.args[0]
     if position == 0:
         return graph.zero
@@ -62,12 +62,12 @@ def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _zero(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """d f / d a = 0: steps, and conditions on values"""
+    """D f / d a = 0: steps, and conditions on values"""
     return graph.zero
 
 
 def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """d f(a, b) / d a = f_a(a, b)"""
+    """D f(a, b) / d a = f_a(a, b)"""
     rule = FUNCTIONS.get(node.data)
     if rule is not None:
         return rule(graph, node, cotangent, position)
@@ -75,12 +75,12 @@ def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 
 def _abs(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """d |a| / d a = sign(a)"""
+    """D |a| / d a = sign(a)"""
     return graph.mul((cotangent, graph.call(sympy.sign, node.args)))
 
 
 def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """d max(a, b) / d a = [a is greatest] / (number of greatest); 0 where a number is among them"""
+    """D max(a, b) / d a = [a is greatest] / (number of greatest); 0 where a number is among them"""
     mine = node.args[position]
     if mine.op == "const":
         return graph.zero

@@ -51,7 +51,7 @@ class Sweep:
     def start(self, node: Node, cotangent: Node) -> Sweep:
         """Runs the sweep. ``cotangent``: a scalar for a scalar, a tensor of its shape for a tensor."""
         if node.op == "comprehension":
-            self._enter(node, lambda index: self.graph.read(cotangent, index))
+            self._enter(node, cotangent)
         elif node.op == "tensor":
             index = [self.graph.fresh(name) for name in _axes(len(node.data[1]))]
             forms = tuple(Affine.variable(v) for v in index)
@@ -63,7 +63,7 @@ class Sweep:
         while self._heap:
             node = heapq.heappop(self._heap)[2]
             if node.op == "comprehension":
-                self._enter(node, lambda index, node=node: self._entry_cotangent(node, index))  # type: ignore[misc]
+                self._enter(node)
             else:
                 self._visit(node)
         return self
@@ -111,12 +111,13 @@ class Sweep:
                 heapq.heappush(self._heap, (-tensor.depth, -tensor.id, tensor))
         self._reads[tensor].append((rows, cotangent, node.data))
 
-    def _enter(self, tensor: Node, cotangent_at) -> None:  # type: ignore[no-untyped-def]
-        """From the cotangent of a comprehension to that of its body."""
+    def _enter(self, tensor: Node, cotangent: Node | None = None) -> None:
+        """From the cotangent of a comprehension (the one given, or that of its reads) to that of its body."""
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
-        self._hand(body, rows, cotangent_at(forms))
+        entry = self._entry_cotangent(tensor, forms) if cotangent is None else self.graph.read(cotangent, forms)
+        self._hand(body, rows, entry)
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
         """The cotangent of a comprehension as a tensor of its own, at ``index``."""

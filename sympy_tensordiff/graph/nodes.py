@@ -168,10 +168,7 @@ class Graph:
         return node if factor == 1 else self.mul((self.const(factor), node))
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """The product; numbers are multiplied, powers of one base joined, guards lifted out.
-
-        A factor that is a sum of guards only is distributed, so that its guards protect the others.
-        """
+        """The product; numbers are multiplied, powers of one base joined, guards lifted out."""
         constant: Number = 1
         rows: tuple[Row, ...] = ()
         powers: dict[Node, list[Node]] = {}
@@ -191,12 +188,6 @@ class Graph:
                 powers.setdefault(factor, []).append(self.one)
         if constant == 0:
             return self.zero
-        for factor in powers:
-            if factor.op == "add" and all(term.op == "guard" for term in factor.args) and powers[factor] == [self.one]:
-                # Where no guard holds nothing is read, in the other factors neither.
-                others = [self.pow(b, self.add(e)) for b, e in powers.items() if b is not factor]
-                terms = [self.mul((self.const(constant), *others, term)) for term in factor.args]
-                return self.guard(rows, self.add(terms))
         parts = [self.pow(base, self.add(exponents)) for base, exponents in powers.items()]
         parts = [part for part in parts if part is not self.one]
         if any(part.op == "const" for part in parts):
@@ -312,10 +303,8 @@ class Graph:
         """
         opening = self._opening(node)
         variables = tuple(form.terms[0][0] for form in opening.values())
-        if node.op == "sum":
-            rows = tuple(row.substitute(opening) for row in node.data)
-        else:
-            rows = ranges(variables, node.data)
+        closed = node.data if node.op == "sum" else ranges(tuple(opening), node.data)
+        rows = tuple(row.substitute(opening) for row in closed)
         return variables, rows, self.substitute(node.args[0], opening)
 
     # -------------------------------------------------------------- substitution

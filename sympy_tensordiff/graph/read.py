@@ -22,6 +22,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
@@ -83,11 +84,12 @@ class Reader:
             return known
         for kind, method in _METHODS:
             if isinstance(expr, kind):
-                node = yield method(self, expr, scope)
+                node: Node = yield method(self, expr, scope)
                 self._done[expr] = node
-                return node  # type: ignore[no-any-return]
+                return node
         if isinstance(expr, sympy.Function) and not isinstance(expr, AppliedUndef):
-            return (yield self._function(expr, scope))
+            node = yield self._function(expr, scope)
+            return node
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}{_way_out(expr)}")
 
     def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
@@ -125,13 +127,13 @@ class Reader:
         if isinstance(expr.tensor, TensorSymbol):
             return self.graph.read(self.tensor(expr.tensor), index)
         tensor = yield self._visit(expr.tensor, scope)
-        return self.graph.read(tensor, index)
+        return self.graph.read(tensor, index) if index else tensor
 
     def _comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Node]:
         extents = [self.affine(extent, scope) for extent in expr.shape]
         variables = [self.bind(symbol) for symbol in expr.indices]
         body = yield self._visit(expr.body, {**scope, **dict(zip(expr.indices, variables, strict=True))})
-        return self.graph.comprehension(variables, extents, body)
+        return self.graph.comprehension(variables, extents, body) if extents else body
 
     def _sum(self, expr: IndexedSum, scope: Scope) -> Recursion[Node]:
         variables, rows = [], []
@@ -139,15 +141,12 @@ class Reader:
             # Outermost first: the bounds see the variables around them.
             v = self.bind(symbol)
             form = Affine.variable(v)
-            rows += [Row("ge", form - f) for f in self._several(low, sympy.Max, scope)]
-            rows += [Row("ge", f - form) for f in self._several(high, sympy.Min, scope)]
+            rows += [Row("ge", form - self.affine(bound, scope)) for bound in bound_forms(low)]
+            rows += [Row("ge", self.affine(bound, scope) - form) for bound in bound_forms(high)]
             variables.append(v)
             scope = {**scope, symbol: v}
         body = yield self._visit(expr.body, scope)
         return self.graph.sum(variables, rows, body)
-
-    def _several(self, bound: Any, kind: Any, scope: Scope) -> list[Affine]:
-        return [self.affine(arg, scope) for arg in (bound.args if isinstance(bound, kind) else (bound,))]
 
     def _add(self, expr: Any, scope: Scope) -> Recursion[Node]:
         return self.graph.add((yield self._all(expr.args, scope)))
@@ -165,7 +164,8 @@ class Reader:
         except IndexExpressionError:
             if isinstance(expr, sympy.Mod):
                 raise
-            return (yield self._function(expr, scope))
+            node: Node = yield self._function(expr, scope)
+            return node
 
     def _function(self, expr: Any, scope: Scope) -> Recursion[Node]:
         return self.graph.call(expr.func, (yield self._all(expr.args, scope)))
@@ -180,7 +180,8 @@ class Reader:
     # -------------------------------------------------------------- conditions
 
     def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        return (yield self._cases([(pair.expr, pair.cond) for pair in expr.args], scope))
+        node: Node = yield self._cases([(pair.expr, pair.cond) for pair in expr.args], scope)
+        return node
 
     def _cases(self, pairs: Sequence[tuple[Any, Any]], scope: Scope) -> Recursion[Node]:
         """Splits on one condition on indices after the other; what is left are conditions on values."""
@@ -310,4 +311,3 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     ((sympy.floor, sympy.ceiling, sympy.Mod), Reader._rounding),
     ((sympy.Max, sympy.Min), Reader._function),
 ]
-

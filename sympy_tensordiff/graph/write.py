@@ -112,7 +112,10 @@ class _Writer:
             case "and" | "or" | "not":
                 return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
             case _:
-                return _RELATIONS[node.data](*args, evaluate=False)
+                left, right = args
+                if left.is_Number and node.data in _TURNED:  # 0 < x reads better as x > 0
+                    return _TURNED[node.data](right, left, evaluate=False)
+                return _RELATIONS[node.data](left, right, evaluate=False)
 
     def read(self, node: Node, scope: Scope) -> Recursion[Any]:
         tensor = yield self.visit(node.args[0], scope)
@@ -190,4 +193,5 @@ class _Writer:
         return TensorComprehension._trusted(entry, limits)
 
 
+_TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 _RELATIONS = {"lt": sympy.Lt, "le": sympy.Le, "eq": sympy.Eq, "ne": sympy.Ne}

@@ -1,0 +1,1 @@
+"""Deltas eliminated, guards and ranges made tight."""

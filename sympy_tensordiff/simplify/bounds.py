@@ -72,13 +72,32 @@ class _Tighten:
                 result = yield self.guard(node, facts)
             elif node.op == "comprehension":
                 result = yield self.comprehension(node, facts)
+            elif node.op == "mul":
+                result = yield self.arguments(self.protected(node, facts), facts)
             else:
-                args = []
-                for arg in node.args:
-                    args.append((yield self.visit(arg, facts)))
-                result = node if tuple(args) == node.args else self.graph.rebuild(node, args)
+                result = yield self.arguments(node, facts)
             self.done[key] = result
         return self.done[key]
+
+    def arguments(self, node: Node, facts: Facts) -> Recursion[Node]:
+        args = []
+        for arg in node.args:
+            args.append((yield self.visit(arg, facts)))
+        return node if tuple(args) == node.args else self.graph.rebuild(node, args)
+
+    def protected(self, node: Node, facts: Facts) -> Node:
+        """A product in which a factor that is a sum of guards protects the others.
+
+        Where no guard holds the product is 0 and its other factors are not meant; those that could
+        do harm there go inside.
+        """
+        for n, factor in enumerate(node.args):
+            if factor.op == "add" and all(term.op == "guard" for term in factor.args):
+                others = node.args[:n] + node.args[n + 1 :]
+                harmful = [other for other in others if not self.harmless(other, facts)]
+                terms = self.graph.add([self.graph.mul((*harmful, term)) for term in factor.args])
+                return self.graph.mul((*(other for other in others if other not in harmful), terms))
+        return node
 
     def comprehension(self, node: Node, facts: Facts) -> Recursion[Node]:
         variables, rows, body = self.graph.open(node)
@@ -123,18 +142,21 @@ class _Tighten:
         rows = remove_redundant(rows, facts)
         if any(row.kind != "ge" and not row.form.atoms().isdisjoint(variables) for row in rows):
             # Opposite inequalities have met in an equation.
-            return (yield self.visit(summation(graph, variables, rows, body), facts))
+            again: Node = yield self.visit(summation(graph, variables, rows, body), facts)
+            return again
         single = _single(variables, rows)
         if single is None:
             new = yield self.visit(body, facts + rows)
             if guarded(graph, variables, new):
                 # Guards have come to the top of the summand: they are rows of other sums.
-                return (yield self.visit(summation(graph, variables, rows, new), facts))
+                again = yield self.visit(summation(graph, variables, rows, new), facts)
+                return again
             return self.close(variables, rows, new, facts)
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
         rows = tuple(row.substitute(mapping) for row in (*rows, *guards))
-        return (yield self.visit(summation(graph, left, rows, graph.substitute(body, mapping)), facts))
+        again = yield self.visit(summation(graph, left, rows, graph.substitute(body, mapping)), facts)
+        return again
 
     def close(self, variables: Sequence[int], rows: Facts, body: Node, facts: Facts) -> Node:
         """The sum with triangular bounds and with its common factors outside."""
@@ -144,7 +166,8 @@ class _Tighten:
         variables = order(rows, variables)
         limits, guards = bounds(rows, variables, facts)
         whole = _never_empty(limits, facts)
-        outside, inside = [], []
+        outside: list[Node] = []
+        inside: list[Node] = []
         for factor in body.args if body.op == "mul" else (body,):
             bound = not factor.free.isdisjoint(variables)
             (inside if bound or not (whole or self.harmless(factor, facts)) else outside).append(factor)
@@ -154,10 +177,10 @@ class _Tighten:
             if limits[-1].variable in body.free:
                 break
             body, limits = graph.mul((graph.index(count), body)), limits[:-1]
-        factor, body = graph.split_coefficient(body)
+        coefficient, body = graph.split_coefficient(body)
         if limits:
             body = self.nest([limit.variable for limit in limits], bound_rows(limits), body)
-        return graph.guard(guards, graph.mul((graph.const(factor), *outside, body)))
+        return graph.guard(guards, graph.mul((graph.const(coefficient), *outside, body)))
 
     def nest(self, variables: Sequence[int], rows: Sequence[Row], body: Node) -> Node:
         """A sum; a sum that is its whole summand is joined with it."""

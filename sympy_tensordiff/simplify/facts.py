@@ -68,7 +68,7 @@ def _unconditional(graph: Graph, root: Node, known: Facts) -> Facts:
     return normalise_rows(found) or ()
 
 
-def _limits(variable: int, rows: Facts) -> tuple[list[Affine], list[Affine]]:
+def _limits(variable: int, rows: Sequence[Row]) -> tuple[list[Affine], list[Affine]]:
     """The unit-coefficient lower and upper bounds of a variable."""
     lows, highs = [], []
     for row in rows:
@@ -113,5 +113,3 @@ def _at_extreme(row: Row, bound: Sequence[int], context: Facts) -> Row | None:
             return None
         form = form.substitute({v: candidates[0]})
     return None if form.atoms() & frozenset(bound) else Row("ge", form)
-
-
