@@ -221,7 +221,7 @@ class Lowering:
             if node in seen.values:
                 return seen.values[node]
             seen = seen.parent
-        value = yield self._compute(node, home)
+        value: loops.Scalar = yield self._compute(node, home)
         if not isinstance(value, Name | Load) and (home is not block or self._uses[node] > 1):
             name = self._local("v")
             home.statements.append(Let(name, value))

@@ -1,0 +1,156 @@
+"""Sums, products, powers and conditions, simplified as far as that is certain while they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from sympy_tensordiff.graph.interning import Node, Number, Table
+from sympy_tensordiff.integer.affine import Row, normalise_rows
+
+
+class Arithmetic(Table):
+    """The constructors of all nodes that bind no variables."""
+
+    # -------------------------------------------------------------- arithmetic
+
+    def add(self, terms: Iterable[Node]) -> Node:
+        """The sum; numbers are added, equal terms collected, equal guards joined."""
+        coefficients: dict[Node, Number] = {}
+        constant: Number = 0
+        guarded: dict[tuple[Row, ...], list[Node]] = {}
+        for term in terms:
+            for part in term.args if term.op == "add" else (term,):
+                if part.op == "guard":
+                    guarded.setdefault(part.data, []).append(part.args[0])
+                    continue
+                factor, rest = self.split_coefficient(part)
+                if rest is self.one:
+                    constant += factor
+                else:
+                    coefficients[rest] = coefficients.get(rest, 0) + factor
+        parts = [self.scale(c, node) for node, c in coefficients.items() if c != 0]
+        parts += [self.guard(rows, self.add(bodies)) for rows, bodies in guarded.items()]
+        parts = [part for part in parts if part is not self.zero]
+        if constant != 0:
+            parts.append(self.const(constant))
+        if len(parts) < 2:
+            return parts[0] if parts else self.zero
+        args = tuple(parts)
+        return self._node("add", None, args, args, frozenset())
+
+    def split_coefficient(self, node: Node) -> tuple[Number, Node]:
+        """``(c, rest)`` with node = c * rest; ``rest`` is one for a number."""
+        if node.op == "const":
+            return node.data, self.one
+        if node.op == "mul" and node.args[0].op == "const":
+            rest = node.args[1:]
+            return node.args[0].data, rest[0] if len(rest) == 1 else self._node("mul", None, rest, rest, frozenset())
+        return 1, node
+
+    def scale(self, factor: Number, node: Node) -> Node:
+        return node if factor == 1 else self.mul((self.const(factor), node))
+
+    def mul(self, factors: Iterable[Node]) -> Node:
+        """The product; numbers are multiplied, powers of one base joined, guards lifted out."""
+        constant: Number = 1
+        rows: tuple[Row, ...] = ()
+        powers: dict[Node, list[Node]] = {}
+        stack = list(factors)[::-1]
+        while stack:
+            factor = stack.pop()
+            if factor.op == "const":
+                constant *= factor.data
+            elif factor.op == "mul":
+                stack.extend(reversed(factor.args))
+            elif factor.op == "guard":
+                rows += factor.data
+                stack.append(factor.args[0])
+            elif factor.op == "pow":
+                powers.setdefault(factor.args[0], []).append(factor.args[1])
+            else:
+                powers.setdefault(factor, []).append(self.one)
+        if constant == 0:
+            return self.zero
+        parts = [self.pow(base, self.add(exponents)) for base, exponents in powers.items()]
+        parts = [part for part in parts if part is not self.one]
+        if any(part.op == "const" for part in parts):
+            return self.guard(rows, self.mul([self.const(constant), *parts]))
+        if constant != 1 or not parts:
+            parts.insert(0, self.const(constant))
+        args = tuple(parts)
+        return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args, frozenset()))
+
+    def neg(self, node: Node) -> Node:
+        return self.scale(-1, node)
+
+    def pow(self, base: Node, exponent: Node) -> Node:
+        if exponent is self.zero or base is self.one:
+            return self.one
+        if exponent is self.one:
+            return base
+        if exponent.op == "const" and isinstance(exponent.data, int):
+            power = exponent.data
+            if base.op == "const" and (base.data != 0 or power > 0):
+                exact = Fraction(base.data) if isinstance(base.data, int) else base.data
+                return self.const(exact**power)
+            if base.op == "pow" and base.args[1].op == "const":
+                inner = base.args[1].data
+                # (x**(1/2))**2 is x only for x >= 0; integer exponents always multiply.
+                if isinstance(inner, int):
+                    return self.pow(base.args[0], self.const(inner * power))
+            if base.op == "guard" and power > 0:
+                return self.guard(base.data, self.pow(base.args[0], exponent))
+        return self._plain("pow", None, (base, exponent))
+
+    def call(self, function: Any, args: Sequence[Node]) -> Node:
+        return self._plain("call", function, tuple(args))
+
+    # -------------------------------------------------------------- conditions
+
+    def compare(self, relation: str, left: Node, right: Node) -> Node:
+        return self._plain("compare", relation, (left, right))
+
+    def logic(self, op: str, args: Sequence[Node]) -> Node:
+        return args[0] if op != "not" and len(args) == 1 else self._plain(op, None, tuple(args))
+
+    def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
+        """``value if condition else otherwise``; guards of the values protect the condition too."""
+        if value is otherwise:
+            return value
+        if value.op == otherwise.op == "guard" and value.data == otherwise.data:
+            return self.guard(value.data, self.select(condition, value.args[0], otherwise.args[0]))
+        if value.op == "guard" and otherwise is self.zero:
+            return self.guard(value.data, self.select(condition, value.args[0], otherwise))
+        if otherwise.op == "guard" and value is self.zero:
+            return self.guard(otherwise.data, self.select(condition, value, otherwise.args[0]))
+        if _has_guard(value) or _has_guard(otherwise):
+            parts = [self.select(condition, term, self.zero) for term in _terms(value)]
+            return self.add(parts + [self.select(condition, self.zero, term) for term in _terms(otherwise)])
+        return self._plain("select", None, (condition, value, otherwise))
+
+    def guard(self, rows: Iterable[Row], body: Node) -> Node:
+        """``body`` where all rows hold, 0 (and nothing read) elsewhere."""
+        rows = tuple(rows)
+        while body.op == "guard":
+            rows += body.data
+            body = body.args[0]
+        if not rows or body is self.zero:
+            return body
+        reduced = normalise_rows(rows)
+        if reduced is None:
+            return self.zero
+        if not reduced:
+            return body
+        key = tuple(sorted(reduced))
+        own = frozenset().union(*(row.form.atoms() for row in key))
+        return self._node("guard", key, (body,), key, own)
+
+
+def _terms(node: Node) -> tuple[Node, ...]:
+    return node.args if node.op == "add" else (node,)
+
+
+def _has_guard(node: Node) -> bool:
+    return any(term.op == "guard" for term in _terms(node))
