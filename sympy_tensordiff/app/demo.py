@@ -140,6 +140,7 @@ def run_on_cpu(
     backward, second = built((*task.variables, task.cotangent), gradients, "numba", arrays)
     progress.step("timing")
     times = best_time(function, arrays[:-1], repeats), best_time(backward, arrays, repeats)
+    progress.clear()
     report_times(page, (first, second), times)
     values = function(*arrays[:-1])
     inside = bool(np.all((values >= 0.1) & (values <= 10)))
@@ -149,8 +150,8 @@ def run_on_cpu(
     for position, variable in enumerate(task.variables):
         rng = np.random.default_rng([seed, position])
         found = compare(progress, function, arrays, str(variable), position, derivatives[position], rng)
+        progress.clear()
         good &= report_comparisons(page, str(variable), found)
-    progress.clear()
     page.say()
     return good
 

@@ -1,6 +1,7 @@
 """The demonstration at a small size, the checks it makes, and the command line."""
 
 import io
+import re
 import subprocess
 import sys
 
@@ -42,6 +43,15 @@ def test_progress_goes_to_the_other_stream_line_by_line(report: tuple[bool, str,
     assert "\r" not in progress
     assert "checking da" in progress and "checking dd" in progress
     assert "checking da" not in text
+
+
+def test_report_and_progress_share_a_terminal() -> None:
+    """The progress line is gone whenever the report says something."""
+    screen = Terminal()
+    assert demo.run(SMALL, output=screen, errors=screen, repeats=1)
+    for line in screen.getvalue().split("\n"):
+        shown = line.rsplit("\r", 1)[-1]
+        assert not re.search(r"\[\d+/\d+\]", shown), shown
 
 
 def test_a_wrong_derivative_fails(monkeypatch: pytest.MonkeyPatch) -> None:
