@@ -45,7 +45,10 @@ class Generator:
         body, names = self.block(axes, [], 0)
         body = (*body, Store(self.value(axes, names, 2)))
         arguments = (array("x", 2 * CENTRE), array("a", Affine.variable("N"), Affine.variable("M")))
-        arguments += (array("b", Affine.variable("M"), Affine.variable("N"), 4),)
+        arguments += (
+            array("w", 2 * CENTRE, 2 * CENTRE),
+            array("b", Affine.variable("M"), Affine.variable("N"), 4),
+        )
         return Program(arguments, (result("y", *extents),), (), (Kernel("y", tuple(axes), body),))
 
     def fresh(self, base: str) -> str:
@@ -135,6 +138,12 @@ class Generator:
         own = [v for v in variables if v in self.extents]
         if kind < 0.25 and names:
             return Name(self.random.choice(names))
+        if kind < 0.35 and variables:
+            row = Affine.variable(self.random.choice(variables))
+            column = (
+                Affine.variable(self.random.choice(own)) if own and self.random.random() < 0.7 else self.form(variables)
+            )
+            return load("w", row + CENTRE, column + CENTRE)
         if kind < 0.5 and variables:
             return load("x", self.form(variables) + CENTRE)
         if kind < 0.85:

@@ -93,7 +93,7 @@ class FormPrinter:
         if not isinstance(variable, Quotient):
             name = self.variable(variable)
             return name if factor == 1 else f"{factor}*{name}"
-        text = f"{self.form(variable.form, PRODUCT + 1)}//{variable.divisor}"
+        text = f"{self.form(variable.form, POWER)}//{variable.divisor}"
         # A sign binds more tightly than a division that rounds down.
         return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
 

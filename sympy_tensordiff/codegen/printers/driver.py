@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
@@ -58,6 +59,20 @@ def header(program: Program, backend: str, names: Names) -> str:
         lines.append(f"{names(argument.name)} : {what}")
     lines += [f"{names(a.name)} : array {shape_text(a.shape, printer)}, to be filled" for a in program.outputs]
     return "\n".join([*lines, '"""'])
+
+
+def imports(pieces: Sequence[str], last: str) -> str:
+    """The import lines of a module with these pieces, those of the standard library and of NumPy where used."""
+    text = "\n".join(pieces)
+    standard = ["import math", ""] if "math." in text else []
+    return "\n".join([*standard, *(["import numpy as np"] if "np." in text else []), *([last] if last else [])])
+
+
+def without_unused_real(lines: list[str]) -> list[str]:
+    """The lines of a function without the definition of ``real`` where nothing uses it."""
+    at = next(number for number, line in enumerate(lines) if line.strip().startswith("real = "))
+    used = any(re.search(r"\breal\b", line) for line in lines[at + 1 :])
+    return lines if used else lines[:at] + lines[at + 1 :]
 
 
 def labels(program: Program) -> str:

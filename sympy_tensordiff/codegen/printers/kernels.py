@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.codegen.printers.base import Names
 from sympy_tensordiff.codegen.printers.blocks import Block
-from sympy_tensordiff.codegen.printers.driver import call_text, entry_text, function_name
+from sympy_tensordiff.codegen.printers.driver import call_text, entry_text, function_name, without_unused_real
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
@@ -68,10 +68,7 @@ class KernelPrinter:
         inner.line(f"real = {array}.dtype.type")
         with self.values.inside(self.root, inner):
             self.body(self.kernel.body, Frame(Place(self.root, inner, ()), self.context))
-        lines = block.render()
-        if not any("real" in line for line in lines[3:]):
-            del lines[2]
-        return "\n".join(lines)
+        return "\n".join(without_unused_real(block.render()))
 
     def body(self, body: tuple[Statement, ...], frame: Frame) -> None:
         """Print statements over the lanes of ``frame``."""
@@ -268,14 +265,14 @@ class KernelPrinter:
         """Print a loop as sums along one more dimension, cut into blocks."""
         self.uses_block = True
         place, variable = frame.place, self.names(loop.variable)
-        start, stop = self.names.fresh(f"{variable}0"), self.names.fresh(f"{variable}1")
+        start, stop = self.names.fresh(f"{variable}_from"), self.names.fresh(f"{variable}_to")
         low, high = self.ends(loop.lows, loop.highs, place)
         block = "BLOCK"
         sizes = [self.length(dim) for dim in place.lanes.dims]
         if sizes:
             product = "*".join(f"({s})" if " " in s else s for s in sizes)
             block = self.names.fresh("block")
-            place.block.line(f"{block} = max(1, BLOCK//{f'({product})' if len(sizes) > 1 else product})")
+            place.block.line(f"{block} = max(1, BLOCK//{f'({product})' if '*' in product else product})")
         inner = place.block.child(f"for {start} in range({low}, {high}, {block}):")
         inner.line(f"{stop} = min({start} + {block}, {high})")
         self.promoted.add(loop.variable)

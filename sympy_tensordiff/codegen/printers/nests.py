@@ -70,6 +70,7 @@ class NestPrinter(ScalarPrinter):
         self.kernel = kernel
         self.bare = scalar_arrays(program.arguments)
         self.lines: list[str] = []
+        self.loop_depth = 0
 
     def call(self, function: str, arguments: tuple[Scalar, ...]) -> str:
         text = super().call(function, arguments)
@@ -94,23 +95,29 @@ class NestPrinter(ScalarPrinter):
 
     def statement(self, statement: Statement, depth: int) -> None:
         """Append the lines of one statement."""
-        if isinstance(statement, Loop):
-            low, stop = self.lower(statement.lows), self.stop(statement.highs)
-            span = stop if low == "0" else f"{low}, {stop}"
-            self.line(depth, f"for {self.names(statement.variable)} in range({span}):")
+        if isinstance(statement, Loop | If):
+            self.head(statement, depth)
+            self.loop_depth += isinstance(statement, Loop)
             self.body(statement.body, depth + 1)
-        elif isinstance(statement, If):
-            self.line(depth, f"if {' and '.join(self.condition(row) for row in statement.conditions)}:")
-            self.body(statement.body, depth + 1)
+            self.loop_depth -= isinstance(statement, Loop)
         elif isinstance(statement, Accumulator):
-            self.line(depth, f"{self.names(statement.name)} = real(0)")
+            self.line(depth, f"{self.name(statement.name)} = real(0)")
         elif isinstance(statement, Let):
-            self.line(depth, f"{self.names(statement.name)} = {self.scalar(statement.value)}")
+            self.line(depth, f"{self.name(statement.name)} = {self.scalar(statement.value)}")
         elif isinstance(statement, Store):
             entry = self.subscript(tuple(Affine.variable(axis) for axis in self.kernel.axes))
             self.line(depth, f"{self.names(self.kernel.array)}[{entry}] = {self.scalar(statement.value)}")
         else:
             self.add(statement, depth)
+
+    def head(self, statement: Loop | If, depth: int) -> None:
+        """Append the line that a loop or a guard begins with."""
+        if isinstance(statement, Loop):
+            low, stop = self.lower(statement.lows), self.stop(statement.highs)
+            span = stop if low == "0" else f"{low}, {stop}"
+            self.line(depth, f"for {self.names(statement.variable)} in range({span}):")
+        else:
+            self.line(depth, f"if {' and '.join(self.condition(row) for row in statement.conditions)}:")
 
     def add(self, statement: Add, depth: int) -> None:
         """Append the line of one addition to an accumulator."""

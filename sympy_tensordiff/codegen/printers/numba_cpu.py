@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from sympy_tensordiff.codegen.loops import Kernel, Program
+from collections.abc import Sequence
+
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Loop, Program, Statement
 from sympy_tensordiff.codegen.printers.base import Names
 from sympy_tensordiff.codegen.printers.driver import (
     call_text,
@@ -11,16 +14,26 @@ from sympy_tensordiff.codegen.printers.driver import (
     header,
     helpers,
     host_driver,
+    imports,
     labels,
     module_names,
+    without_unused_real,
 )
 from sympy_tensordiff.codegen.printers.nests import HELPERS, NestPrinter
+from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
 # and reciprocals do not keep results near the limits of the number range: they stay off.
 DECORATOR = '@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})\n'
 
-OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "ARGUMENTS", *HELPERS})
+PLUS = '''
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
+def plus(total, term):
+    """One more term of a sum; the terms may be added in any order, so that the sum can be vectorised."""
+    return total + term
+'''
+
+OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "plus", "ARGUMENTS", *HELPERS})
 
 
 class NumbaPrinter(NestPrinter):
@@ -28,28 +41,93 @@ class NumbaPrinter(NestPrinter):
 
     functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"}
 
+    def __init__(self, names: Names, kernel: Kernel, program: Program, prover: Prover) -> None:
+        super().__init__(names, kernel, program)
+        self.rows = row_plan(kernel, program, prover)
+
+    def print(self) -> str:
+        """The text of the function."""
+        array = self.names(self.kernel.array)
+        self.line(0, f"{DECORATOR}def {function_name(self.kernel)}{call_text(self.kernel, self.names)}:")
+        self.line(1, f'"""Fill {entry_text(self.kernel, self.names)}."""')
+        self.line(1, f"real = {array}.dtype.type")
+        axes = self.kernel.axes
+        if self.rows is not None:
+            for name in sorted(self.rows.expanded):
+                self.line(1, f"{self.names(name)} = np.empty({array}.shape[{len(axes) - 1}], {array}.dtype)")
+            axes = axes[:-1]
+        for number, axis in enumerate(axes):
+            self.line(1 + number, f"for {self.names(axis)} in range({array}.shape[{number}]):")
+        if self.rows is None:
+            self.body(self.kernel.body, 1 + len(axes))
+        else:
+            self.segments(self.rows, 1 + len(axes))
+        return "\n".join(without_unused_real(self.lines))
+
+    # ------------------------------------------------------------------------ sums over rows
+
+    def segments(self, plan: RowPlan, depth: int) -> None:
+        """Append the segments of a kernel that runs row by row."""
+        for segment in plan.segments:
+            if segment.kind == "row":
+                self.body(segment.body, depth)
+            elif segment.kind == "sum":
+                self.row_sum(segment.body, depth)
+            else:
+                whole = [s for s in segment.body if isinstance(s, Accumulator) and s.name in plan.expanded]
+                for statement in whole:
+                    self.line(depth, f"{self.names(statement.name)}[:] = 0")
+                self.along_row([s for s in segment.body if s not in whole], depth)
+
+    def along_row(self, body: Sequence[Statement], depth: int) -> None:
+        """Append statements that run once per entry of a row."""
+        if body:
+            last = len(self.kernel.axes) - 1
+            axis = self.names(self.kernel.axes[last])
+            self.line(depth, f"for {axis} in range({self.names(self.kernel.array)}.shape[{last}]):")
+            self.body(body, depth + 1)
+
+    def row_sum(self, body: Sequence[Statement], depth: int) -> None:
+        """Append loops with the loop over the row inside of them."""
+        assert self.rows is not None
+        leaf: list[Statement] = []
+        for statement in body:
+            if not self.rows.planner.varies(statement):
+                self.statement(statement, depth)
+            elif isinstance(statement, Loop | If):
+                self.along_row(leaf, depth)
+                leaf = []
+                self.head(statement, depth)
+                self.row_sum(statement.body, depth + 1)
+            else:
+                leaf.append(statement)
+        self.along_row(leaf, depth)
+
+    # ------------------------------------------------------------------------ scalars
+
+    def name(self, name: str) -> str:
+        text = super().name(name)
+        if self.rows is not None and name in self.rows.expanded:
+            return f"{text}[{self.names(self.kernel.axes[-1])}]"
+        return text
+
+    def add(self, statement: Add, depth: int) -> None:
+        name, value = self.name(statement.name), self.scalar(statement.value)
+        in_row = self.rows is not None and statement.name in self.rows.expanded
+        if in_row or not self.loop_depth:
+            self.line(depth, f"{name} += {value}")
+        else:
+            self.line(depth, f"{name} = plus({name}, {value})")
+
 
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program``."""
     names = module_names(program, OWN_NAMES)
-    top = [
-        header(program, "numba", names),
-        "import math\n\nimport numpy as np\nfrom numba import njit",
-        labels(program),
-    ]
+    prover = Prover(program)
+    kernels = [NumbaPrinter(names, kernel, program, prover).print() for kernel in program.kernels]
     pieces = helpers(program, NumbaPrinter.functions, HELPERS, DECORATOR)
-    pieces += [_kernel(kernel, program, names) for kernel in program.kernels]
-    pieces.append(host_driver(program, names))
+    if any(" = plus(" in text for text in kernels):
+        pieces.append(PLUS.strip("\n"))
+    pieces += [*kernels, host_driver(program, names)]
+    top = [header(program, "numba", names), imports(pieces, "from numba import njit"), labels(program)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
-
-
-def _kernel(kernel: Kernel, program: Program, names: Names) -> str:
-    printer = NumbaPrinter(names, kernel, program)
-    array = names(kernel.array)
-    printer.line(0, f"{DECORATOR}def {function_name(kernel)}{call_text(kernel, names)}:")
-    printer.line(1, f'"""Fill {entry_text(kernel, names)}."""')
-    printer.line(1, f"real = {array}.dtype.type")
-    for axis, name in enumerate(kernel.axes):
-        printer.line(1 + axis, f"for {names(name)} in range({array}.shape[{axis}]):")
-    printer.body(kernel.body, 1 + len(kernel.axes))
-    return "\n".join(printer.lines)

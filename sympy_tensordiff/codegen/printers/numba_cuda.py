@@ -16,11 +16,13 @@ from sympy_tensordiff.codegen.printers.driver import (
     function_name,
     header,
     helpers,
+    imports,
     labels,
     module_names,
     run_parameters,
     size_lines,
     used_arguments,
+    without_unused_real,
 )
 from sympy_tensordiff.codegen.printers.nests import HELPERS, NestPrinter
 from sympy_tensordiff.codegen.walk import scalar_arrays
@@ -81,10 +83,10 @@ class CudaPrinter(NestPrinter):
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
     names = module_names(program, OWN_NAMES | {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE})
-    top = [header(program, "cuda", names), "import math\n\nfrom numba import cuda", labels(program)]
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
     pieces += [_kernel(kernel, program, names) for kernel in program.kernels]
     pieces += [LAUNCH.strip("\n"), _compute(program, names), _run(program, names)]
+    top = [header(program, "cuda", names), imports(pieces, "from numba import cuda"), labels(program)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 
@@ -95,7 +97,7 @@ def _kernel(kernel: Kernel, program: Program, names: Names) -> str:
     printer.line(1, f"real = {names(kernel.array)}.dtype.type")
     depth = _axes(printer, names(kernel.array), [names(axis) for axis in kernel.axes])
     printer.body(kernel.body, depth)
-    return "\n".join(printer.lines)
+    return "\n".join(without_unused_real(printer.lines))
 
 
 def _axes(printer: NestPrinter, array: str, axes: list[str]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Program
-from sympy_tensordiff.codegen.printers.driver import header, host_driver, labels, module_names
+from sympy_tensordiff.codegen.printers.driver import header, host_driver, imports, labels, module_names
 from sympy_tensordiff.codegen.printers.kernels import KernelPrinter
 from sympy_tensordiff.codegen.printers.vectors import HELPERS
 
@@ -22,10 +22,9 @@ def print_program(program: Program) -> str:
     kernels = [KernelPrinter(kernel, program, names.copy(), prover) for kernel in program.kernels]
     pieces = [kernel.print() for kernel in kernels]
     used = set().union(*(kernel.values.helpers for kernel in kernels))
-    imports = ["import math\n"] if used - {"power"} else []
-    top = [header(program, "numpy", names), "\n".join([*imports, "import numpy as np"]), labels(program)]
-    if any(kernel.uses_block for kernel in kernels):
-        top.append("BLOCK = 65536  # entries that are computed at once where a sum is cut into blocks")
     pieces = [HELPERS[name].strip("\n") for name in sorted(used)] + pieces
     pieces.append(host_driver(program, names, 'with np.errstate(all="ignore"):', extents=True))
+    top = [header(program, "numpy", names), imports(pieces, ""), labels(program)]
+    if any(kernel.uses_block for kernel in kernels):
+        top.append("BLOCK = 65536  # entries that are computed at once where a sum is cut into blocks")
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

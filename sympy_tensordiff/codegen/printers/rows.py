@@ -1,0 +1,125 @@
+"""Sums over rows: the loop over the last axis moves inside of a summation.
+
+Where a summation index runs down a column, memory is read in strides, and no processor
+vectorises that. With the last axis innermost instead, and one accumulator for each of its
+entries, the reads run along rows: several times as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Load, Loop, Name, Program, Statement
+from sympy_tensordiff.codegen.walk import array_shapes, bounds, dependences, scalars, statements
+from sympy_tensordiff.codegen.walk import loops as inner_loops
+from sympy_tensordiff.integer.affine import Row
+
+
+@dataclass
+class Segment:
+    """Statements that run once per row ("row"), once per entry ("entry"), or a sum over rows ("sum")."""
+
+    kind: str
+    body: list[Statement] = field(default_factory=list)
+
+
+@dataclass
+class RowPlan:
+    """The segments of a kernel's body and the scalars that have one value for each entry of a row."""
+
+    planner: RowPlanner
+    segments: list[Segment]
+    expanded: frozenset[str]
+
+
+def row_plan(kernel: Kernel, program: Program, prover: Prover) -> RowPlan | None:
+    """How to run a kernel row by row; None where that gains nothing, or a row may have no entries."""
+    if not kernel.axes:
+        return None
+    plan = RowPlanner(kernel).plan()
+    if plan is None or not prover.proves(Row("ge", array_shapes(program)[kernel.array][-1] - 1)):
+        return None
+    return plan
+
+
+class RowPlanner:
+    """Finds the sums of one kernel that run better over rows."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.axis = kernel.axes[-1]
+        self.depends = dependences(kernel)
+
+    def plan(self) -> RowPlan | None:
+        """The segments; None where no sum gains."""
+        segments: list[Segment] = []
+        pending = Segment("entry")
+        for statement in self.kernel.body:
+            if not self.varies(statement):
+                segments.append(Segment("row", [statement]))
+            elif isinstance(statement, Loop) and self.is_movable(statement) and self.gain(statement) > 0:
+                segments += [pending, Segment("sum", [statement])]
+                pending = Segment("entry")
+            else:
+                pending.body.append(statement)
+        segments = [s for s in (*segments, pending) if s.body]
+        if not any(segment.kind == "sum" for segment in segments):
+            return None
+        return RowPlan(self, segments, self.expanded(segments))
+
+    def varies(self, statement: Statement) -> bool:
+        """Whether something in ``statement`` depends on the last axis."""
+        for part in statements([statement]):
+            if isinstance(part, Let | Add | Accumulator) and self.axis in self.depends[part.name]:
+                return True
+            if not isinstance(part, Let | Add | Accumulator | Loop | If):
+                return True
+            if isinstance(part, Loop | If) and self.is_tied(part):
+                return True
+        return False
+
+    def is_tied(self, statement: Loop | If) -> bool:
+        """Whether bounds or conditions depend on the last axis."""
+        rows = bounds(statement) if isinstance(statement, Loop) else statement.conditions
+        return any(self.axis in row.form.atoms() for row in rows)
+
+    def is_movable(self, statement: Loop | If) -> bool:
+        """Whether the loop over the last axis can move inside."""
+        if self.is_tied(statement):
+            return False
+        varying = [inner for inner in statement.body if self.varies(inner)]
+        nested = [inner for inner in varying if isinstance(inner, Loop | If)]
+        if any(isinstance(inner, Accumulator) for inner in varying):
+            return False
+        if nested and any(isinstance(inner, Let) for inner in varying):
+            return False
+        return all(self.is_movable(inner) for inner in nested)
+
+    def gain(self, loop: Loop) -> int:
+        """How many more reads run along rows with the last axis innermost."""
+        total = 0
+        for inner in inner_loops([loop]):
+            leaf = [s for s in inner.body if isinstance(s, Let | Add) and self.varies(s)]
+            for node in scalars(leaf):
+                if isinstance(node, Load):
+                    outer = [form.atoms() for form in node.index[:-1]]
+                    total += any(inner.variable in atoms for atoms in outer)
+                    total -= any(self.axis in atoms for atoms in outer)
+        return total
+
+    def expanded(self, segments: Iterable[Segment]) -> frozenset[str]:
+        """The scalars that vary along a row and are used in a segment other than that which makes them."""
+        made: dict[str, int] = {}
+        found: set[str] = set()
+        for number, segment in enumerate(segments):
+            for part in statements(segment.body):
+                if isinstance(part, Let | Accumulator) and self.axis in self.depends[part.name]:
+                    made.setdefault(part.name, number)
+                if isinstance(part, Add) and made.get(part.name, number) != number:
+                    found.add(part.name)
+            for node in scalars(segment.body):
+                if isinstance(node, Name) and made.get(node.name, number) != number:
+                    found.add(node.name)
+        return frozenset(found)
