@@ -1,7 +1,12 @@
 """Checks of derivatives, random inputs and random functions."""
 
 from sympy_tensordiff.testing.differences import check_derivative
-from sympy_tensordiff.testing.exact import assert_derivative_exact, assert_equal, assert_second_exact
+from sympy_tensordiff.testing.exact import (
+    assert_derivative_exact,
+    assert_equal,
+    assert_kernel_exact,
+    assert_second_exact,
+)
 from sympy_tensordiff.testing.generate import RandomFunction, random_comprehension
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
@@ -9,6 +14,7 @@ __all__ = [
     "RandomFunction",
     "assert_derivative_exact",
     "assert_equal",
+    "assert_kernel_exact",
     "assert_second_exact",
     "call_arguments",
     "check_derivative",

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
 from sympy import Expr, Symbol
 
@@ -19,7 +20,7 @@ from sympy_tensordiff.reference.duals import add, multiply, to_float
 from sympy_tensordiff.reference.inputs import to_number
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
+from sympy_tensordiff.testing.values import as_expressions, call_arguments, random_values, shape_of, to_double
 
 # 30-digit floats on both sides; what is lost is lost in long sums.
 _PRECISE = 1e-20
@@ -78,7 +79,7 @@ def pullback_problem(
 ) -> tuple[TensorSymbol, dict[Any, Any]]:
     """A cotangent for an expression, and values for both."""
     cotangent = TensorSymbol("cotangent", shape_of(expression))
-    drawn = random_values((expression, wrt, cotangent), sizes, seed, low=low, high=high)
+    drawn = random_values((expression, *as_expressions(wrt), cotangent), sizes, seed, low=low, high=high)
     return cotangent, {**drawn, **(values or {})}
 
 
@@ -134,6 +135,37 @@ def assert_derivative_exact(
         arguments, arrays = call_arguments((expression, cotangent), values_)
         kernel = lambdify(arguments, pullback, backend=backend)
         assert_equal(kernel(*arrays), to_double(expected), f"vjp by {wrt} on {backend}", rtol)
+
+
+def assert_kernel_exact(
+    expression: Expr,
+    variables: Sequence[Expr],
+    sizes: Mapping[Any, int] | None = None,
+    seed: int = 0,
+    *,
+    values: Mapping[Any, Any] | None = None,
+    backend: str = "numpy",
+    low: float = -2,
+    high: float = 2,
+    rtol: float = 1e-9,
+    **options: Any,
+) -> None:
+    """Check one kernel that holds the value and, of one ``vjp``, the pullbacks of all variables.
+
+    Parameters are those of `assert_derivative_exact`; ``options`` go to ``lambdify``.
+    """
+    together = sympy.Tuple(*variables)
+    cotangent, values_ = pullback_problem(expression, together, sizes, seed, values, low, high)
+    weights = np.asarray(values_[cotangent], dtype=object)
+    expected = [contract(weights, differentiate(expression, v, values_)) for v in variables]
+    arguments, arrays = call_arguments((expression, cotangent, *variables), values_)
+    kernel = lambdify(
+        arguments, (expression, *vjp(expression, tuple(variables), cotangent)), backend=backend, **options
+    )
+    value, *pullbacks = kernel(*arrays)
+    assert_equal(value, to_double(evaluate(expression, values_)), f"value on {backend}", rtol)
+    for variable, got, exact in zip(variables, pullbacks, expected, strict=True):
+        assert_equal(got, to_double(exact), f"vjp by {variable} on {backend}", rtol)
 
 
 def as_scalar(expression: Expr, cotangent: TensorSymbol) -> Expr:

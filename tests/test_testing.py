@@ -1,0 +1,238 @@
+"""The checks find what is wrong and accept what is right; random functions against the oracle."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy
+from sympy import Abs, Max, Symbol, log, sqrt
+
+from sympy_tensordiff.derivative import api
+from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.testing import (
+    assert_derivative_exact,
+    assert_equal,
+    assert_kernel_exact,
+    assert_second_exact,
+    check_derivative,
+    differences,
+    exact,
+    random_comprehension,
+    random_values,
+)
+
+i, j, k, n, p = indices("i j k n p")
+x, y = TensorSymbol("x", 6), TensorSymbol("y", 6)
+alpha = Symbol("alpha", real=True)
+
+# ---------------------------------------------------------------- random values
+
+
+def test_rational_values_are_doubles_and_never_zero():
+    values = random_values((x, alpha), seed=1)
+    for value in [*values[x], values[alpha]]:
+        assert isinstance(value, Fraction)
+        assert float(value) == value != 0
+        assert -2 <= value <= 2
+
+
+def test_random_values_are_reproducible_and_differ_by_seed():
+    first, again, other = (random_values(x, seed=seed)[x].tolist() for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_float_values_have_the_range():
+    values = random_values(x, kind="float", low=0.25, high=0.5)[x]
+    assert values.dtype == np.float64
+    assert ((values >= 0.25) & (values <= 0.5)).all()
+
+
+def test_sizes_and_free_indices_must_be_given():
+    u = TensorSymbol("u", n)
+    assert random_values(u[p], {n: 3, p: 1})[u].shape == (3,)
+    with pytest.raises(ArgumentError, match="n"):
+        random_values(u[0])
+    with pytest.raises(ArgumentError, match="p"):
+        random_values(x[p])
+
+
+# ---------------------------------------------------------------- central differences
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        TensorComprehension(x[i] ** 3 * y[5 - i], (i, 6)),
+        TensorComprehension(log(x[i]) + sqrt(y[i]), (i, 6)),
+        TensorComprehension(Max(x[i], y[i]) + Abs(x[i]) + sympy.sign(y[i]), (i, 6)),
+        IndexedSum(sympy.floor(x[k]) * y[k], (k, 0, 5)),
+        alpha * IndexedSum(x[k] ** 2, (k, 0, 5)) * y[p],
+    ],
+)
+def test_right_derivatives_pass(function):
+    variables = tuple(v for v in (x, y, alpha) if function.has(v))
+    assert check_derivative(function, variables) < 1e-7
+
+
+def test_sizes_are_chosen():
+    u, v = TensorSymbol("u", n + 2), TensorSymbol("v", n)
+    function = TensorComprehension(u[i + 2] * v[i] ** 2, (i, n))
+    assert check_derivative(function, (u, v)) < 1e-7
+    assert check_derivative(function, (u, v), sizes={n: 7}) < 1e-7
+
+
+def test_large_variables_are_checked_along_random_directions():
+    u = TensorSymbol("u", (40, 50))
+    function = TensorComprehension(IndexedSum(u[i, k] * u[j, k], (k, 0, 49)) ** 2, (i, 40), (j, 40))
+    assert check_derivative(function, u) < 1e-7
+
+
+def scaled(name, factor):
+    """A wrong version of one of the functions of the package."""
+
+    def wrong(expression, *args):
+        result = getattr(api, name)(expression, *args)
+        if isinstance(result, TensorComprehension):
+            return TensorComprehension(factor(result.body, result.indices), *result.limits)
+        return factor(result, ())
+
+    return wrong
+
+
+def test_a_wrong_jacobian_is_found_and_the_worst_entry_named(monkeypatch):
+    def off_by_one(body, axes):
+        return body + sympy.Piecewise((1, sympy.Eq(axes[0], 2) & sympy.Eq(axes[1], 4)), (0, True))
+
+    monkeypatch.setattr(differences, "jacobian", scaled("jacobian", off_by_one))
+    with pytest.raises(DerivativeMismatch, match=r"by x: entry \(2, 4\) is 1\b.* expected -?\d"):
+        check_derivative(TensorComprehension(x[i] ** 2, (i, 6)), x)
+
+
+@pytest.mark.parametrize("factor", [1.00001, -1, 0, 2])
+def test_a_wrong_factor_is_found(monkeypatch, factor):
+    monkeypatch.setattr(differences, "jacobian", scaled("jacobian", lambda body, axes: factor * body))
+    with pytest.raises(DerivativeMismatch):
+        check_derivative(IndexedSum(x[k] ** 3 * y[k], (k, 0, 5)), x)
+
+
+def test_a_wrong_pullback_of_a_large_variable_is_found(monkeypatch):
+    monkeypatch.setattr(differences, "vjp", scaled("vjp", lambda body, axes: body * 1.001))
+    u = TensorSymbol("u", 200)
+    with pytest.raises(DerivativeMismatch, match="random direction"):
+        check_derivative(TensorComprehension(u[i] ** 2, (i, 200)), u)
+
+
+def test_a_function_without_finite_values():
+    with pytest.raises(ArgumentError, match="finite"):
+        check_derivative(log(-IndexedSum(x[k] ** 2, (k, 0, 5))), x)
+
+
+def test_a_function_that_is_smooth_nowhere():
+    with pytest.raises(ArgumentError, match="smooth"):
+        check_derivative(TensorComprehension(sympy.sign(sympy.sin(x[i] * 10**9)), (i, 6)), x)
+
+
+# ---------------------------------------------------------------- exact checks
+
+
+def test_equality_is_exact_for_fractions():
+    close = Fraction(1, 3) + Fraction(1, 10**40)
+    with pytest.raises(DerivativeMismatch, match=r"what: entry \(1,\)"):
+        assert_equal([Fraction(1), close], [Fraction(1), Fraction(1, 3)], "what")
+    assert_equal([1.0, float("nan")], [1.0 + 1e-12, float("nan")], "what", 1e-9)
+    with pytest.raises(DerivativeMismatch):
+        assert_equal([1.0], [float("nan")], "what", 1e-9)
+    with pytest.raises(DerivativeMismatch, match="shape"):
+        assert_equal([1.0], 1.0, "what")
+
+
+@pytest.mark.parametrize("name", ["vjp", "jacobian"])
+def test_exact_checks_find_a_small_error(monkeypatch, name):
+    tiny = sympy.Rational(1, 10**30)
+    monkeypatch.setattr(exact, name, scaled(name, lambda body, axes: body * (1 + tiny)))
+    with pytest.raises(DerivativeMismatch, match=name):
+        assert_derivative_exact(TensorComprehension(x[i] * y[i] ** 2, (i, 6)), y, backends=())
+
+
+def test_exact_checks_find_a_wrong_second_derivative(monkeypatch):
+    monkeypatch.setattr(exact, "hessian", scaled("hessian", lambda body, axes: 2 * body))
+    with pytest.raises(DerivativeMismatch, match="hessian"):
+        assert_second_exact(TensorComprehension(x[i] ** 3, (i, 6)), x, backends=())
+
+
+# ---------------------------------------------------------------- random functions
+
+
+def test_random_functions_are_reproducible_and_various():
+    functions = [random_comprehension(seed).function for seed in range(40)]
+    assert functions == [random_comprehension(seed).function for seed in range(40)]
+    assert len(set(functions)) == 40
+    text = " ".join(map(str, functions))
+    for part in ("IndexedSum", "Piecewise", "KroneckerDelta", "TensorComprehension(", "Max", "Mod", "alpha"):
+        assert part in text
+
+
+@pytest.mark.parametrize("start", range(0, 120, 30))
+def test_random_functions_read_inside_their_shapes(start):
+    for seed in range(start, start + 30):
+        random = random_comprehension(seed, depth=4)
+        values = random_values((random.function, *random.variables), seed=seed)
+        evaluate(random.function, values)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_rational_functions_equal_the_oracle(seed):
+    random = random_comprehension(seed)
+    for wrt in random.variables:
+        assert_derivative_exact(random.function, wrt, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_random_deep_functions_equal_the_oracle(seed):
+    random = random_comprehension(seed, depth=4, kinks=False)
+    assert_kernel_exact(random.function, random.variables, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(200, 215))
+def test_random_smooth_functions_equal_the_oracle(seed):
+    random = random_comprehension(seed, kind="smooth")
+    assert_kernel_exact(random.function, random.variables, seed=seed, low=-1, high=1)
+
+
+@pytest.mark.parametrize("seed", range(300, 312))
+def test_random_second_derivatives_equal_the_oracle(seed):
+    random = random_comprehension(seed, rank=1, kinks=False)
+    for wrt in random.variables:
+        if isinstance(wrt, TensorSymbol):
+            assert_second_exact(random.function, wrt, seed=seed)
+
+
+# Functions that were once wrong, from longer runs of the generator.
+FOUND = {
+    "nested quotients": TensorComprehension(
+        (alpha + TensorComprehension(x[2 * i] * y[3 - i], (i, 3))[2 - 2 * j]) ** 2, (j, 2)
+    ),
+    "condition on a comprehension with pieces": TensorComprehension(
+        Max(TensorComprehension(sympy.Piecewise((x[i] ** 2, sympy.Ne(i, 2)), (0, True)), (i, 6))[i], y[i]), (i, 5)
+    ),
+    "guard inside a condition": TensorComprehension(
+        Max(0, TensorComprehension(sympy.Piecewise((y[i - 3], i >= 3), (0, True)) + x[i], (i, 6))[i]), (i, 6)
+    ),
+    "pieces inside a condition": TensorComprehension(
+        Max(0, sympy.Piecewise((x[0], y[i] > 0), (2 * y[i], True))), (i, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_longer_runs_found(name):
+    function = FOUND[name]
+    for wrt in (x, y):
+        for seed in range(3):
+            assert_derivative_exact(function, wrt, seed=seed)
