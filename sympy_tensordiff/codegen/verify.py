@@ -97,7 +97,8 @@ def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row],
 
 def _is_covered(read: UnprovenRead, program: Program) -> bool:
     """Whether a check of the program refuses all sizes for which the read leaves its array."""
-    return any(all(implied(row, read.violation) for row in check.violation) for check in program.checks)
+    known = (*read.violation, *Prover(program).facts)
+    return any(all(implied(row, known) for row in check.violation) for check in program.checks)
 
 
 def _show(load: Load) -> str:
