@@ -1,0 +1,302 @@
+"""The paper's own functions: its example of section 6, f1 to f5, and the lattices of figures 3 and 4."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import sympy
+from derivative_forms import (
+    conditions,
+    congruences,
+    entries_read,
+    guards,
+    ranges,
+    same_form,
+    sums_with,
+    sums_without,
+)
+from sympy import Eq, KroneckerDelta, Max, Min, Mod, Piecewise, exp, floor, sin
+
+from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices, vjp
+from sympy_tensordiff.reference import evaluate
+
+i, j, k, p, q = indices("i j k p q")
+I, J, K, N, M = indices("I J K N M")
+
+
+class Section6:
+    """``f[i, j] = exp(-Sum_k((a[i, k] + b[j, k])**2*c[i, i] + d[i + k]**3))`` and its derivatives."""
+
+    def __init__(self, rows, columns, terms):
+        self.sizes = rows, columns, terms
+        self.a, self.b = TensorSymbol("a", (rows, terms)), TensorSymbol("b", (columns, terms))
+        self.c, self.d = TensorSymbol("c", (rows, rows)), TensorSymbol("d", rows + terms - 1)
+        self.df = TensorSymbol("df", (rows, columns))
+        self.exponent = IndexedSum(
+            (self.a[i, k] + self.b[j, k]) ** 2 * self.c[i, i] + self.d[i + k] ** 3, (k, 0, terms - 1)
+        )
+        self.f = TensorComprehension(exp(-self.exponent), (i, rows), (j, columns))
+        self.da, self.db, self.dc, self.dd = vjp(self.f, (self.a, self.b, self.c, self.d), self.df)
+
+    def at(self, row, column):
+        """The function written out at one entry, with the whole of its sum."""
+        return self.f[row, column].doit()
+
+
+NUMERIC = Section6(3, 4, 5)
+SYMBOLIC = Section6(I, J, K)
+both = pytest.mark.parametrize("example", [NUMERIC, SYMBOLIC], ids=["numeric", "symbolic"])
+
+
+@both
+def test_da_sums_over_the_rows_of_b(example):
+    _, columns, _ = example.sizes
+    (total,) = sums_with(example.da, example.df)
+    assert ranges(total) == {j: (0, columns - 1)}
+    assert not guards(example.da)
+
+
+@both
+def test_db_sums_over_the_rows_of_a(example):
+    rows, _, _ = example.sizes
+    (total,) = sums_with(example.db, example.df)
+    assert ranges(total) == {i: (0, rows - 1)}
+    assert not guards(example.db)
+
+
+@both
+def test_dc_has_one_delta_on_its_free_axes(example):
+    _, columns, terms = example.sizes
+    row, column = example.dc.indices
+    assert guards(example.dc) == {KroneckerDelta(row, column)}
+    for total in example.dc.atoms(IndexedSum):
+        assert not guards(total)
+    (total,) = sums_with(example.dc, example.df)
+    assert sorted(ranges(total).values(), key=str) == sorted([(0, columns - 1), (0, terms - 1)], key=str)
+
+
+@both
+def test_dd_runs_where_the_shifted_rows_exist(example):
+    rows, columns, terms = example.sizes
+    (axis,) = example.dd.indices
+    (total,) = sums_with(example.dd, example.df)
+    assert ranges(total) == {k: (Max(0, axis - rows + 1), Min(terms - 1, axis)), j: (0, columns - 1)}
+    assert not guards(example.dd)
+
+
+def test_the_ranges_of_dd_in_numbers():
+    (axis,) = NUMERIC.dd.indices
+    (total,) = sums_with(NUMERIC.dd, NUMERIC.df)
+    assert ranges(total) == {k: (Max(0, axis - 2), Min(4, axis)), j: (0, 3)}
+
+
+@both
+def test_nothing_else_is_guarded(example):
+    results = example.da, example.db, example.dc, example.dd
+    assert not any(result.has(Piecewise) for result in results)
+    assert [len(result.atoms(KroneckerDelta)) for result in results] == [0, 0, 1, 0]
+
+
+@both
+def test_the_axes_are_those_of_the_variables(example):
+    rows, columns, terms = example.sizes
+    shapes = [result.shape for result in (example.da, example.db, example.dc, example.dd)]
+    assert shapes == [(rows, terms), (columns, terms), (rows, rows), (rows + terms - 1,)]
+
+
+@both
+def test_the_whole_sum_stays_in_the_exponent(example):
+    for result in (example.da, example.db, example.dc, example.dd):
+        (inner,) = sums_without(result, example.df)
+        (read,) = {entry for entry in result.atoms(type(example.df[0, 0])) if entry.tensor == example.df}
+        assert same_form(exp(-inner), example.at(*read.indices))
+
+
+@both
+def test_the_four_derivatives_read_as_a_person_writes_them(example):
+    rows, columns, terms = example.sizes
+    a, b, c, d, df, f = example.a, example.b, example.c, example.d, example.df, example.at
+    da = -2 * c[p, p] * IndexedSum((a[p, q] + b[j, q]) * f(p, j) * df[p, j], (j, 0, columns - 1))
+    db = -2 * IndexedSum((a[i, q] + b[p, q]) * f(i, p) * c[i, i] * df[i, p], (i, 0, rows - 1))
+    dc = IndexedSum((a[p, k] + b[j, k]) ** 2 * f(p, j) * df[p, j], (k, 0, terms - 1), (j, 0, columns - 1))
+    run = (k, Max(0, p - rows + 1), Min(terms - 1, p))
+    dd = -3 * d[p] ** 2 * IndexedSum(f(p - k, j) * df[p - k, j], (j, 0, columns - 1), run)
+    assert same_form(example.da, TensorComprehension(da, (p, rows), (q, terms)))
+    assert same_form(example.db, TensorComprehension(db, (p, columns), (q, terms)))
+    assert same_form(example.dc, TensorComprehension(-KroneckerDelta(p, q) * dc, (p, rows), (q, rows)))
+    assert same_form(example.dd, TensorComprehension(dd, (p, rows + terms - 1)))
+
+
+def test_the_text_does_not_depend_on_the_hash_seed():
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from test_section6 import *\n"
+        "for example in (NUMERIC, SYMBOLIC):\n"
+        "    print(example.da, example.db, example.dc, example.dd)\n"
+        "for function, x in FUNCTIONS.values():\n"
+        "    print(vjp(function, x, TensorSymbol('df', function.shape)))\n"
+    )
+    texts = set()
+    for seed in ("0", "1"):
+        done = subprocess.run(
+            [sys.executable, "-c", program, os.path.dirname(__file__)],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        texts.add(done.stdout)
+    assert len(texts) == 1
+    assert texts.pop().count("TensorComprehension") > 8
+
+
+# ------------------------------------------------------- the introductory examples of the paper
+
+x, y = TensorSymbol("x", N), TensorSymbol("y", (N, M))
+X, Y = TensorSymbol("x", (N, K)), TensorSymbol("y", (K, M))
+square, flat, long = TensorSymbol("x", (N, N)), TensorSymbol("x", 12), TensorSymbol("x", N + M - 1)
+f1 = TensorComprehension(sin(x[i]), (i, N))
+f2 = TensorComprehension(x[i] * y[i, j], (i, N), (j, M))
+f3 = TensorComprehension(square[i, i] ** 3, (i, N))
+f4 = TensorComprehension(IndexedSum(X[i, k] * Y[k, j], (k, 0, K - 1)), (i, N), (j, M))
+f5 = TensorComprehension(exp(flat[4 * i + j]), (i, 3), (j, 4))
+f6 = TensorComprehension(x[i] ** 2, (i, N), (j, M))
+f7 = TensorComprehension(exp(long[i + j]), (i, N), (j, M))
+FUNCTIONS = {
+    "f1": (f1, x),
+    "f2 by x": (f2, x),
+    "f2 by y": (f2, y),
+    "f3": (f3, square),
+    "f4 by x": (f4, X),
+    "f4 by y": (f4, Y),
+    "f5": (f5, flat),
+    "f6": (f6, x),
+    "f7": (f7, long),
+}
+
+
+def df_of(function):
+    return TensorSymbol("df", function.shape)
+
+
+g1, g2, g5 = df_of(f1), df_of(f2), df_of(f5)
+BY_HAND = {
+    "f1": TensorComprehension(sympy.cos(x[p]) * g1[p], (p, N)),
+    "f2 by x": TensorComprehension(IndexedSum(g2[p, j] * y[p, j], (j, 0, M - 1)), (p, N)),
+    "f2 by y": TensorComprehension(x[p] * g2[p, q], (p, N), (q, M)),
+    "f3": TensorComprehension(3 * KroneckerDelta(p, q) * square[p, p] ** 2 * g1[p], (p, N), (q, N)),
+    "f4 by x": TensorComprehension(IndexedSum(g2[p, j] * Y[q, j], (j, 0, M - 1)), (p, N), (q, K)),
+    "f4 by y": TensorComprehension(IndexedSum(g2[i, q] * X[i, p], (i, 0, N - 1)), (p, K), (q, M)),
+    "f5": TensorComprehension(exp(flat[p]) * g5[floor(p / 4), p - 4 * floor(p / 4)], (p, 12)),
+    "f6": TensorComprehension(2 * x[p] * IndexedSum(g2[p, j], (j, 0, M - 1)), (p, N)),
+    "f7": TensorComprehension(
+        exp(long[p]) * IndexedSum(g2[i, p - i], (i, Max(0, p - M + 1), Min(N - 1, p))), (p, N + M - 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_introductory_functions_by_form(name):
+    function, variable = FUNCTIONS[name]
+    assert same_form(vjp(function, variable, df_of(function)), BY_HAND[name])
+
+
+def test_a_flattened_read_needs_no_sum_and_no_guard():
+    # The paper leaves a redundant sum over i there.
+    result = vjp(f5, flat, g5)
+    assert not result.has(IndexedSum)
+    assert not guards(result)
+
+
+@pytest.mark.parametrize(("rows", "columns", "spare"), [(3, 4, 0), (1, 5, 0), (4, 1, 0), (3, 4, 2), (2, 7, 9)])
+def test_a_flattened_read_in_a_longer_vector_has_one_guard_at_its_end(rows, columns, spare):
+    vector = TensorSymbol("x", rows * columns + spare)
+    function = TensorComprehension(vector[columns * i + j], (i, rows), (j, columns))
+    result = vjp(function, vector, df_of(function))
+    assert not result.has(IndexedSum)
+    assert guards(result) == ({result.indices[0] <= rows * columns - 1} if spare else set())
+    cotangent = [[columns * a + b + 1 for b in range(columns)] for a in range(rows)]
+    expected = [*range(1, rows * columns + 1), *[0] * spare]
+    assert evaluate(result, {df_of(function): cotangent}).tolist() == expected
+
+
+def test_a_flattened_read_of_symbolically_many_rows():
+    vector = TensorSymbol("x", 4 * N)
+    function = TensorComprehension(exp(vector[4 * i + j]), (i, N), (j, 4))
+    result = vjp(function, vector, df_of(function))
+    assert not result.has(IndexedSum) and not guards(result)
+
+
+# ------------------------------------------------------- the lattices of figures 3 and 4
+
+
+def brute_force(function, variable):
+    """The index tuples of a function that reads one entry, by that entry."""
+    (read,) = {entry for entry in function.body.atoms(type(variable[0])) if entry.tensor == variable}
+    found = {entry: [] for entry in range(int(variable.shape[0]))}
+    for point in sympy.utilities.iterables.cartes(*(range(extent) for extent in function.shape)):
+        found[int(read.indices[0].subs(dict(zip(function.indices, point, strict=True))))].append(point)
+    return found
+
+
+def lattice(coefficients, offset, extents, length):
+    variable = TensorSymbol("x", length)
+    axes = (i, j, k)[: len(extents)]
+    read = sum((c * axis for c, axis in zip(coefficients, axes, strict=True)), sympy.Integer(offset))
+    return TensorComprehension(variable[read], *zip(axes, extents, strict=True)), variable
+
+
+FIGURE_3 = lattice((1, -2), 4, (6, 3), 10)
+FIGURE_4 = lattice((1, -2, -2), 20, (5, 5, 7), 25)
+
+
+@pytest.mark.parametrize(("function", "variable"), [FIGURE_3, FIGURE_4], ids=["figure 3", "figure 4"])
+def test_the_sums_run_over_the_points_of_the_lattice(function, variable):
+    result = vjp(function, variable, df_of(function))
+    for entry, expected in brute_force(function, variable).items():
+        found = entries_read(result, df_of(function), (entry,))
+        assert sorted(found) == expected, entry
+    assert not guards(result)
+
+
+def test_figure_3_has_three_points_on_its_line():
+    # The paper counts from 1: A = (1 -2), beta = -1, and alpha = (beta + 2 z, z) for 1 <= z <= 3.
+    function, variable = FIGURE_3
+    result = vjp(function, variable, df_of(function))
+    points = [(a + 1, b + 1) for a, b in entries_read(result, df_of(function), (4,))]
+    assert all(a - 2 * b == -1 for a, b in points)
+    assert points == [(-1 + 2 * z, z) for z in (1, 2, 3)]
+    (total,) = sums_with(result, df_of(function))
+    assert len(total.limits) == 1
+
+
+def test_figure_4_has_fifteen_points_in_its_parallelogram():
+    # A = (1 -2 -2), beta = 3; the axes are shifted to count from 0: alpha = (i + 1, j, k - 5).
+    function, variable = FIGURE_4
+    result = vjp(function, variable, df_of(function))
+    points = [(a + 1, b, c - 5) for a, b, c in entries_read(result, df_of(function), (12,))]
+    assert all(a - 2 * b - 2 * c == 3 for a, b, c in points)
+    assert len(points) == 15
+    (total,) = sums_with(result, df_of(function))
+    assert len(total.limits) == 2
+    parallelogram = {(z1, z2) for z2 in range(-1, 6) for z1 in range(max(-1, -z2), min(1, 4 - z2) + 1)}
+    # alpha = beta*(1, 0, 0) + K z with K = [[2, 0], [1, 1], [0, -1]]
+    assert {(3 + 2 * z1, z1 + z2, -z2) for z1, z2 in parallelogram} == set(points)
+
+
+@pytest.mark.parametrize(("function", "variable"), [FIGURE_3, FIGURE_4], ids=["figure 3", "figure 4"])
+def test_no_congruence_where_a_coefficient_is_one(function, variable):
+    result = vjp(function, variable, df_of(function))
+    assert not result.has(Mod) and not congruences(result)
+
+
+def test_a_congruence_where_the_read_jumps_over_entries():
+    variable = TensorSymbol("x", 9)
+    function = TensorComprehension(variable[2 * i - 4 * j + 4], (i, 3), (j, 2))
+    result = vjp(function, variable, df_of(function))
+    (axis,) = result.indices
+    assert congruences(result) == {Eq(Mod(axis, 2), 0)} == conditions(result)
+    for entry, expected in brute_force(function, variable).items():
+        if entry % 2 == 0:
+            assert sorted(entries_read(result, df_of(function), (entry,))) == expected
