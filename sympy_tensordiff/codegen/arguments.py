@@ -19,17 +19,18 @@ from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 
 _REFUSED_FLOATS = {
-    "float16": "has too little range for sums; pass it as float32",
-    "longdouble": "is not supported by compiled kernels; pass it as float64",
+    "e": "has too little range for sums; pass it as float32",
+    "g": "is not supported by compiled kernels; pass it as float64",
 }
+"""Reasons by the character of the dtype, of float16 and of the platform's long double."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Arguments that fit: what the driver takes, the sizes, the dtype of the results."""
+    """Arguments that fit: what the driver takes, and shapes and dtype of the results."""
 
     values: tuple[Any, ...]
-    sizes: dict[str, int]
+    shapes: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
 
 
@@ -40,17 +41,30 @@ class ArgumentChecker:
         self.program = program
         self.arguments = program.arguments
         self.solved = solve_sizes(program.arguments)
+        self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...]] | None = None
 
     def prepare(self, values: Sequence[Any]) -> Prepared:
         """Check ``values`` and convert them to what the driver takes."""
         if len(values) != len(self.arguments):
             expected = ", ".join(a.label for a in self.arguments)
             raise ArgumentError(f"{len(self.arguments)} arguments are needed ({expected}), {len(values)} were given")
-        read = [_READERS[a.kind](a, v) for a, v in zip(self.arguments, values, strict=True)]
-        sizes = self.sizes(read)
+        read = [_read(a, v) for a, v in zip(self.arguments, values, strict=True)]
+        shapes = self._result_shapes(read)
         dtype = result_dtype([v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer"])
         converted = tuple(_convert(a, v, dtype) for a, v in zip(self.arguments, read, strict=True))
-        return Prepared(converted, sizes, dtype)
+        return Prepared(converted, shapes, dtype)
+
+    def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the results; the sizes of the last call need not be checked again."""
+        key = tuple(
+            [v if a.kind == "integer" else getattr(v, "shape", ()) for a, v in zip(self.arguments, read, strict=True)]
+        )
+        last = self._last
+        if last is None or last[0] != key:
+            sizes = self.sizes(read)
+            last = key, tuple(tuple(form.evaluate(sizes) for form in output.shape) for output in self.program.outputs)
+            self._last = last
+        return last[1]
 
     def sizes(self, read: Sequence[Any]) -> dict[str, int]:
         """All sizes of a call, with every axis compared to its extent and every check made."""
@@ -61,7 +75,7 @@ class ArgumentChecker:
             values[solved.name] = _solve(solved, given[solved.argument.name].shape[solved.axis], values)
             origin[solved.name] = f"axis {solved.axis} of {solved.argument.label}"
         for argument in self.arguments:
-            if argument.kind == "array":
+            if argument.shape:
                 self._compare(argument, given[argument.name].shape, values, origin)
         for output in self.program.outputs:
             for axis, form in enumerate(output.shape):
@@ -133,9 +147,7 @@ def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
         raise ArgumentTypeError(
             f"argument {argument.label} has dtype {array.dtype}; real numbers (float64, float32, integers) are needed"
         )
-    reason = _REFUSED_FLOATS.get(array.dtype.name) or (
-        _REFUSED_FLOATS["longdouble"] if array.dtype.kind == "f" and array.dtype.itemsize > 8 else None
-    )
+    reason = _REFUSED_FLOATS.get(array.dtype.char)
     if reason:
         raise ArgumentTypeError(f"argument {argument.label} has dtype {array.dtype}, which {reason}")
     return array
@@ -163,13 +175,20 @@ def _finite_double(argument: Argument, value: Any) -> float:
 def _read_integer(argument: Argument, value: Any) -> int:
     if not isinstance(value, bool | np.bool_):
         try:
-            return operator.index(value)
+            integer = operator.index(value)
         except TypeError:
-            pass
+            integer = None
+        if integer is not None:
+            if abs(integer) >= 2**62:
+                raise ArgumentError(f"argument {argument.label} is {integer}, too large for an index")
+            return integer
     raise ArgumentTypeError(f"argument {argument.label} is {value!r} ({type(value).__name__}), an integer is needed")
 
 
-_READERS = {"array": _read_array, "scalar": _read_scalar, "integer": _read_integer}
+def _read(argument: Argument, value: Any) -> Any:
+    if argument.kind == "integer":
+        return _read_integer(argument, value)
+    return _read_array(argument, value) if argument.shape else _read_scalar(argument, value)
 
 
 # ---------------------------------------------------------------------------- converting

@@ -20,7 +20,7 @@ import sys
 import tempfile
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 VARIABLE = "SYMPY_TENSORDIFF_CACHE"
 
@@ -97,19 +97,23 @@ def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
 
 
 class _MemoryLoader(importlib.abc.InspectLoader):
-    """Imports a text that lies in no file."""
+    """Imports a text that lies in no file; tracebacks find its lines under the name ``place``."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, place: str) -> None:
         self.source = source
+        self.place = place
+        linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
 
     def get_source(self, fullname: str) -> str:
         return self.source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.source, self.place)
 
     def is_package(self, fullname: str) -> bool:
         return False
 
 
 def _memory_spec(name: str, source: str) -> ModuleSpec | None:
-    origin = f"<{name}>"
-    linecache.cache[origin] = (len(source), None, source.splitlines(keepends=True), origin)
-    return importlib.util.spec_from_loader(name, _MemoryLoader(source), origin=origin)
+    place = f"<{name}>"
+    return importlib.util.spec_from_loader(name, _MemoryLoader(source, place), origin=place)

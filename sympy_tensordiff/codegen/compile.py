@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_
 from sympy_tensordiff.codegen.cache import load_source
 from sympy_tensordiff.codegen.loops import Program
 from sympy_tensordiff.codegen.sizes import check_determined
-from sympy_tensordiff.errors import ArgumentError, BackendError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
 from sympy_tensordiff.integer.affine import Affine
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
@@ -130,15 +130,16 @@ class CompiledFunction:
     def _targets(self, args: tuple[Any, ...], prepared: Prepared, out: Any) -> list[Any]:
         """The arrays to be filled: new ones, or those the caller gave."""
         outputs = self.program.outputs
-        shapes = [tuple(form.evaluate(prepared.sizes) for form in output.shape) for output in outputs]
         if out is None:
-            return [np.empty(shape, prepared.dtype) for shape in shapes]
+            return [np.empty(shape, prepared.dtype) for shape in prepared.shapes]
+        if not self.program.single and not isinstance(out, tuple | list):
+            raise ArgumentTypeError(f"out is {type(out).__name__}, a tuple of {len(outputs)} arrays is needed")
         given = (out,) if self.program.single else tuple(out)
         if len(given) != len(outputs):
             raise ArgumentError(f"out has {len(given)} arrays, {len(outputs)} are needed")
         others = [(f"argument {a.label}", v) for a, v in zip(self.program.arguments, args, strict=True)]
         targets = []
-        for output, array, shape in zip(outputs, given, shapes, strict=True):
+        for output, array, shape in zip(outputs, given, prepared.shapes, strict=True):
             targets.append(check_out(output.name, array, shape, prepared.dtype, others))
             others.append((f"out for {output.name}", array))
         return targets

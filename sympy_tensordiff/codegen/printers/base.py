@@ -234,10 +234,14 @@ class ScalarPrinter(FormPrinter):
         """The call of a function; the two-place ``max`` and ``min`` are nested for more arguments."""
         if function not in self.functions:
             raise UnsupportedError(f"the function {function!r} is not known to the {type(self).__name__}")
-        texts = [self.scalar(a) for a in arguments]
+        texts = [self.argument(a) for a in arguments]
         while function in ("max", "min") and len(texts) > 2:
             texts[:2] = [f"{self.functions[function]}({texts[0]}, {texts[1]})"]
         return f"{self.functions[function]}({', '.join(texts)})"
+
+    def argument(self, argument: Scalar) -> str:
+        """The argument of a function."""
+        return self.scalar(argument)
 
     def negation(self, argument: Scalar) -> tuple[str, int]:
         """``not argument``."""
@@ -309,11 +313,15 @@ def split_sign(node: Scalar) -> tuple[bool, Scalar]:
     if isinstance(node, Number) and node.value < 0:
         return not negative, Number(-node.value)
     if isinstance(node, Operation) and node.function == "mul":
-        first, rest = node.arguments[0], node.arguments[1:]
-        if isinstance(first, Number) and first.value < 0:
-            if first.value != -1:
-                return not negative, Operation("mul", (Number(-first.value), *rest))
-            return not negative, rest[0] if len(rest) == 1 else Operation("mul", rest)
+        factors: list[Scalar] = []
+        for factor in node.arguments:
+            flipped, positive = split_sign(factor)
+            negative ^= flipped
+            if not flipped or positive != Number(1):
+                factors.append(positive)
+        if not factors:
+            return negative, Number(1)
+        return negative, factors[0] if len(factors) == 1 else Operation("mul", tuple(factors))
     return negative, node
 
 

@@ -294,23 +294,21 @@ class VectorPrinter(ScalarPrinter):
     def constant(self, text: str) -> str:
         return text
 
-    def call(self, function: str, arguments: tuple[Scalar, ...]) -> str:
+    def argument(self, argument: Scalar) -> str:
         # A function of a Python number alone would be a float64 even among float32.
-        texts = [f"real({self.scalar(a)})" if isinstance(a, Number) else self.scalar(a) for a in arguments]
-        name = self.functions[function]
-        while function in ("max", "min") and len(texts) > 2:
-            texts[:2] = [f"{name}({texts[0]}, {texts[1]})"]
-        text = f"{name}({', '.join(texts)})"
-        if name in HELPERS:
-            self.helpers.add(name)
-            return f"real({text})"
-        return text
+        return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
+
+    def call(self, function: str, arguments: tuple[Scalar, ...]) -> str:
+        text = super().call(function, arguments)
+        if function not in HELPERS:
+            return text
+        self.helpers.add(function)
+        return f"real({text})"
 
     def select(self, condition: Scalar, value: Scalar, otherwise: Scalar) -> tuple[str, int]:
         if not self.varies(Operation("select", (condition, value, otherwise))):
             return super().select(condition, value, otherwise)
-        texts = [f"real({self.scalar(a)})" if isinstance(a, Number) else self.scalar(a) for a in (value, otherwise)]
-        return f"np.where({self.scalar(condition)}, {', '.join(texts)})", ATOM
+        return f"np.where({self.scalar(condition)}, {self.argument(value)}, {self.argument(otherwise)})", ATOM
 
     def negation(self, argument: Scalar) -> tuple[str, int]:
         return f"np.logical_not({self.scalar(argument)})", ATOM

@@ -1,0 +1,33 @@
+"""Runs programs with a backend and with the plain interpreter, and compares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from interpreter import Interpreter
+
+from sympy_tensordiff.codegen.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.compile import compile_program
+from sympy_tensordiff.codegen.loops import Program
+
+
+def expected(program: Program, arguments: list[Any]) -> list[np.ndarray]:
+    """The results of the interpreter, in double precision."""
+    values = {a.name: np.asarray(v, float)[()] for a, v in zip(program.arguments, arguments, strict=True)}
+    read = [v if a.kind == "integer" else np.asarray(v) for a, v in zip(program.arguments, arguments, strict=True)]
+    return Interpreter(program, values, ArgumentChecker(program).sizes(read)).run()
+
+
+def check(program: Program, backend: str, arguments: list[Any], rtol: float = 1e-11, dtype: Any = np.float64) -> None:
+    """Fail where a backend disagrees with the interpreter."""
+    function = compile_program(program, backend)
+    found = function(*arguments)
+    wanted = expected(program, arguments)
+    for output, value, right in zip(program.outputs, (found,) if program.single else found, wanted, strict=True):
+        assert value.dtype == dtype
+        assert value.shape == right.shape
+        scale = max(1.0, float(np.abs(right).max()))
+        np.testing.assert_allclose(
+            value, right, rtol=rtol, atol=rtol * scale, err_msg=f"{output.name}\n{function.source}"
+        )

@@ -1,0 +1,175 @@
+"""NumPy and Numba against the interpreter, on programs built by hand and on random ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from generator import CENTRE, Generator
+from oracle import check, expected
+from programs import CASES, L, M, N, array, i, j, k, load, loop, op, result, single, total
+
+from sympy_tensordiff.codegen.compile import compile_program
+from sympy_tensordiff.codegen.laws import check_laws
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Argument, IndexValue, Let, Name, Number, Store
+from sympy_tensordiff.codegen.verify import verify
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", CASES)
+def test_programs_by_hand(name, backend):
+    program, arguments = CASES[name]
+    verify(program)
+    check(program, backend, arguments(np.random.default_rng(1)))
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n != "arithmetic"])
+def test_single_precision_numpy(name):
+    program, arguments = CASES[name]
+    values = [
+        v.astype(np.float32) if isinstance(v, np.ndarray | np.float64) else v
+        for v in arguments(np.random.default_rng(2))
+    ]
+    check(program, "numpy", values, 2e-5, np.float32)
+
+
+@pytest.mark.parametrize("name", ["section_six", "select_values", "long_sums"])
+def test_single_precision_numba_stays_single(name):
+    program, arguments = CASES[name]
+    values = [v.astype(np.float32) if isinstance(v, np.ndarray) else v for v in arguments(np.random.default_rng(2))]
+    check(program, "numba", values, 2e-5, np.float32)
+    run = compile_program(program, "numba")._load()
+    for kernel in program.kernels:
+        dispatcher = run.__globals__[f"fill_{kernel.array}"]
+        for signature in dispatcher.signatures:
+            if "float32" in str(signature):
+                code = dispatcher.inspect_llvm(signature)
+                assert "fpext" not in code, kernel.array
+
+
+@pytest.mark.parametrize("first", range(0, 80, 20))
+def test_random_programs_numpy(first):
+    for seed in range(first, first + 20):
+        _check_random(seed, "numpy")
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_random_programs_numba(seed):
+    _check_random(seed, "numba")
+
+
+def _check_random(seed, backend):
+    generator = Generator(seed)
+    program = generator.program()
+    check_laws(program)
+    rng = np.random.default_rng(seed)
+    check(
+        program,
+        backend,
+        [rng.uniform(-1, 1, [f.evaluate(generator.sizes) for f in a.shape]) for a in program.arguments],
+        1e-9,
+    )
+
+
+def test_the_random_programs_stay_inside():
+    """The interpreter, which checks each read, is what says that a random program is a fair one."""
+    assert CENTRE > 6 * 29
+
+
+def test_rows_are_summed_along_rows():
+    """The loop over the last axis is innermost where that turns columns into rows, and only there."""
+    program, _ = CASES["matmul"]
+    lines = compile_program(program, "numba").source.splitlines()
+    inner = next(n for n, line in enumerate(lines) if "for j in range(c.shape[1])" in line)
+    assert "for k in range(M)" in lines[inner - 1]
+    assert "acc[j] += a[i, k]*b[k, j]" in lines[inner + 1]
+    along = (*total("s", op("mul", load("a", i, k), load("b", j, k)), ("k", 0, M - 1)), Store(Name("s")))
+    source = compile_program(
+        single((array("a", L, M), array("b", N, M)), result("c", L, N), "ij", *along), "numba"
+    ).source
+    assert "s = plus(s, a[i, k]*b[j, k])" in source
+
+
+def test_rows_with_scalars_around_the_sum():
+    product = op("mul", Name("f"), load("b", k, j))
+    body = (
+        Let("front", op("mul", load("a", i, 0), 2)),
+        Let("own", load("b", 0, j)),
+        Accumulator("s"),
+        loop("k", 0, M - 1, Let("f", load("a", i, k)), loop("q", 0, 1, Add("s", product))),
+        Let("t", op("mul", Name("own"), Name("front"))),
+        *total("u", op("mul", load("b", k, j), Name("t")), ("k", 0, M - 1)),
+        *total("v", load("a", i, k), ("k", 0, M - 1)),
+        Store(op("add", Name("s"), Name("u"), Name("v"), Name("own"))),
+    )  # fmt: skip
+    program = single((array("a", L, M), array("b", M, N)), result("c", L, N), "ij", *body)
+    verify(program)
+    rng = np.random.default_rng(0)
+    for backend in ("numba", "numpy"):
+        check(program, backend, [rng.random((3, 4)), rng.random((4, 5))])
+    assert "s[j] += f*b[k, j]" in compile_program(program, "numba").source
+
+
+# ---------------------------------------------------------------------------- the limits of the number range
+
+
+def _gamma(value):
+    return math.inf if value in (0, math.inf, 800.0, 1e300) else math.nan if value < -1e3 else math.gamma(value)
+
+
+LIMITS = {
+    "max": (("x", "y"), np.maximum), "min": (("y", "x"), lambda x, y: np.minimum(y, x)), "sign": (("x",), np.sign),
+    "heaviside": (("x", 0.5), lambda x: np.heaviside(x, 0.5)), "pow": (("x", "y"), np.power), "log": (("x",), np.log),
+    "floor": (("x",), np.floor), "exp": (("x",), np.exp), "mul": (("x", 0), lambda x: x * 0),
+    "gamma": (("x",), np.vectorize(_gamma)), "add": (("x", "y"), np.add), "sqrt": (("x",), np.sqrt),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_nan_and_infinity_pass_without_warnings(backend):
+    special = np.array([0.0, np.nan, np.inf, -np.inf, 1e300, -1e300, 800.0, 0.5, -2.5])
+    turned = special[::-1].copy()
+    for name, (operands, function) in LIMITS.items():
+        term = op(name, *(load(operand, i) if isinstance(operand, str) else operand for operand in operands))
+        inverse = op("pow", load("x", i), -1)
+        program = single(
+            (array("x", N), array("y", N)), result("z", N), "i", Store(op("add", term, op("mul", 0.0, inverse)))
+        )
+        with np.errstate(all="ignore"):
+            wanted = function(*((special, turned)[: sum(isinstance(o, str) for o in operands)])) + 0 * special**-1.0
+        found = compile_program(program, backend)(special, turned)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_sum_with_infinite_terms(backend):
+    body = (*total("s", load("x", i), ("i", 0, N - 1)), Store(Name("s")))
+    function = compile_program(single((array("x", N),), result("y"), "", *body), backend)
+    assert function(np.array([1.0, np.inf] + [2.0] * 40)) == np.inf
+    assert np.isnan(function(np.array([np.inf, -np.inf] + [2.0] * 40)))
+    assert np.isnan(function(np.array([np.nan] + [2.0] * 40)))
+
+
+def test_large_integers_are_compared_exactly():
+    """float32 cannot tell 2**24 from 2**24 + 1."""
+    value = op("select", op("lt", IndexValue(i + 2**24), Number(2**24 + 1)), load("x", i), 0)
+    program = single((array("x", N),), result("y", N), "i", Store(value))
+    for backend in ("numpy", "numba"):
+        found = compile_program(program, backend)(np.ones(3, np.float32))
+        assert found.tolist() == [1, 0, 0]
+
+
+def test_a_scalar_result_is_a_numpy_scalar():
+    program = single((Argument("scalar", "x", "x"),), result("y"), "", Store(op("mul", Name("x"), 2)))
+    for backend in ("numpy", "numba"):
+        found = compile_program(program, backend)(3)
+        assert type(found) is np.float64
+        assert found == 6
+        assert type(compile_program(program, backend)(np.float32(3))) is np.float32
+
+
+def test_the_oracle_is_not_the_backend():
+    program, arguments = CASES["matmul"]
+    a, b = arguments(np.random.default_rng(0))
+    np.testing.assert_allclose(expected(program, [a, b])[0], a @ b)

@@ -1,0 +1,238 @@
+"""The callable: backends by name, the cache of modules, pickling, the plan, threads."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import CASES, N, array, i, load, op, result, single
+
+from sympy_tensordiff.codegen import cache
+from sympy_tensordiff.codegen.compile import compile_program, print_source
+from sympy_tensordiff.codegen.loops import Argument, Store
+from sympy_tensordiff.errors import ArgumentError
+
+HERE = Path(__file__).parent
+A, B = np.ones((3, 4)), np.ones((4, 5))
+
+
+def doubled(label="x", factor=2.0):
+    return single((Argument("array", "x", label, (N,)),), result("y", N), "i", Store(op("mul", factor, load("x", i))))
+
+
+def test_unknown_backend():
+    with pytest.raises(ArgumentError, match="unknown backend 'fortran'; the backends are 'numpy', 'numba', 'cuda'"):
+        compile_program(doubled(), "fortran")
+
+
+def test_result_is_bare_or_a_tuple():
+    assert isinstance(compile_program(doubled(), "numpy")(A[0]), np.ndarray)
+    found = compile_program(replace(doubled(), single=False), "numpy")(A[0])
+    assert isinstance(found, tuple)
+    assert len(found) == 1
+
+
+def test_plan():
+    plan = compile_program(CASES["section_six"][0], "numpy").plan
+    assert plan.splitlines() == [
+        "arguments:", "  a : array (L, K)", "  b : array (M, K)", "  c : array (L, L)", "  d : array (K + L - 1)",
+        "  g : array (L, M)", "results:", "  dd : array (K + L - 1)", "  dc : array (L, L)", "temporaries:",
+        "  f : array (L, M)", "  r : array (L)", "  f is used by every derivative", "  r is the sum over j",
+        "kernels:", "  1. fill f[i, j]", "  2. fill r[i]", "  3. fill dd[p]", "  4. fill dc[p, q]",
+    ]  # fmt: skip
+    plan = compile_program(CASES["computed_sizes"][0], "numpy").plan
+    assert "  low = max(0, N - 2)\n  high = min(M - 1, 2*N - 4)\n" in plan
+
+
+def test_repr():
+    assert repr(compile_program(CASES["matmul"][0], "numpy")) == "<CompiledFunction(a, b) for numpy>"
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_pickle(backend):
+    function = compile_program(CASES["matmul"][0], backend)
+    function(A, B)
+    again = pickle.loads(pickle.dumps(function))
+    assert again.source == function.source
+    assert again.program == function.program
+    np.testing.assert_array_equal(again(A, B), function(A, B))
+
+
+def test_pickle_into_another_process(tmp_path):
+    """Names hash differently there: nothing may depend on the hashes of this process."""
+    function = compile_program(CASES["section_six"][0], "numpy")
+    (tmp_path / "f.pickle").write_bytes(pickle.dumps(function))
+    arguments = CASES["section_six"][1](np.random.default_rng(0))
+    code = (
+        "import pickle, sys, numpy as np\n"
+        "function, arguments = pickle.load(open(sys.argv[1], 'rb')), pickle.load(open(sys.argv[2], 'rb'))\n"
+        "sys.stdout.write(function.source)\n"
+        "assert hash(function.program.arguments[0].shape[0]) == hash(function.program.arguments[2].shape[1])\n"
+        "pickle.dump(function(*arguments), open(sys.argv[1], 'wb'))\n"
+    )
+    (tmp_path / "arguments.pickle").write_bytes(pickle.dumps(arguments))
+    command = [sys.executable, "-c", code, str(tmp_path / "f.pickle"), str(tmp_path / "arguments.pickle")]
+    environment = os.environ | {"PYTHONHASHSEED": "77", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == function.source
+    for left, right in zip(pickle.loads((tmp_path / "f.pickle").read_bytes()), function(*arguments), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_threads():
+    """Concurrent calls with different sizes do not mix them up."""
+    function = compile_program(doubled(), "numba")
+    function(np.ones(1))
+    wrong = []
+
+    def work(n):
+        for _ in range(200):
+            if function(np.ones(n)).shape != (n,):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (3, 4, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---------------------------------------------------------------------------- modules on disk
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "deep" / "cache"))
+    return tmp_path / "deep" / "cache"
+
+
+def unique_program(request):
+    """A program whose module no other test has loaded."""
+    return doubled(factor=float(abs(hash(request.node.name)) % 10**6) + 0.25)
+
+
+def test_modules_are_kept_for_the_user_alone(folder, request):
+    function = compile_program(unique_program(request), "numba")
+    function(np.ones(2))
+    files = list(folder.glob("k_*.py"))
+    assert [file.read_text() for file in files] == [function.source]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert list(folder.glob("__pycache__/*.nbi"))  # Numba's compiled code lies beside
+    assert not list(folder.glob(".k_*"))
+
+
+def test_default_folder(monkeypatch, tmp_path):
+    monkeypatch.delenv(cache.VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.cache_folder() == tmp_path / "sympy_tensordiff"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache.cache_folder() == tmp_path / ".cache" / "sympy_tensordiff"
+
+
+def test_a_file_with_another_text_is_replaced(folder, request):
+    program = unique_program(request)
+    compile_program(program, "numpy")(np.ones(2))
+    path = next(folder.glob("k_*.py"))
+    path.write_text("raise SystemExit")
+    for name in [n for n in sys.modules if n.endswith(path.stem)]:
+        del sys.modules[name]
+    assert compile_program(program, "numpy")(np.ones(2))[0] > 0
+    assert "raise" not in path.read_text()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="POSIX permissions")
+def test_a_folder_that_others_can_write_is_not_used(folder, request):
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    assert compile_program(unique_program(request), "numpy")(np.ones(2))[0] > 0
+    assert not list(folder.iterdir())
+
+
+def test_without_a_folder(monkeypatch, tmp_path, request):
+    """A file where the folder should be: the temporary folder takes its place."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file"))
+    function = compile_program(unique_program(request), "numba")
+    assert function(np.ones(2))[0] > 0
+    assert function._run.__code__.co_filename.startswith(tempfile.gettempdir())
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_without_any_file(monkeypatch, backend):
+    """Where nothing can be written, modules live in memory, and tracebacks show their lines all the same."""
+
+    def refuse():
+        raise PermissionError
+
+    monkeypatch.setattr(cache, "cache_folder", refuse)
+    monkeypatch.setattr(cache, "temporary_folder", refuse)
+    function = compile_program(doubled(factor=7.125 if backend == "numpy" else 7.375), backend)
+    assert function(np.ones(2))[0] > 7
+    try:
+        function._run(None, None)
+    except AttributeError:
+        assert "N = x.shape[0]" in traceback.format_exc()
+
+
+def test_compiled_code_is_reused(folder):
+    """A second process finds the module and Numba's code for it."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "import numpy as np\n"
+        "from programs import CASES\n"
+        "from sympy_tensordiff.codegen.compile import compile_program\n"
+        "f = compile_program(CASES['vector_add'][0], 'numba'); f(np.ones(2), np.ones(2))\n"
+        "print(sum(f._run.__globals__['fill_z'].stats.cache_hits.values()))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    hits = [subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True) for _ in "ab"]
+    assert [done.stdout for done in hits] == ["0\n", "1\n"], hits
+
+
+def test_source_needs_no_numba(monkeypatch):
+    """The text of every backend can be had where only this package is installed."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "sys.modules['numba'] = sys.modules['numba.cuda'] = None\n"
+        "from programs import CASES\n"
+        "from sympy_tensordiff.codegen.compile import print_source\n"
+        "print(*(len(print_source(CASES['matmul'][0], b)) > 100 for b in ('numpy', 'numba', 'cuda')))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.stdout == "True True True\n", done.stderr
+
+
+def test_printed_modules_stand_alone(tmp_path):
+    """The text is a module that anybody can import and run."""
+    (tmp_path / "standing.py").write_text(print_source(CASES["matmul"][0], "numpy"))
+    specification = importlib.util.spec_from_file_location("standing", tmp_path / "standing.py")
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    out = np.empty((3, 5))
+    module.run(A, B, out)
+    np.testing.assert_array_equal(out, A @ B)
+
+
+def test_arrays_of_another_program_are_told_apart():
+    """Modules are loaded by their text: equal texts are one module, different ones never are."""
+    first, second = compile_program(doubled(), "numpy"), compile_program(doubled(factor=3.0), "numpy")
+    assert first(np.ones(1)) != second(np.ones(1))
+    third = compile_program(doubled(), "numpy")
+    third(np.ones(1))
+    assert third._run is first._run
+    assert array("x", N).label == "x"

@@ -1,0 +1,143 @@
+"""The CUDA printer: meaning in the simulator, machine code by NVIDIA's assembler, no GPU needed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import CASES
+
+from sympy_tensordiff.codegen.cache import load_source
+from sympy_tensordiff.codegen.compile import compile_program, print_source
+from sympy_tensordiff.codegen.walk import scalar_arrays, uses
+from sympy_tensordiff.errors import BackendError
+
+HERE = Path(__file__).parent
+SIMULATED = "NUMBA_ENABLE_CUDASIM" in os.environ
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 12), (12, len(CASES))])
+def test_simulator(first, last):
+    """The text that runs on a device, one Python thread for each of its threads."""
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-W", "error", str(HERE / "simulate.py"), str(first), str(last)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("all agree\n")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels_need_no_atomics_and_no_locks(name):
+    source = print_source(CASES[name][0], "cuda")
+    assert not re.search(r"atomic|mutex|syncthreads|shared", source)
+    for kernel in CASES[name][0].kernels:
+        text = source[source.index(f"def fill_{kernel.array}(") :]
+        if kernel.axes:
+            grid = re.search(r"(\w+)(, first_y(, first_z)?)? = cuda\.grid", text)
+            assert grid.group(1).rstrip("_") == kernel.axes[-1]  # the last axis is on threadIdx.x
+
+
+def _launch(source):
+    """The launch configuration that is printed into a module, without CUDA."""
+    text = source[source.index("def launch(") : source.index("def compute(")]
+    return load_source(f"import math\n\n\n{text}", "test").launch
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(), (1,), (5,), (1000,), (10**9,), (3, 4), (10**6, 3), (300, 301), (2, 70000, 5), (70000, 2, 3, 4), (1, 1, 1)],
+)
+def test_launch_configuration(shape):
+    grid, block = _launch(print_source(CASES["matmul"][0], "cuda"))(shape)
+    blocks, threads = (grid, block) if isinstance(grid, tuple) else ((grid,), (block,))
+    assert np.prod(threads) <= 256
+    assert blocks[0] * threads[0] >= (shape[-1] if shape else 1) > (blocks[0] - 1) * threads[0]
+    assert blocks[0] < 2**31
+    assert all(0 < b <= 65535 for b in blocks[1:])
+    if len(shape) >= 2 and shape[-2] <= 65535:
+        assert blocks[1] * threads[1] >= shape[-2]
+
+
+@pytest.mark.skipif(SIMULATED, reason="the simulator is a device")
+def test_without_a_device():
+    from numba import cuda
+
+    if cuda.is_available():
+        pytest.skip("there is a device")
+    program, arguments = CASES["matmul"]
+    function = compile_program(program, "cuda")
+    assert "cuda.grid" in function.source
+    with pytest.raises(BackendError, match=r"found no CUDA device.*(sympy-tensordiff\[cuda\]|with its driver)"):
+        function(*arguments(np.random.default_rng(0)))
+
+
+def test_on_a_device():
+    from numba import cuda
+
+    if SIMULATED or not cuda.is_available():
+        pytest.skip("no CUDA device: the simulator and the assembler stand in for one")
+    from oracle import check
+
+    for program, arguments in CASES.values():
+        check(program, "cuda", arguments(np.random.default_rng(1)), 1e-10)
+
+
+# ---------------------------------------------------------------------------- machine code
+
+
+def _assembler() -> Path | None:
+    if importlib.util.find_spec("numba_cuda") is None or importlib.util.find_spec("nvidia") is None:
+        return None
+    places = importlib.util.find_spec("nvidia").submodule_search_locations
+    return next((path for place in places for path in Path(place).glob("cu*/bin/ptxas")), None)
+
+
+@pytest.mark.skipif(_assembler() is None or SIMULATED, reason="needs pip install 'sympy-tensordiff[ptx]'")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "name", ["matmul", "section_six", "strided_adjoint", "masks", "elementary", "rank_five", "two_outputs"]
+)
+def test_machine_code(name, dtype, tmp_path, monkeypatch):
+    """Typed and assembled for an H100: no atomics, nothing spilled, no double precision among float32."""
+    from numba import cuda
+    from numba.cuda import dispatcher
+
+    # Functions called by a kernel are compiled for the current device; there is none.
+    device = types.SimpleNamespace(compute_capability=(9, 0))
+    monkeypatch.setattr(dispatcher, "get_current_device", lambda: device)
+    program, _ = CASES[name]
+    module = load_source(print_source(program, "cuda"), "test")
+    for kernel in program.kernels:
+        function = getattr(module, f"fill_{kernel.array}").py_func
+        ptx, _ = cuda.compile_ptx(function, _signature(program, kernel, dtype), cc=(9, 0))
+        assert not re.search(r"\b(atom|red)\.", ptx)
+        if dtype == "float32" and name != "elementary":  # whose sign, floor and gamma widen
+            assert not re.search(r"\.(f64)\b", ptx)
+        source = tmp_path / f"{kernel.array}.ptx"
+        source.write_text(ptx)
+        command = [_assembler(), "-arch=sm_90", "-v", source, "-o", tmp_path / "kernel.cubin"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "0 bytes spill stores, 0 bytes spill loads" in done.stderr, done.stderr
+
+
+def _signature(program, kernel, dtype):
+    from numba import types as numba_types
+
+    real = getattr(numba_types, dtype)
+    arrays = {a.name: a for a in (*program.arguments, *program.outputs, *program.temporaries)}
+    bare = scalar_arrays(program.arguments)
+    used = uses(kernel)
+    signature = {}
+    for name in (kernel.array, *used.arrays):
+        rank = max(1, len(arrays[name].shape))
+        signature[name] = real if name in bare else numba_types.Array(real, rank, "C")
+    signature |= dict.fromkeys(used.scalars, real) | dict.fromkeys(used.integers, numba_types.int64)
+    return tuple(signature.values())

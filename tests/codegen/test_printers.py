@@ -1,0 +1,401 @@
+"""The texts of the printers: exact, readable, deterministic, and deaf to hostile names."""
+
+from __future__ import annotations
+
+import ast
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import CASES, N, i, load, op, result, single
+
+from sympy_tensordiff.codegen.compile import BACKENDS, compile_program, print_source
+from sympy_tensordiff.codegen.loops import Argument, Bound, IndexValue, Name, Number, Operation, Store
+from sympy_tensordiff.codegen.printers.base import FormPrinter, Names, ScalarPrinter
+from sympy_tensordiff.errors import UnsupportedError, VerificationError
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+
+HERE = Path(__file__).parent
+LETTERS = "ijkpqNM"
+FORMS = FormPrinter(Names(LETTERS, ()))
+
+
+def form_of(**terms):
+    constant = terms.pop("c", 0)
+    return Affine(terms, constant)
+
+
+# ---------------------------------------------------------------------------- integer forms
+
+READABLE = {
+    "i + k": form_of(i=1, k=1),
+    "p - k": form_of(k=-1, p=1),
+    "-k": form_of(k=-1),
+    "-k - 1": form_of(k=-1, c=-1),
+    "2*i + k - 1": form_of(i=2, k=1, c=-1),
+    "0": form_of(),
+    "-3": form_of(c=-3),
+    "N - 1": form_of(N=1, c=-1),
+    "(p + 1)//2": quotient(form_of(p=1, c=1), 2),
+    "(p + 1)//2 + 1": quotient(form_of(p=1, c=3), 2),
+    "p//2": quotient(form_of(p=1), 2),
+    "(-p)//2": quotient(form_of(p=-1), 2),
+    "-(p//2)": -1 * quotient(form_of(p=1), 2),
+    "i - p//3": form_of(i=1) - quotient(form_of(p=1), 3),
+    "2*(p//3)": 2 * quotient(form_of(p=1), 3),
+}
+
+
+@pytest.mark.parametrize("text", READABLE)
+def test_forms_read_well(text):
+    assert FORMS.form(READABLE[text]) == text
+
+
+CONDITIONS = {
+    "p >= 2": Row("ge", form_of(p=1, c=-2)),
+    "p <= 5": Row("ge", form_of(p=-1, c=5)),
+    "N > p": Row("ge", form_of(N=1, p=-1, c=-1)),
+    "p >= k": Row("ge", form_of(p=1, k=-1)),
+    "i == j": Row("eq", form_of(i=1, j=-1)),
+    "i == j + 1": Row("eq", form_of(i=1, j=-1, c=-1)),
+    "(p + 1) % 2 == 0": Row("mod", form_of(p=1, c=1), 2),
+    "i + j >= 2": Row("ge", form_of(i=1, j=1, c=-2)),
+}
+
+
+def test_conditions_read_well():
+    for text, row in CONDITIONS.items():
+        assert FORMS.condition(row) == text
+
+
+def random_form(rng, depth=2):
+    form = Affine({v: rng.randint(-3, 3) for v in rng.sample(LETTERS, rng.randint(0, 3))}, rng.randint(-4, 4))
+    for _ in range(rng.randint(0, depth)):
+        form = form + rng.choice([1, -1, 2, -3]) * quotient(random_form(rng, depth - 1), rng.randint(2, 5))
+    return form
+
+
+def test_texts_of_forms_and_conditions_mean_them():
+    rng = random.Random(0)
+    for _ in range(400):
+        form = random_form(rng)
+        values = {v: rng.randint(-9, 9) for v in LETTERS}
+        assert eval(FORMS.form(form), {}, values) == form.evaluate(values)
+        assert eval(f"3 - 2*{FORMS.form(form, 9)}", {}, values) == 3 - 2 * form.evaluate(values)
+        for row in (Row("ge", form), Row("eq", form), Row("mod", form, rng.randint(2, 4))):
+            assert eval(FORMS.condition(row), {}, values) == row.holds(values), (row, FORMS.condition(row))
+
+
+def test_bounds_of_loops():
+    low = FORMS.lower((Bound(form_of(p=1, c=-2)), Bound(form_of()), Bound(form_of(c=-3))))
+    stop = FORMS.stop((Bound(form_of(p=1)), Bound(form_of(c=4))))
+    assert (low, stop) == ("max(0, p - 2)", "min(5, p + 1)")
+    assert FORMS.lower((Bound(form_of(p=1), 2),)) == "(p + 1)//2"
+    assert FORMS.stop((Bound(form_of(p=1), 2),)) == "p//2 + 1"
+
+
+# ---------------------------------------------------------------------------- scalars
+
+
+class Plain(ScalarPrinter):
+    functions = {"sqrt": "sqrt", "max": "max", "sin": "sin"}  # noqa: RUF012
+
+    def constant(self, text):
+        return text
+
+    def index_value(self, form):
+        return f"float({self.form(form)})"
+
+
+PLAIN = Plain(Names([*"xyz", *LETTERS], ()))
+X, Y, Z = (Name(name) for name in "xyz")
+SCALARS = {
+    "x + y - z": op("add", X, Y, op("neg", Z)),
+    "x - (y + z)": op("add", X, op("neg", op("add", Y, Z))),
+    "-x*y": op("neg", op("mul", X, Y)),
+    "x*y/z": op("mul", X, Y, op("pow", Z, -1)),
+    "1/x/y": op("mul", op("pow", X, -1), op("pow", Y, -1)),
+    "x/(y + z)": op("mul", X, op("pow", op("add", Y, Z), -1)),
+    "x/y**2": op("mul", X, op("pow", Y, -2)),
+    "-x**2": op("neg", op("pow", X, 2)),
+    "(-x)**2": op("pow", op("neg", X), 2),
+    "(x**y)**z": op("pow", op("pow", X, Y), Z),
+    "1/sqrt(x)": op("pow", X, Fraction(-1, 2)),
+    "0.5*x": op("mul", Fraction(1, 2), X),
+    "1/3*x": op("mul", Fraction(1, 3), X),
+    "x*(1/3)": op("mul", X, Fraction(1, 3)),
+    "x - 2*y": op("add", X, op("mul", -2, Y)),
+    "x - 2": op("add", X, -2),
+    "-2*x": op("mul", -2, X),
+    "-x": op("mul", -1, X),
+    "x**(-y)": op("pow", X, op("neg", Y)),
+    "-(x + y)": op("neg", op("add", X, Y)),
+    "x if y < z else -x": op("select", op("lt", Y, Z), X, op("neg", X)),
+    "(x if y < z else y) + 1": op("add", op("select", op("lt", Y, Z), X, Y), 1),
+    "x if not (x < y and y < z) else z": op("select", op("not", op("and", op("lt", X, Y), op("lt", Y, Z))), X, Z),
+    "x*(y*z)": op("mul", X, op("mul", Y, Z)),
+    "-x*y*2": op("mul", X, op("neg", Y), 2),
+    "max(max(x, y), z)": op("max", X, Y, Z),
+    "x if i < N - 1 else float(i)": op(
+        "select", op("lt", IndexValue(form_of(i=1)), IndexValue(form_of(N=1, c=-1))), X, IndexValue(form_of(i=1))
+    ),
+    "x**2.5": op("pow", X, 2.5),
+    "(x + y)**3": op("pow", op("add", X, Y), 3),
+    "2**x": op("pow", 2, X),
+    "(-2)**x": op("pow", -2, X),
+}
+
+
+@pytest.mark.parametrize("text", SCALARS)
+def test_scalars_read_well(text):
+    assert PLAIN.scalar(SCALARS[text]) == text
+
+
+def random_scalar(rng, depth):
+    if depth == 0:
+        return rng.choice([X, Y, Z, Number(rng.choice([2, -1, 0.5, Fraction(-1, 3), 3]))])
+    name = rng.choice(["add", "mul", "neg", "pow", "select", "add", "mul"])
+    parts = [
+        random_scalar(rng, depth - 1) for _ in range({"neg": 1, "pow": 1, "select": 2}.get(name, rng.randint(2, 3)))
+    ]
+    if name == "pow":
+        parts.append(Number(rng.choice([2, 3, -1, -2, 1, 0])))
+    if name == "select":
+        compare = Operation(rng.choice(["lt", "le", "eq", "ne"]), (random_scalar(rng, depth - 1), X))
+        condition = op(rng.choice(["and", "or"]), compare, op("not", op("lt", Y, Z)))
+        parts.insert(0, condition)
+    return Operation(name, tuple(parts))
+
+
+def test_texts_of_scalars_mean_them():
+    from interpreter import Interpreter
+
+    rng = random.Random(1)
+    for _ in range(500):
+        values = {name: np.float64(rng.uniform(0.5, 2)) for name in "xyz"}
+        node = random_scalar(rng, rng.randint(1, 4))
+        interpreter = Interpreter(CASES["matmul"][0], values, {})
+        with np.errstate(all="ignore"):
+            wanted = interpreter.value(node)
+            found = eval(PLAIN.scalar(node), {"sqrt": np.sqrt}, {k: np.float64(v) for k, v in values.items()})
+        np.testing.assert_allclose(found, wanted, rtol=1e-9, err_msg=PLAIN.scalar(node))
+
+
+CONSTANTS = {
+    "0.5": Fraction(1, 2),
+    "1/3": Fraction(1, 3),
+    "0.1": 0.1,
+    "1e+300": 10.0**300,
+    "1e+18": 10**18,
+    "7": 7,
+    "2/7": Fraction(2, 7),
+    "0.125": Fraction(1, 8),
+    "1e-05": 1e-5,
+    "9007199254740992": 2**53,
+}
+
+
+@pytest.mark.parametrize("text", CONSTANTS)
+def test_constants(text):
+    assert PLAIN.scalar(Number(CONSTANTS[text])) == text
+    assert PLAIN.scalar(Number(-CONSTANTS[text])) == f"-{text}"
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 10**400, Fraction(10**400)])
+def test_constants_that_no_double_holds(value):
+    for backend in BACKENDS:
+        program = single((), result("y"), "", Store(Number(value)))
+        with pytest.raises(UnsupportedError, match="is no finite double"):
+            print_source(program, backend)
+
+
+def test_an_unknown_function():
+    program = single((), result("y"), "", Store(Operation("bessel", (Number(1),))))
+    for backend in BACKENDS:
+        with pytest.raises(UnsupportedError, match="the function 'bessel' is not known"):
+            print_source(program, backend)
+
+
+# ---------------------------------------------------------------------------- modules
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CASES)
+def test_modules_are_tidy(name, backend):
+    """Texts parse, have no line of whitespace at its end, no unused import, and a docstring everywhere."""
+    source = print_source(CASES[name][0], backend)
+    tree = ast.parse(source)
+    assert backend in ast.get_docstring(tree)
+    assert source.endswith("\n")
+    assert not source.endswith("\n\n")
+    assert all(line == line.rstrip() for line in source.splitlines())
+    assert "\n\n\n\n" not in source
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            assert ast.get_docstring(node), node.name
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            name = node.names[0].asname or node.names[0].name
+            assert source.count(name) > 1 + (name == "numpy"), name
+
+
+def test_texts_do_not_depend_on_hashes():
+    code = (
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        "from programs import CASES\n"
+        "from sympy_tensordiff.codegen.compile import BACKENDS, print_source\n"
+        "print(*(print_source(program, b) for program, _ in CASES.values() for b in BACKENDS))\n"
+    )
+    texts = set()
+    for seed in "01":
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        texts.add(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True).stdout)
+    assert len(texts) == 1
+
+
+HOSTILE = [
+    "x);import os",
+    '"""\nimport os\n"""',
+    "'; import os #",
+    "a\\",
+    "a\nb",
+    "{x}",
+    "\u2028import os",
+    "ünïcode",
+    '"',
+    "\x00",
+]
+
+
+@pytest.mark.parametrize("label", HOSTILE)
+def test_hostile_labels_stay_data(label):
+    argument = Argument("array", "x", label, (N,))
+    program = single((argument,), result("y", N), "i", Store(load("x", i)))
+    clean = single((replace(argument, label="x"),), result("y", N), "i", Store(load("x", i)))
+    for backend in BACKENDS:
+        tree = ast.parse(print_source(program, backend))
+        table = next(node for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "ARGUMENTS")
+        assert ast.literal_eval(table.value) == (label,)
+        table.value = ast.parse("('x',)", mode="eval").body
+        assert ast.unparse(tree) == ast.unparse(ast.parse(print_source(clean, backend)))
+    np.testing.assert_array_equal(compile_program(program, "numpy")(np.ones(2)), np.ones(2))
+
+
+@pytest.mark.parametrize("name", ["x);import os", "x y", "", "1x", "x\n"])
+def test_hostile_names_are_refused(name):
+    program = single((Argument("array", name, "x", (N,)),), result("y", N), "i", Store(load(name, i)))
+    for backend in BACKENDS:
+        with pytest.raises(VerificationError, match="is not an identifier"):
+            print_source(program, backend)
+
+
+# ---------------------------------------------------------------------------- exact texts
+
+
+def test_numpy_text():
+    assert (
+        print_source(CASES["correlation_adjoint"][0], "numpy")
+        == '''"""Generated by sympy_tensordiff for the backend "numpy".
+
+run(w, g, dx) fills dx.
+
+w : array (K,)
+g : array (N,)
+dx : array (K + N - 1,), to be filled
+"""
+
+import numpy as np
+
+ARGUMENTS = ('w', 'g')
+
+
+def fill_dx(dx, w, g, K, N):
+    """Fill dx[p]."""
+    s = np.zeros_like(dx)
+    for k in range(K):
+        s[k:N + k] += w[k]*g
+    dx[...] = s
+
+
+def run(w, g, dx):
+    """Fill dx."""
+    K = w.shape[0]
+    N = g.shape[0]
+    with np.errstate(all="ignore"):
+        fill_dx(dx, w, g, K, N)
+'''
+    )
+
+
+def test_numba_text():
+    text = print_source(CASES["correlation_adjoint"][0], "numba")
+    assert (
+        text[text.index("def fill_dx") :]
+        == '''def fill_dx(dx, w, g, K, N):
+    """Fill dx[p]."""
+    real = dx.dtype.type
+    for p in range(dx.shape[0]):
+        s = real(0)
+        for k in range(max(0, p - N + 1), min(K, p + 1)):
+            s = plus(s, w[k]*g[p - k])
+        dx[p] = s
+
+
+def run(w, g, dx):
+    """Fill dx."""
+    K = w.shape[0]
+    N = g.shape[0]
+    fill_dx(dx, w, g, K, N)
+'''
+    )
+
+
+def test_cuda_text():
+    text = print_source(CASES["matmul"][0], "cuda")
+    assert (
+        text[text.index("import") : text.index("def launch")]
+        == '''import math
+
+from numba import cuda
+
+ARGUMENTS = ('a', 'b')
+
+
+@cuda.jit
+def fill_c(c, a, b, M):
+    """Fill c[i, j], one thread per entry."""
+    real = c.dtype.type
+    j, first_y = cuda.grid(2)
+    _, step_y = cuda.gridsize(2)
+    if j < c.shape[1]:
+        for i in range(first_y, c.shape[0], step_y):
+            acc = real(0)
+            for k in range(M):
+                acc += a[i, k]*b[k, j]
+            c[i, j] = acc
+
+
+'''
+    )
+    assert (
+        text[text.index("def compute") :]
+        == '''def compute(a, b, c):
+    """Launch the kernels; all arrays are on the device."""
+    L = a.shape[0]
+    M = a.shape[1]
+    N = b.shape[1]
+    fill_c[launch(c.shape)](c, a, b, M)
+
+
+def run(a, b, c):
+    """Fill the arrays behind the arguments, which lie in the memory of the host."""
+    c_device = cuda.device_array(c.shape, c.dtype)
+    compute(cuda.to_device(a), cuda.to_device(b), c_device)
+    c_device.copy_to_host(c)
+'''
+    )

@@ -1,0 +1,231 @@
+"""The laws of the loop nests, reads that are not provable, and the counting of iterations."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from programs import (
+    CASES,
+    K,
+    M,
+    N,
+    array,
+    at_least,
+    i,
+    j,
+    k,
+    load,
+    loop,
+    only_where,
+    op,
+    p,
+    result,
+    single,
+    total,
+)
+
+from sympy_tensordiff.codegen.count import count
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Argument,
+    Bound,
+    Check,
+    If,
+    IndexValue,
+    Kernel,
+    Let,
+    Loop,
+    Name,
+    Number,
+    Operation,
+    Program,
+    Size,
+    Store,
+)
+from sympy_tensordiff.codegen.verify import unproven_reads, verify
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+
+X = load("x", i)
+DEEP = X
+for _ in range(70):
+    DEEP = op("sin", DEEP)
+
+
+ONE_ARRAY = (array("x", N),)
+
+
+def one_kernel(*body, arguments=ONE_ARRAY, shape=(N,), axes="i"):
+    return single(arguments, result("y", *shape), axes, *body)
+
+
+BROKEN = {
+    "exactly one Store is needed": one_kernel(Let("t", X)),
+    "at top level, last": one_kernel(If((at_least(i, 1),), (Store(X),))),
+    "y: 2 axes for rank 1": one_kernel(Store(X), axes="ij"),
+    "no array of this name is declared": replace(one_kernel(Store(X)), outputs=()),
+    "no kernel writes z": replace(one_kernel(Store(X)), temporaries=(result("z", N),)),
+    "y is an argument or has been written before": replace(
+        one_kernel(Store(X)), kernels=one_kernel(Store(X)).kernels * 2
+    ),
+    "y is read before it is written": one_kernel(Store(load("y", i))),
+    "2 indices for x of rank 1": one_kernel(Store(load("x", i, i))),
+    "j in j is no integer defined before": one_kernel(Store(load("x", j))),
+    "k in k - 1 is no integer defined before": one_kernel(If((at_least(k, 1),), (Let("t", X),)), Store(X)),
+    "t is no scalar defined before": one_kernel(If((at_least(i, 1),), (Let("t", X),)), Store(Name("t"))),
+    "Let: t is declared twice": one_kernel(Let("t", X), Let("t", X), Store(Name("t"))),
+    "Let: x is declared twice": one_kernel(Let("x", X), Store(X)),
+    "Loop: i is declared twice": one_kernel(loop("i", 0, 3, Let("t", X)), Store(X)),
+    "N is declared twice": one_kernel(Let("N", X), Store(X)),
+    "a name is declared twice among": one_kernel(Store(X), arguments=(array("x", N), array("x", N))),
+    "s is no accumulator declared before": one_kernel(Let("s", X), Add("s", X), Store(X)),
+    "s has been read before": one_kernel(Accumulator("s"), Let("t", Name("s")), Add("s", X), Store(X)),
+    "s is read in the loop that fills it": one_kernel(
+        Accumulator("s"), loop("k", 0, 3, Add("s", X), Let("t", Name("s"))), Store(X)
+    ),
+    "bounds on both sides": one_kernel(Loop("k", (), (Bound(N),), (Let("t", X),)), Store(X)),
+    "no operation 'sin' with 2 arguments": one_kernel(Store(op("sin", X, X))),
+    "no operation 'foo' with 1 arguments": one_kernel(Store(op("foo", X))),
+    "no operation 'add' with 1 arguments": one_kernel(Store(op("add", X))),
+    "is no condition": one_kernel(Store(op("select", X, X, X))),
+    "is a condition": one_kernel(Store(op("add", op("lt", X, 1), X))),
+    "a condition is no number": one_kernel(Store(op("lt", X, 1))),
+    "nests deeper than 60; split it with Let": one_kernel(Store(DEEP)),
+    "'x);import os' is no identifier": one_kernel(Let("x);import os", X), Store(X)),
+    "'lambda' is no identifier": one_kernel(Let("lambda", X), Store(X)),
+    "size h: exactly one of lows and highs": replace(one_kernel(Store(X)), sizes=(Size("h"),)),
+    "size h: g in g is no integer": replace(one_kernel(Store(X)), sizes=(Size("h", lows=(Affine.variable("g"),)),)),
+    "array y: g in g is no integer": one_kernel(Store(Number(0)), shape=(Affine.variable("g"),)),
+    "a check: g in g is no integer": replace(
+        one_kernel(Store(X)), checks=(Check((Row("ge", Affine.variable("g")),), ""),)
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", BROKEN)
+def test_broken_laws(reason):
+    with pytest.raises(VerificationError, match=re.escape(reason)):
+        verify(BROKEN[reason])
+
+
+def test_errors_name_kernel_and_statement():
+    with pytest.raises(VerificationError, match="kernel y, Let: "):
+        verify(one_kernel(Let("t", Name("u")), Store(X)))
+
+
+# ---------------------------------------------------------------------------- reads
+
+
+def choice(function, right, value, otherwise):
+    return Store(op("select", op(function, IndexValue(i), IndexValue(Affine.of(right))), value, otherwise))
+
+
+OUTSIDE = {
+    "one past the end": ((Store(load("x", i + 1)),), "()"),
+    "before the start": ((Store(load("x", i - 1)),), "()"),
+    "a loop one too long": ((*total("s", load("x", k), ("k", 0, N)), Store(Name("s"))), "()"),
+    "a guard too weak": ((*only_where("s", load("x", i - 2), at_least(i, 1)), Store(Name("s"))), "(N - 2 >= 0,)"),
+    "a floor that reaches past": ((Store(load("x", quotient(2 * i + 2, 2))),), "()"),
+    "a choice with <= for <": ((choice("le", N - 1, load("x", i + 1), 0),), "()"),
+    "the other branch": ((choice("lt", 1, load("x", i), load("x", i - 2)),), "(N - 2 >= 0,)"),
+    "a constant": ((Store(load("x", 3)),), "(-N + 3 >= 0,)"),
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_reads_outside(name):
+    body, violation = OUTSIDE[name]
+    program = one_kernel(*body)
+    reads = unproven_reads(program)
+    assert [(read.axis, repr(read.violation)) for read in reads] == [(0, violation)]
+    with pytest.raises(VerificationError, match="is not provably inside, and no check covers it"):
+        verify(program)
+    if reads[0].violation:
+        verify(replace(program, checks=(Check(reads[0].violation, "too small"),)))
+
+
+INSIDE = {
+    "the other branch of a comparison": Store(op("select", op("lt", IndexValue(i), 1), X, load("x", i - 1))),
+    "not and or": Store(
+        op("select", op("or", op("lt", IndexValue(i), 1), op("not", op("lt", X, 2))), X, load("x", i - 1))
+    ),
+    "equal": Store(op("select", op("ne", IndexValue(i), IndexValue(N - 1)), X, load("x", 2 * i - N + 1))),
+    "a chain": Store(op("select", op("lt", X, 1), op("select", op("le", 2, IndexValue(i)), load("x", i - 2), 1), X)),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_reads_inside(name):
+    verify(one_kernel(INSIDE[name]))
+
+
+def test_sizes_are_split_into_cases():
+    """x[i + low] is inside only because low is one of its bounds, whichever it is."""
+    program, _ = CASES["computed_sizes"]
+    verify(program)
+    worse = replace(program, sizes=(replace(program.sizes[0], lows=(Affine.of(1), N - 2)), *program.sizes[1:]))
+    assert unproven_reads(worse)
+
+
+def test_congruences_protect_reads():
+    place = quotient(p, 2)
+    odd = (*only_where("s", load("x", place + 1), Row("mod", p - 1, 2), at_least(2 * N - 3, p)), Store(Name("s")))
+    verify(one_kernel(*odd, shape=(2 * N,), axes="p"))
+    shifted = (*only_where("s", load("x", place + 1), Row("mod", p, 2), at_least(2 * N - 2, p)), Store(Name("s")))
+    assert unproven_reads(one_kernel(*shifted, shape=(2 * N,), axes="p"))
+
+
+def test_free_index():
+    program = one_kernel(Store(load("x", p)), arguments=(array("x", N), Argument("integer", "p", "p")))
+    assert [repr(read.violation) for read in unproven_reads(program)] == ["(-p - 1 >= 0,)", "(-N + p >= 0,)"]
+
+
+# ---------------------------------------------------------------------------- counting
+
+
+def counts(name, **sizes):
+    return count(CASES[name][0], sizes)
+
+
+def test_count_loops():
+    assert counts("matmul", L=3, M=4, N=5).iterations == 60
+    assert counts("matmul", L=3, M=4, N=5).stores == 15
+    assert counts("vector_add", N=7).iterations == 0
+    assert counts("correlation_adjoint", N=7, K=3).iterations == 21
+
+
+def test_count_sees_guards_and_masks():
+    """A guard around a loop saves its iterations, one inside of it does not: those have been run through."""
+    found = counts("section_six", L=4, M=5, K=3)
+    assert [(kernel.array, kernel.iterations, kernel.stores) for kernel in found.kernels] == [
+        ("f", 60, 20), ("r", 20, 4), ("dd", 12, 6), ("dc", 60, 16),
+    ]  # fmt: skip
+    masked = total("s", load("g", p - k), ("k", 0, K - 1))
+    guard = If((at_least(p - k, 0), at_least(N - 1, p - k)), (Add("s", load("g", p - k)),))
+    program = single(
+        (array("g", N),), result("y", N + 2), "p", masked[0], loop("k", 0, Affine.of(2), guard), Store(Name("s"))
+    )
+    assert count(program, {"N": 7}).iterations == 27
+
+
+def test_count_computes_sizes():
+    assert counts("computed_sizes", N=3, M=6).iterations == 6 * 2
+    assert counts("empty_temporary", N=1, M=6).iterations == 0
+    assert counts("empty_temporary", N=1, M=6).kernels[0].stores == 0
+
+
+def test_count_nested_and_empty():
+    body = (*total("s", load("x", k), ("k", 0, i), ("q", k, M)), Store(Name("s")))
+    program = one_kernel(*body, arguments=(array("x", N), array("z", M)))
+    assert count(program, {"N": 3, "M": 1}).iterations == sum(max(0, 1 - a + 1) for b in range(3) for a in range(b + 1))
+
+
+def test_every_program_by_hand_is_lawful():
+    for program, _ in CASES.values():
+        verify(program)
+        assert isinstance(program, Program)
+        assert all(isinstance(kernel, Kernel) for kernel in program.kernels)
+    assert isinstance(op("add", 1, 2), Operation)
