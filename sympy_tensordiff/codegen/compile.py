@@ -60,8 +60,8 @@ def _require_device() -> None:
         if cuda.is_available():
             return
         reason = str(cuda.cuda_error()).strip().partition("\n")[0].rstrip(": ")
-    except ImportError as error:
-        reason = str(error)
+    except Exception as error:  # versions of numba-cuda and NumPy that do not fit raise all sorts of errors here
+        reason = f"{type(error).__name__}: {error}"
     installed = importlib.util.find_spec("numba_cuda") is not None
     wayout = "is there one, with its driver?" if installed else "pip install 'sympy-tensordiff[cuda]'."
     raise BackendError(
@@ -113,7 +113,7 @@ class CompiledFunction:
             return
         with warnings.catch_warnings():
             # Small arrays do not fill a device; that is no news to their owner.
-            warnings.filterwarnings("ignore", message="Grid size")
+            warnings.filterwarnings("ignore", message=".*Grid size")  # the text begins with a colour
             try:
                 self._run(*values)
             except Exception as error:
