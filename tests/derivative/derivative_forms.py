@@ -48,7 +48,17 @@ def guards(result):
 
 def same_form(result, expected):
     """Whether two expressions are one but for the names of bound indices."""
-    return result.as_dummy() == expected.as_dummy()
+    return canonical(result) == canonical(expected)
+
+
+def canonical(expr, depth=0):
+    """Bound indices named after the depth of their binder, which does not depend on the order of terms."""
+    if isinstance(expr, IndexedSum | TensorComprehension):
+        levels = [sympy.Symbol(f"_{depth + n}", integer=True) for n in range(len(expr.variables))]
+        expr = expr.xreplace(dict(zip(expr.variables, levels, strict=True)))
+        depth += len(levels)
+    args = [canonical(arg, depth) for arg in expr.args]
+    return expr.func(*args) if args and args != list(expr.args) else expr
 
 
 def holds(condition, values):
