@@ -146,10 +146,15 @@ def check_shape(tensor: Any, like: Any, what: str) -> None:
 
 def _names(*exprs: Any) -> set[str]:
     """All names in the expressions, those of bound indices included."""
-    found = set()
-    for expr in exprs:
-        for node in sympy.preorder_traversal(expr):
-            name = getattr(node, "name", None)
-            if isinstance(name, str):
-                found.add(name)
+    found: set[str] = set()
+    seen = set(exprs)
+    stack = list(exprs)
+    while stack:
+        node = stack.pop()
+        name = getattr(node, "name", None)
+        if isinstance(name, str):
+            found.add(name)
+        new = [arg for arg in node.args if arg not in seen]
+        seen.update(new)
+        stack += new
     return found

@@ -118,6 +118,8 @@ def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
         _check_read(node, scope)
         return [(node.tensor, scope)] if not node.tensor.is_symbol else []
     if hasattr(node, "ranges"):
+        if node.free_symbols.isdisjoint(scope.variables):
+            return []  # nothing around it matters: it has been checked when it was made
         inner: Scope | None = scope
         for limit in node.ranges():
             inner = inner.entered(*limit) if inner is not None else None
