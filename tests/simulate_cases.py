@@ -1,5 +1,6 @@
-"""All cases by all variables in the CUDA simulator; run with NUMBA_ENABLE_CUDASIM=1.
+"""All cases by all variables in kernels that run as plain Python.
 
+``cuda`` wants NUMBA_ENABLE_CUDASIM=1, ``numba`` wants NUMBA_DISABLE_JIT=1 in the environment.
 Prints one line for each case that fails and ends with status 1 if one did.
 """
 
@@ -16,7 +17,7 @@ from sympy_tensordiff.testing import assert_kernel_exact
 
 
 def simulated() -> dict[str, Case]:
-    """The cases; a thread is a thread of Python here, so convolutions are few and small."""
+    """The cases; a thread of CUDA is a thread of Python here, so convolutions are few and small."""
     cases = {name: build(name) for name in names()}
     for number, (width, stride, dilation) in enumerate(GRID, start=36):
         del cases[f"V{number}"]
@@ -25,13 +26,13 @@ def simulated() -> dict[str, Case]:
     return cases
 
 
-def main() -> int:
-    assert config.ENABLE_CUDASIM, "set NUMBA_ENABLE_CUDASIM=1"
+def main(backend: str) -> int:
+    assert config.ENABLE_CUDASIM if backend == "cuda" else config.DISABLE_JIT
     failed = 0
     for name, case in (cases := simulated()).items():
         options = {"sizes": case.sizes, "values": case.values, "low": case.low, "high": case.high}
         try:
-            assert_kernel_exact(case.function, case.variables, backend="cuda", seed=5, **options)
+            assert_kernel_exact(case.function, case.variables, backend=backend, seed=5, **options)
         except Exception:
             failed += 1
             print(f"{name}: {traceback.format_exc(limit=-2)}", flush=True)
@@ -40,4 +41,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1]))

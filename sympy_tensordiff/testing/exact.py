@@ -148,9 +148,10 @@ def assert_kernel_exact(
     low: float = -2,
     high: float = 2,
     rtol: float = 1e-9,
+    with_value: bool = True,
     **options: Any,
 ) -> None:
-    """Check one kernel that holds the value and, of one ``vjp``, the pullbacks of all variables.
+    """Check one kernel that holds the pullbacks of all variables, out of one ``vjp``, and the value.
 
     Parameters are those of `assert_derivative_exact`; ``options`` go to ``lambdify``.
     """
@@ -159,13 +160,14 @@ def assert_kernel_exact(
     weights = np.asarray(values_[cotangent], dtype=object)
     expected = [contract(weights, differentiate(expression, v, values_)) for v in variables]
     arguments, arrays = call_arguments((expression, cotangent, *variables), values_)
-    kernel = lambdify(
-        arguments, (expression, *vjp(expression, tuple(variables), cotangent)), backend=backend, **options
-    )
-    value, *pullbacks = kernel(*arrays)
-    assert_equal(value, to_double(evaluate(expression, values_)), f"value on {backend}", rtol)
-    for variable, got, exact in zip(variables, pullbacks, expected, strict=True):
-        assert_equal(got, to_double(exact), f"vjp by {variable} on {backend}", rtol)
+    results = vjp(expression, tuple(variables), cotangent)
+    names = [f"vjp by {variable}" for variable in variables]
+    if with_value:
+        results, expected = (*results, expression), [*expected, evaluate(expression, values_)]
+        names.append("value")
+    kernel = lambdify(arguments, results, backend=backend, **options)
+    for name, got, exact in zip(names, kernel(*arrays), expected, strict=True):
+        assert_equal(got, to_double(exact), f"{name} on {backend}", rtol)
 
 
 def as_scalar(expression: Expr, cotangent: TensorSymbol) -> Expr:
