@@ -29,9 +29,6 @@ from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements, sube
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 
-MOST_DEPTH = 60
-"""How deep a scalar expression may nest: Python's parser refuses texts that nest some 90 deep."""
-
 _COMPARISONS = ("lt", "le", "eq", "ne")
 _CONNECTIVES = ("and", "or", "not")
 _ARITY: dict[str, tuple[int, int | None]] = {
@@ -182,16 +179,14 @@ class _KernelLaws:
 
     def value(self, value: Scalar, scope: _Scope) -> bool:
         """Check a scalar expression; whether it is a condition."""
-        stack: list[tuple[Scalar, int, bool | None]] = [(value, 1, None)]
+        stack: list[tuple[Scalar, bool | None]] = [(value, None)]
         while stack:
-            node, depth, wanted = stack.pop()
-            if depth > MOST_DEPTH:
-                raise VerificationError(f"{self.where}: a value nests deeper than {MOST_DEPTH}; split it with Let")
+            node, wanted = stack.pop()
             boolean = self.node(node, scope)
             if wanted is not None and boolean != wanted:
                 raise VerificationError(f"{self.where}: {node} is {'a condition' if boolean else 'no condition'}")
             if isinstance(node, Operation):
-                stack += [(a, depth + 1, w) for a, w in zip(node.arguments, _wanted(node), strict=True)]
+                stack += zip(node.arguments, _wanted(node), strict=True)
         return self.node(value, scope)
 
     def node(self, node: Scalar, scope: _Scope) -> bool:

@@ -46,14 +46,15 @@ def unproven_reads(program: Program) -> list[UnprovenRead]:
     """
     prover = Prover(program)
     shapes = array_shapes(program)
-    found: dict[UnprovenRead, None] = {}
+    found: dict[tuple[str, Load, int, Rows], UnprovenRead] = {}
     for kernel in program.kernels:
         for read in reads(kernel, program):
             for axis, row in prover.axes_inside(read.load, shapes[read.load.array], read.context):
                 violation = _violation(read, row, prover.facts, kernel)
                 if violation is not None:
-                    found[UnprovenRead(kernel, read.load, axis, violation, read.statement)] = None
-    return list(found)
+                    unproven = UnprovenRead(kernel, read.load, axis, violation, read.statement)
+                    found.setdefault((kernel.array, read.load, axis, violation), unproven)
+    return list(found.values())
 
 
 def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> Rows | None:

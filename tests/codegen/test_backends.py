@@ -14,6 +14,7 @@ from sympy_tensordiff.codegen.compile import compile_program
 from sympy_tensordiff.codegen.laws import check_laws
 from sympy_tensordiff.codegen.loops import Accumulator, Add, Argument, IndexValue, Let, Name, Number, Store
 from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.errors import UnsupportedError
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
@@ -173,3 +174,21 @@ def test_the_oracle_is_not_the_backend():
     program, arguments = CASES["matmul"]
     a, b = arguments(np.random.default_rng(0))
     np.testing.assert_allclose(expected(program, [a, b])[0], a @ b)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_values_that_nest_deeply(backend):
+    """Deeper than Python's parser goes; a read behind a condition stays behind it."""
+    value = guarded = load("x", i)
+    for _ in range(120):
+        value = op("sin", op("add", value, Name("part1")))
+        guarded = op("cos", op("add", guarded, load("x", i - 1)))
+    deep = op("select", op("le", 1, IndexValue(i)), op("add", op("mul", 2, load("x", i - 1)), value), value)
+    program = single((array("x", N),), result("y", N), "i", Let("part1", Number(1)), Store(op("neg", deep)))
+    verify(program)
+    check(program, backend, [np.linspace(0, 1, 5)])
+    protected = op("select", op("le", 1, IndexValue(i)), guarded, 0)
+    program = single((array("x", N),), result("y", N), "i", Store(protected))
+    verify(program)
+    with pytest.raises(UnsupportedError, match="write its inner part as a comprehension of its own"):
+        compile_program(program, backend)

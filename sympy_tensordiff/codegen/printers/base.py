@@ -1,135 +1,31 @@
-"""What all printers share: names, integer forms, conditions and scalar expressions as Python text."""
+"""Scalar expressions as Python text; each backend says how its reads, constants and functions look."""
 
 from __future__ import annotations
 
-import builtins
-import keyword
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.facts import integer_form
-from sympy_tensordiff.codegen.loops import Bound, IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.errors import UnsupportedError, VerificationError
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
-
-CHOICE, OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
-"""How tightly the operators of Python bind, loosest first."""
-
-RESERVED = frozenset(keyword.kwlist) | frozenset(keyword.softkwlist) | frozenset(dir(builtins))
-"""Names that no variable of a generated module may take."""
+from sympy_tensordiff.codegen.loops import IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.printers.forms import (
+    AND,
+    ATOM,
+    CHOICE,
+    COMPARE,
+    NOT,
+    OR,
+    POWER,
+    PRODUCT,
+    SUM,
+    UNARY,
+    FormPrinter,
+)
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.integer.affine import Affine
 
 _BIGGEST_INTEGER = 2**53
-
-
-class Names:
-    """The identifiers of one generated module: those of the program, moved out of the way of the module's own."""
-
-    def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
-        taken = self._taken = set(own) | RESERVED
-        self._text: dict[str, str] = {}
-        for name in dict.fromkeys(names):
-            if not name.isidentifier() or not name.isascii():
-                raise VerificationError(f"{name!r} is not an identifier")
-            text = name
-            while text in taken:
-                text += "_"
-            taken.add(text)
-            self._text[name] = text
-
-    def copy(self) -> Names:
-        """The same names, to which fresh ones can be added without a trace here."""
-        result = Names((), ())
-        result._taken = set(self._taken)
-        result._text = dict(self._text)
-        return result
-
-    def fresh(self, wish: str) -> str:
-        """A name that nothing has: ``wish``, ``wish_1``, ``wish_2``, …; it is its own text from now on."""
-        text, number = wish, 0
-        while text in self._taken or text in self._text:
-            number += 1
-            text = f"{wish}_{number}"
-        self._taken.add(text)
-        self._text[text] = text
-        return text
-
-    def __call__(self, name: str) -> str:
-        if name not in self._text:
-            raise VerificationError(f"{name!r} is used, but not defined")
-        return self._text[name]
-
-
-class FormPrinter:
-    """Integer forms and conditions as Python text."""
-
-    def __init__(self, names: Names, replace: Mapping[str, str] | None = None) -> None:
-        self.names = names
-        self.replace = dict(replace or {})
-
-    def variable(self, name: str) -> str:
-        """The text of a plain variable."""
-        return self.replace[name] if name in self.replace else self.names(name)
-
-    def form(self, form: Affine, level: int = CHOICE) -> str:
-        """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
-        terms = sorted(form.terms, key=lambda term: term[1] < 0)
-        text = ""
-        for variable, coefficient in terms:
-            sign = " - " if coefficient < 0 else " + "
-            text += sign + self._term(variable, abs(coefficient), first_negative=coefficient < 0 and not text)
-        if form.constant or not text:
-            text += f" - {-form.constant}" if form.constant < 0 else f" + {form.constant}"
-        negative = text.startswith(" - ")
-        text = ("-" if negative else "") + text[3:]
-        pieces = len(terms) + bool(form.constant)
-        own = SUM if pieces > 1 else UNARY if negative else ATOM
-        if own == ATOM and terms and (terms[0][1] != 1 or isinstance(terms[0][0], Quotient)):
-            own = PRODUCT
-        return f"({text})" if own < level else text
-
-    def _term(self, variable: str | Quotient, factor: int, first_negative: bool) -> str:
-        if not isinstance(variable, Quotient):
-            name = self.variable(variable)
-            return name if factor == 1 else f"{factor}*{name}"
-        text = f"{self.form(variable.form, POWER)}//{variable.divisor}"
-        # A sign binds more tightly than a division that rounds down.
-        return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
-
-    def lower(self, bounds: Iterable[Bound]) -> str:
-        """The first value of a loop: the greatest of the lower bounds."""
-        return self.extreme("max", [quotient(b.form + (b.divisor - 1), b.divisor) for b in bounds])
-
-    def stop(self, bounds: Iterable[Bound]) -> str:
-        """One more than the last value of a loop: the least of the upper bounds, plus one."""
-        return self.extreme("min", [quotient(b.form, b.divisor) + 1 for b in bounds])
-
-    def extreme(self, function: str, forms: list[Affine]) -> str:
-        """The text of the greatest ("max") or least ("min") of several forms, constants folded."""
-        forms = list(dict.fromkeys(forms))
-        constants = [f.constant for f in forms if f.is_constant]
-        texts = [self.form(f) for f in forms if not f.is_constant]
-        if constants:
-            texts.insert(0, str(max(constants) if function == "max" else min(constants)))
-        return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
-
-    def condition(self, row: Row) -> str:
-        """A condition as a comparison."""
-        if row.kind == "mod":
-            return f"{self.form(row.form, PRODUCT + 1)} % {row.modulus} == 0"
-        left = Affine({v: c for v, c in row.form.terms if c > 0})
-        right = Affine({v: -c for v, c in row.form.terms if c < 0})
-        constant = row.form.constant
-        if row.kind == "eq":
-            if left.is_constant:
-                left, right, constant = right, left, -constant
-            return f"{self.form(left)} == {self.form(right - constant)}"
-        if left.is_constant:
-            return f"{self.form(right)} <= {self.form(left + constant)}"
-        if constant < 0 and not right.is_constant:
-            return f"{self.form(left)} > {self.form(right - (constant + 1))}"
-        return f"{self.form(left)} >= {self.form(right - constant)}"
 
 
 def fraction_text(value: Fraction) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Array, Kernel, Let, Program
-from sympy_tensordiff.codegen.printers.base import FormPrinter, Names
 from sympy_tensordiff.codegen.printers.blocks import Block
+from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import array_shapes, loops, operations, statements, uses
 from sympy_tensordiff.integer.affine import Affine, Row, quotient

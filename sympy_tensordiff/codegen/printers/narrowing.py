@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Rows
 from sympy_tensordiff.codegen.loops import Scalar
-from sympy_tensordiff.codegen.printers.base import SUM
 from sympy_tensordiff.codegen.printers.blocks import Block
+from sympy_tensordiff.codegen.printers.forms import SUM
 from sympy_tensordiff.codegen.printers.lanes import (
     Dim,
     Lanes,

@@ -18,35 +18,11 @@ from sympy_tensordiff.codegen.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.printers.base import Names, ScalarPrinter
+from sympy_tensordiff.codegen.printers.base import ScalarPrinter
 from sympy_tensordiff.codegen.printers.blocks import INDENT
+from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.walk import scalar_arrays
 from sympy_tensordiff.integer.affine import Affine
-
-HELPERS: dict[str, str] = {
-    "maximum": '''
-def maximum(x, y):
-    """The greater one; nan where one of them is nan."""
-    return x if x >= y or x != x else y
-''',
-    "minimum": '''
-def minimum(x, y):
-    """The lesser one; nan where one of them is nan."""
-    return x if x <= y or x != x else y
-''',
-    "sign": '''
-def sign(x):
-    """-1, 0 or 1; nan where x is nan."""
-    return x if x != x else 1 if x > 0 else -1 if x < 0 else 0
-''',
-    "heaviside": '''
-def heaviside(x, at_zero):
-    """0 or 1, at_zero at 0; nan where x is nan."""
-    return x if x != x else at_zero if x == 0 else 1 if x > 0 else 0
-''',
-}
-"""Functions that are printed into a module where it uses them."""
-
 
 WIDENED = frozenset({"sign", "heaviside", "floor", "ceil"})
 """Functions whose value may have another type than their argument has."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Loop, Program, Statement
-from sympy_tensordiff.codegen.printers.base import Names
 from sympy_tensordiff.codegen.printers.driver import (
     call_text,
     entry_text,
@@ -19,7 +18,9 @@ from sympy_tensordiff.codegen.printers.driver import (
     module_names,
     without_unused_real,
 )
-from sympy_tensordiff.codegen.printers.nests import HELPERS, NestPrinter
+from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
+from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
@@ -33,7 +34,7 @@ def plus(total, term):
     return total + term
 '''
 
-OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "plus", "ARGUMENTS", *HELPERS})
+OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "plus", "ARGUMENTS", *SCALAR_HELPERS})
 
 
 class NumbaPrinter(NestPrinter):
@@ -125,7 +126,7 @@ def print_program(program: Program) -> str:
     names = module_names(program, OWN_NAMES)
     prover = Prover(program)
     kernels = [NumbaPrinter(names, kernel, program, prover).print() for kernel in program.kernels]
-    pieces = helpers(program, NumbaPrinter.functions, HELPERS, DECORATOR)
+    pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, DECORATOR)
     if any(" = plus(" in text for text in kernels):
         pieces.append(PLUS.strip("\n"))
     pieces += [*kernels, host_driver(program, names)]

@@ -7,7 +7,6 @@ text is the same for a device and for Numba's simulator.
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.loops import Kernel, Program
-from sympy_tensordiff.codegen.printers.base import Names
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import (
     Temporaries,
@@ -24,22 +23,11 @@ from sympy_tensordiff.codegen.printers.driver import (
     used_arguments,
     without_unused_real,
 )
-from sympy_tensordiff.codegen.printers.nests import HELPERS, NestPrinter
+from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
+from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.walk import scalar_arrays
 from sympy_tensordiff.integer.affine import Affine
-
-CUDA_HELPERS = HELPERS | {
-    "floor": '''
-def floor(x):
-    """The greatest integer not above x; what is too large for an integer type is one already."""
-    return math.floor(x) if abs(x) < 4503599627370496 else x
-''',
-    "ceil": '''
-def ceil(x):
-    """The least integer not below x; what is too large for an integer type is one already."""
-    return math.ceil(x) if abs(x) < 4503599627370496 else x
-''',
-}
 
 LAUNCH = '''
 def launch(shape):

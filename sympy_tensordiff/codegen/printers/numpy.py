@@ -9,10 +9,10 @@ from __future__ import annotations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Program
 from sympy_tensordiff.codegen.printers.driver import header, host_driver, imports, labels, module_names
+from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.kernels import KernelPrinter
-from sympy_tensordiff.codegen.printers.vectors import HELPERS
 
-OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", "BLOCK", *HELPERS})
+OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", "BLOCK", *NUMPY_HELPERS})
 
 
 def print_program(program: Program) -> str:
@@ -22,7 +22,7 @@ def print_program(program: Program) -> str:
     kernels = [KernelPrinter(kernel, program, names.copy(), prover) for kernel in program.kernels]
     pieces = [kernel.print() for kernel in kernels]
     used = set().union(*(kernel.values.helpers for kernel in kernels))
-    pieces = [HELPERS[name].strip("\n") for name in sorted(used)] + pieces
+    pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)] + pieces
     pieces.append(host_driver(program, names, 'with np.errstate(all="ignore"):', extents=True))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program)]
     if any(kernel.uses_block for kernel in kernels):

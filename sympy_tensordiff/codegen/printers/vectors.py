@@ -12,59 +12,13 @@ from contextlib import contextmanager
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.loops import IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.printers.base import ATOM, CHOICE, COMPARE, SUM, Names, ScalarPrinter
+from sympy_tensordiff.codegen.printers.base import ScalarPrinter
 from sympy_tensordiff.codegen.printers.blocks import Block
+from sympy_tensordiff.codegen.printers.forms import ATOM, CHOICE, COMPARE, SUM, Names
+from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Quotient, quotient
-
-HELPERS: dict[str, str] = {
-    "erf": '''
-def erf(x):
-    """The error function, entry by entry."""
-    return np.vectorize(math.erf, otypes=[float])(x)
-''',
-    "erfc": '''
-def erfc(x):
-    """The complementary error function, entry by entry."""
-    return np.vectorize(math.erfc, otypes=[float])(x)
-''',
-    "gamma": '''
-def gamma(x):
-    """The gamma function, entry by entry; nan at its poles."""
-
-    def one(y):
-        try:
-            return math.gamma(y)
-        except OverflowError:
-            return math.inf
-        except ValueError:
-            return math.copysign(math.inf, y) if y == 0 else math.nan
-
-    return np.vectorize(one, otypes=[float])(x)
-''',
-    "lgamma": '''
-def lgamma(x):
-    """The logarithm of the absolute value of the gamma function, entry by entry."""
-
-    def one(y):
-        try:
-            return math.lgamma(y)
-        except (OverflowError, ValueError):
-            return math.inf
-
-    return np.vectorize(one, otypes=[float])(x)
-''',
-    "power": '''
-def power(x, n):
-    """x**n for a positive integer n by multiplication, which is faster than np.power."""
-    result = x
-    for bit in bin(n)[3:]:
-        result = result*result*x if bit == "1" else result*result
-    return result
-''',
-}
-"""Functions that are printed into a module where it uses them."""
 
 
 class Home(NamedTuple):
@@ -300,7 +254,7 @@ class VectorPrinter(ScalarPrinter):
 
     def call(self, function: str, arguments: tuple[Scalar, ...]) -> str:
         text = super().call(function, arguments)
-        if function not in HELPERS:
+        if function not in NUMPY_HELPERS:
             return text
         self.helpers.add(function)
         return f"real({text})"

@@ -1,0 +1,89 @@
+"""Functions in Python that generated modules bring along where they use them."""
+
+from __future__ import annotations
+
+NUMPY_HELPERS: dict[str, str] = {
+    "erf": '''
+def erf(x):
+    """The error function, entry by entry."""
+    return np.vectorize(math.erf, otypes=[float])(x)
+''',
+    "erfc": '''
+def erfc(x):
+    """The complementary error function, entry by entry."""
+    return np.vectorize(math.erfc, otypes=[float])(x)
+''',
+    "gamma": '''
+def gamma(x):
+    """The gamma function, entry by entry; nan at its poles."""
+
+    def one(y):
+        try:
+            return math.gamma(y)
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            return math.copysign(math.inf, y) if y == 0 else math.nan
+
+    return np.vectorize(one, otypes=[float])(x)
+''',
+    "lgamma": '''
+def lgamma(x):
+    """The logarithm of the absolute value of the gamma function, entry by entry."""
+
+    def one(y):
+        try:
+            return math.lgamma(y)
+        except (OverflowError, ValueError):
+            return math.inf
+
+    return np.vectorize(one, otypes=[float])(x)
+''',
+    "power": '''
+def power(x, n):
+    """x**n for a positive integer n by multiplication, which is faster than np.power."""
+    result = x
+    for bit in bin(n)[3:]:
+        result = result*result*x if bit == "1" else result*result
+    return result
+''',
+}
+"""For NumPy."""
+
+SCALAR_HELPERS: dict[str, str] = {
+    "maximum": '''
+def maximum(x, y):
+    """The greater one; nan where one of them is nan."""
+    return x if x >= y or x != x else y
+''',
+    "minimum": '''
+def minimum(x, y):
+    """The lesser one; nan where one of them is nan."""
+    return x if x <= y or x != x else y
+''',
+    "sign": '''
+def sign(x):
+    """-1, 0 or 1; nan where x is nan."""
+    return x if x != x else 1 if x > 0 else -1 if x < 0 else 0
+''',
+    "heaviside": '''
+def heaviside(x, at_zero):
+    """0 or 1, at_zero at 0; nan where x is nan."""
+    return x if x != x else at_zero if x == 0 else 1 if x > 0 else 0
+''',
+}
+"""For the backends that compile scalar Python."""
+
+CUDA_HELPERS: dict[str, str] = SCALAR_HELPERS | {
+    "floor": '''
+def floor(x):
+    """The greatest integer not above x; what is too large for an integer type is one already."""
+    return math.floor(x) if abs(x) < 4503599627370496 else x
+''',
+    "ceil": '''
+def ceil(x):
+    """The least integer not below x; what is too large for an integer type is one already."""
+    return math.ceil(x) if abs(x) < 4503599627370496 else x
+''',
+}
+"""For CUDA, where rounding is done by `math`, whose results are integers."""
