@@ -9,6 +9,7 @@ import pytest
 import sympy
 from sympy import Abs, Max, Symbol, log, sqrt
 
+from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative import api
 from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch
 from sympy_tensordiff.reference import evaluate
@@ -236,3 +237,22 @@ def test_what_longer_runs_found(name):
     for wrt in (x, y):
         for seed in range(3):
             assert_derivative_exact(function, wrt, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [11, 2065, 2233, 2260, 2299, 2563, 2564, 2596, 3655])
+def test_seeds_that_were_once_wrong(seed):
+    random = random_comprehension(seed, depth=4, kinks=2000 <= seed < 3000)
+    assert_kernel_exact(random.function, random.variables, seed=seed)
+    for wrt in random.variables:
+        assert_derivative_exact(random.function, wrt, seed=seed, backends=())
+
+
+def test_names_of_temporaries_and_axes_do_not_clash():
+    # The second output needs a temporary, while the first has an axis of its name.
+    t = indices("t")
+    total = TensorComprehension(x[i] * IndexedSum(sympy.sin(x[k]), (k, 0, 5)), (i, 6))
+    kernel = lambdify((x,), (TensorComprehension(x[t], (t, 6)), total), backend="numpy")
+    at = np.arange(6.0)
+    first, second = kernel(at)
+    assert np.array_equal(first, at)
+    assert np.allclose(second, at * np.sin(at).sum())

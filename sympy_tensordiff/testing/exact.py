@@ -24,6 +24,8 @@ from sympy_tensordiff.testing.values import as_expressions, call_arguments, rand
 
 # 30-digit floats on both sides; what is lost is lost in long sums.
 _PRECISE = 1e-20
+# Entries this small may be what is left of larger ones that cancel.
+_TINY = 1e-8
 
 
 def assert_equal(got: Any, expected: Any, what: str, rtol: float = _PRECISE) -> None:
@@ -50,7 +52,7 @@ def _difference(got: Any, expected: Any, scale: float, rtol: float) -> float:
     if got == expected or (got != got and expected != expected):
         return 0.0
     distance = abs(float(to_float(got) - to_float(expected)))
-    error = distance / scale if scale else distance
+    error = distance / max(scale, _TINY)
     if isinstance(got, Fraction) and isinstance(expected, Fraction):
         return error or float("inf")
     if error != error:
