@@ -174,7 +174,8 @@ def _checks(program: Program) -> tuple[Check, ...]:
         array = next((a.label for a in program.arguments if a.name == read.load.array), read.load.array)
         index = ", ".join(map(str, read.load.index))
         message = f"{array}[{index}] is read outside of the shape of {array}, along axis {read.axis}"
-        if not read.violation:
+        if read.certain:
             raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")
-        checks.append(Check(read.violation, f"{message}; the sizes of the arguments do not fit the expression"))
+        message += "; the sizes of the arguments do not fit the expression"
+        checks.append(Check(read.violation, message, read.points))
     return tuple(dict.fromkeys(checks))

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.loops import Argument, Program
+from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.polyhedron import find_point
 
 _REFUSED_FLOATS = {
     "e": "has too little range for sums; pass it as float32",
@@ -88,7 +90,7 @@ class ArgumentChecker:
             candidates = [form.evaluate(values) for form in size.lows or size.highs]
             values[size.name] = max(candidates) if size.lows else min(candidates)
         for check in self.program.checks:
-            if all(row.holds(values) for row in check.violation):
+            if all(row.holds(values) for row in check.violation) and _happens(check, values):
                 names = {name for row in check.violation for name in row.form.atoms()} & origin.keys()
                 raise OutOfShapeError(f"{check.message} ({_known(names, values, origin)})")
         return values
@@ -103,6 +105,21 @@ class ArgumentChecker:
                 raise ArgumentError(
                     f"argument {argument.label} has length {length} on axis {axis}, expected {expected}{reason}"
                 )
+
+
+_SEARCH_LIMIT = 20_000
+
+
+def _happens(check: Check, values: dict[str, int]) -> bool:
+    """Whether the integers allow what the rows of a check fear; a search that takes too long counts as yes."""
+    if not check.points:
+        return True
+    sizes = {name: Affine.of(value) for name, value in values.items()}
+    rows = [row.substitute(sizes) for row in check.points]
+    try:
+        return find_point(rows, sorted({v for row in rows for v in row.form.atoms()}), _SEARCH_LIMIT) is not None
+    except ValueError:
+        return True
 
 
 def _known(names: frozenset[str] | set[str], values: dict[str, int], origin: dict[str, str]) -> str:

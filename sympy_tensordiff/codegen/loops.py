@@ -174,10 +174,16 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A call is refused with ``message`` where all ``violation`` rows (over the sizes) hold."""
+    """A call is refused with ``message`` where all ``violation`` rows (over the sizes) hold.
+
+    The rows may say too much: they are a projection over the rationals. Where ``points`` is not
+    empty, the call is refused only if these rows, over the sizes and further variables, have an
+    integer point.
+    """
 
     violation: tuple[Row, ...]
     message: str
+    points: tuple[Row, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

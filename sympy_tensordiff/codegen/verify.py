@@ -35,6 +35,10 @@ class UnprovenRead(NamedTuple):
     axis: int
     violation: Rows
     statement: Statement
+    points: Rows
+    """Over the sizes and further variables: each integer point is a way in which the read leaves its array."""
+    certain: bool
+    """No size matters: the read leaves its array in every call."""
 
 
 def unproven_reads(program: Program) -> list[UnprovenRead]:
@@ -46,19 +50,22 @@ def unproven_reads(program: Program) -> list[UnprovenRead]:
     """
     prover = Prover(program)
     shapes = array_shapes(program)
-    found: dict[tuple[str, Load, int, Rows], UnprovenRead] = {}
+    found: dict[tuple[str, Load, int, Rows, Rows], UnprovenRead] = {}
     for kernel in program.kernels:
         for read in reads(kernel, program):
             for axis, row in prover.axes_inside(read.load, shapes[read.load.array], read.context):
-                violation = _violation(read, row, prover.facts, kernel)
-                if violation is not None:
-                    unproven = UnprovenRead(kernel, read.load, axis, violation, read.statement)
-                    found.setdefault((kernel.array, read.load, axis, violation), unproven)
+                failure = _violation(read, row, prover.facts, kernel)
+                if failure is not None:
+                    unproven = UnprovenRead(kernel, read.load, axis, failure[0], read.statement, *failure[1:])
+                    found.setdefault((kernel.array, read.load, axis, *failure[:2]), unproven)
     return list(found.values())
 
 
-def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> Rows | None:
-    """The sizes for which ``row`` fails somewhere; None where there are none."""
+def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, bool] | None:
+    """The sizes for which ``row`` may fail, the rows of the points where it does, and whether no size matters.
+
+    None where it never fails.
+    """
     rows = [*read.context, Row("ge", -row.form - 1)]
     inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
     plain, fresh = _without_quotients(rows, inner)
@@ -69,9 +76,10 @@ def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> Rows | None
     if any(r.form.is_constant for r in rest):
         return None
     names = frozenset().union(*(r.form.atoms() for r in plain))
-    if not rest and names <= inner | fresh and find_point(plain, sorted(names)) is None:
+    certain = names <= inner | fresh
+    if certain and find_point(plain, sorted(names)) is None:
         return None  # the integers decide where the rational shadow says too much
-    return rest
+    return rest, tuple(plain), certain
 
 
 def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
@@ -98,6 +106,8 @@ def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row],
 
 def _is_covered(read: UnprovenRead, program: Program) -> bool:
     """Whether a check of the program refuses all sizes for which the read leaves its array."""
+    if any(check.points and check.points == read.points for check in program.checks):
+        return True
     known = (*read.violation, *Prover(program).facts)
     return any(all(implied(row, known) for row in check.violation) for check in program.checks)
 

@@ -24,13 +24,18 @@ __all__ = [
 ]
 
 
-def find_point(rows: Sequence[Row], variables: Sequence[Variable]) -> dict[Variable, int] | None:
+def find_point(
+    rows: Sequence[Row], variables: Sequence[Variable], limit: int | None = None
+) -> dict[Variable, int] | None:
     """An integer point of a numeric system, all of whose variables are given; None where there is none.
+
+    The search gives up after ``limit`` steps.
 
     Raises
     ------
     ValueError
-        If the rows hold another variable, or the search would be endless in an unbounded system.
+        If the rows hold another variable, the search would be endless in an unbounded system, or
+        it takes more steps than the limit.
 
     Examples
     --------
@@ -44,7 +49,7 @@ def find_point(rows: Sequence[Row], variables: Sequence[Variable]) -> dict[Varia
     corner = solved.rational_point()
     if all(value.denominator == 1 for value in corner):
         return _original(solved, variables, [value.numerator for value in corner])
-    return next(_points(solved, variables), None)
+    return next(_points(solved, variables, limit), None)
 
 
 def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
@@ -72,7 +77,7 @@ def _original(solved: System, variables: Sequence[Variable], columns: Sequence[i
     return {v: sum(c * values[i] for i, c in solved.images.get(v, ())) for v in variables}
 
 
-def _points(solved: System, variables: Sequence[Variable]) -> Iterator[dict[Variable, int]]:
+def _points(solved: System, variables: Sequence[Variable], limit: int | None = None) -> Iterator[dict[Variable, int]]:
     """All integer points, one by one: a nest over the columns that the equations leave free."""
     if solved.is_empty:
         return
@@ -84,18 +89,22 @@ def _points(solved: System, variables: Sequence[Variable]) -> Iterator[dict[Vari
         nest, _ = bounds(system, order(system, columns))
     except ValueError:
         raise ValueError("the system is unbounded") from None
-    for values in _run(nest):
+    for values in _run(nest, limit):
         yield _original(solved, variables, [values[column] for column in columns])
 
 
-def _run(nest: Sequence[Bounds]) -> Iterator[dict[Variable, int]]:
+def _run(nest: Sequence[Bounds], limit: int | None = None) -> Iterator[dict[Variable, int]]:
     """The points of a numeric nest, in order; the yielded mapping is reused."""
     values: dict[Variable, int] = {}
     if not nest:
         yield values
         return
     stack = [iter(nest[0].range(values))]
+    steps = 0
     while stack:
+        steps += 1
+        if limit is not None and steps > limit:
+            raise ValueError(f"no point was found in {limit} steps")
         depth = len(stack) - 1
         for value in stack[-1]:
             values[nest[depth].variable] = value
