@@ -78,6 +78,7 @@ class Lowering:
         self.notes: list[str] = []
         self._taken = {*self.names.values(), *arrays.values()}
         self._locals: set[str] = set()
+        self._all_locals: set[str] = set()
         self._uses: Counter[Node] = Counter()
         self._safe: dict[tuple[Node, Rows], bool] = {}
 
@@ -194,7 +195,7 @@ class Lowering:
 
     def _fresh(self, name: str) -> str:
         """A name that nothing else in the program has."""
-        choice = unique(name, self._taken | self._locals)
+        choice = unique(name, self._taken | self._all_locals)
         self._taken.add(choice)
         return choice
 
@@ -202,6 +203,7 @@ class Lowering:
         """A name that nothing else in this kernel has."""
         choice = unique(name, self._taken | self._locals)
         self._locals.add(choice)
+        self._all_locals.add(choice)
         return choice
 
     # -------------------------------------------------------------- values
@@ -230,7 +232,7 @@ class Lowering:
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
-        if node.height and node.op != "read":
+        if node.height and node.op not in ("read", "compare", "and", "or", "not"):
             found = yield self._temporary(node, block.context)
             if found is not None:
                 stored, index = found
@@ -258,6 +260,12 @@ class Lowering:
         if tensor.op == "tensor":
             return Load(self.arrays[tensor.data[0]], index)
         found = yield self._temporary(tensor, block.context)
+        if found is None:  # nothing to keep: the entry itself
+            variables, _, body = self.graph.open(tensor)
+            entry = self.graph.substitute(body, dict(zip(variables, node.data, strict=True)))
+            self._count_uses(entry)
+            value: loops.Scalar = yield self.value(entry, block)
+            return value
         stored, prefix = found
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 

@@ -143,11 +143,13 @@ def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
             if arg not in seen and not keys.isdisjoint(arg.free):
                 seen.add(arg)
                 stack.append(arg)
-        for form in index_forms(part):
-            for linear in (form, *(q.form for q in form.quotients())):
-                vector = tuple(linear.coefficient(v) for v in used)
-                if any(vector):
-                    found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
+        forms = list(index_forms(part))
+        while forms:
+            form = forms.pop(0)
+            forms += (quotient.form for quotient in form.quotients())
+            vector = tuple(form.coefficient(v) for v in used)
+            if any(vector):
+                found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
     return found
 
 

@@ -249,6 +249,10 @@ class Reader:
             for arg in condition.args:
                 parts.append((yield self._condition(arg, scope)))
             return graph.logic({sympy.And: "and", sympy.Or: "or", sympy.Not: "not"}[condition.func], parts)
+        if isinstance(condition, sympy.ITE):
+            test, yes, no = condition.args
+            node: Node = yield self._condition((test & yes) | (~test & no), scope)
+            return node
         if isinstance(condition, Relational) and type(condition) in _RELATIONS:
             left, right = yield self._all(condition.args, scope)
             return graph.compare(*_RELATIONS[type(condition)](left, right))
@@ -256,9 +260,16 @@ class Reader:
 
 
 def _relations(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """The relations that the conditions are made of, not those inside of the compared values."""
     found: dict[Any, None] = {}
     for _, condition in pairs:
-        found.update(dict.fromkeys(sorted(condition.atoms(Relational), key=sympy.default_sort_key)))
+        stack = [condition]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, Relational):
+                found[part] = None
+            else:
+                stack.extend(sorted(part.args, key=sympy.default_sort_key, reverse=True))
     return list(found)
 
 

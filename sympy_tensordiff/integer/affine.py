@@ -235,6 +235,10 @@ def quotient(form: Affine, divisor: int) -> Affine:
         inside = {v: c // common for v, c in inside.items()}
         divisor //= common
         rest //= common
+    for v, c in inside.items():
+        if c == 1 and isinstance(v, Quotient):  # floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))
+            others = Affine({w: b for w, b in inside.items() if w != v}, rest)
+            return Affine(outside, whole) + quotient(v.form + v.divisor * others, v.divisor * divisor)
     return Affine(outside, whole) + Affine({Quotient(Affine(inside, rest), divisor): 1})
 
 

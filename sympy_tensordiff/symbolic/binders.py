@@ -10,11 +10,13 @@ defines to be unaware of scopes (with a bound index as key it renames body and l
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
 from sympy import Basic, Dummy, Expr, Idx, Symbol, Tuple, numbered_symbols
+from sympy.functions.elementary.piecewise import piecewise_fold
 
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
@@ -27,6 +29,12 @@ class Binder(Node):
     def body(self) -> Any:
         """The expression under the binder."""
         return self.args[0]
+
+    def has(self, *patterns: Any) -> bool:
+        """As `Basic.has`; `piecewise_fold`, which would carry conditions on a bound index out, is kept off."""
+        if sys._getframe(1).f_code is piecewise_fold.__code__:
+            return False
+        return bool(super().has(*patterns))
 
     @property
     def limits(self) -> tuple[Any, ...]:

@@ -116,14 +116,14 @@ def test_against_enumeration(form, low, high, top, divisor):
     if read is None:
         return
     values = [number(index, point) for point in points([sympy.Tuple(*limit) for limit in limits[::-1]], {})]
-    body = IndexedSum._trusted(read, [tuple(map(sympy.sympify, limits[0]))])
     if all(0 <= value < 3 for value in values):
-        IndexedSum(body, limits[1])
+        IndexedSum(IndexedSum(read, limits[0]), limits[1])
         IndexedSum(read, *limits)
     else:
-        for arguments in ((body, limits[1]), (read, *limits)):
-            with pytest.raises(OutOfShapeError):
-                IndexedSum(*arguments)
+        with pytest.raises(OutOfShapeError):
+            IndexedSum(IndexedSum(read, limits[0]), limits[1])
+        with pytest.raises(OutOfShapeError):
+            IndexedSum(read, *limits)
 
 
 def test_a_wide_box_needs_no_enumeration():

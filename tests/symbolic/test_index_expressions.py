@@ -36,7 +36,7 @@ def test_indices_are_integer_symbols_by_name():
         (floor((3 * p + 4) / 6), "floor((p + 1)/2)"),
         (Mod(p, 3), "p - 3*floor((p)/3)"),
         (Mod(p, 1), "0"),
-        (floor(floor(p / 2) / 3 + i), "i + floor((floor((p)/2))/3)"),
+        (floor(floor(p / 2) / 3 + i), "i + floor((p)/6)"),
         (2 * floor(p / 2) + p // 4, "2*floor((p)/2) + floor((p)/4)"),
         (sympy.Add(i, -i, 2, evaluate=False), "2"),
     ],
