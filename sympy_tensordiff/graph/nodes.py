@@ -34,7 +34,7 @@ comprehension  extents                                  body
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
@@ -164,6 +164,23 @@ class Graph(Arithmetic):
         """A sum or a comprehension over another body, in which its bound variables stand as before."""
         opening = self._opening(node)
         return self._closed_again(node, opening, self.substitute(body, opening), {})
+
+    def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
+        """``node`` with the index forms of its reads, and indices used as numbers, changed to equal ones."""
+        done: dict[Node, Node] = {}
+        for part in reachable(node):
+            args = [done[arg] for arg in part.args]
+            if part.op == "read":
+                done[part] = self.read(args[0], [change(form) for form in part.data])
+            elif part.op == "index":
+                done[part] = self.index(change(part.data))
+            elif tuple(args) == part.args:
+                done[part] = part
+            elif part.op in ("sum", "comprehension"):
+                done[part] = self.rebind(part, args[0])
+            else:
+                done[part] = self.rebuild(part, args)
+        return done[node]
 
     def _opening(self, node: Node) -> dict[Variable, Affine]:
         """Fresh variables for the bound ones of a node, in their order."""

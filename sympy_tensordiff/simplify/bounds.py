@@ -121,6 +121,8 @@ class _Tighten:
                 return self.graph.zero
             rows = remove_redundant(rest, facts + equations)
         rows = equations + _to_residues(rows)
+        if any(row.kind == "mod" for row in rows):
+            body = self.graph.map_forms(body, lambda form: _without_exact_floors(form, rows))
         body = yield self.visit(body, facts + rows)
         return self.graph.guard(rows, body)
 
@@ -224,6 +226,21 @@ def _to_residues(rows: Facts) -> Facts:
                         row = Row("ge", row.form - rest.constant % other.modulus)
         result.append(row)
     return tuple(result)
+
+
+def _without_exact_floors(form: Affine, rows: Facts) -> Affine:
+    """``2*floor(p/2) + 1`` as ``p`` where a congruence among ``rows`` says that p is odd."""
+    for found in form.quotients():
+        c, d = form.coefficient(found), found.divisor
+        if c % d:
+            continue
+        for row in rows:
+            for sign in (1, -1):
+                rest = found.form - sign * row.form
+                if row.kind == "mod" and row.modulus % d == 0 and all(b % d == 0 for _, b in rest.terms):
+                    exact = found.form - rest.constant % d
+                    return _without_exact_floors(form + (c // d) * exact - Affine({found: c}), rows)
+    return form
 
 
 def _single(variables: Sequence[int], rows: Facts) -> tuple[dict[int, Affine], list[Row]] | None:
