@@ -1,0 +1,680 @@
+"""Bad input: a clear error of our own that names the culprit and the way out; nothing is computed."""
+
+import ast
+import importlib
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sympy
+from sympy import (
+    Derivative,
+    DiracDelta,
+    Dummy,
+    Function,
+    I,
+    Idx,
+    IndexedBase,
+    Integral,
+    KroneckerDelta,
+    Matrix,
+    MatrixSymbol,
+    Max,
+    Min,
+    Mod,
+    Piecewise,
+    Product,
+    Rational,
+    Sum,
+    Symbol,
+    arg,
+    exp,
+    floor,
+    nan,
+    oo,
+    sin,
+    zoo,
+)
+
+import sympy_tensordiff as td
+from sympy_tensordiff import errors
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BackendError,
+    IndexExpressionError,
+    OutOfShapeError,
+    ShapeError,
+    TensorDiffError,
+    UnsupportedError,
+)
+
+i, j, k, m, n, p = td.indices("i j k m n p")
+x, y, A = td.TensorSymbol("x", 5), td.TensorSymbol("y", n), td.TensorSymbol("A", (3, 4))
+df = td.TensorSymbol("df", 5)
+a, r, c = Symbol("a"), Symbol("r", real=True), Symbol("c", commutative=False)
+f = td.TensorComprehension(x[i] ** 2, (i, 5))
+s = td.IndexedSum(x[i] ** 2, (i, 0, 4))
+g = Function("g")
+HOSTILE = "x);import os"
+TENSORS, SUMS, TABLES = td.TensorSymbol, td.IndexedSum, td.TensorComprehension
+PACKAGE = str(Path(td.__file__).parent)
+
+
+def refuse(call, kind, message):
+    """The call raises just this error, from inside the package."""
+    with pytest.raises(TensorDiffError, match=message) as caught:
+        call()
+    assert caught.type is kind
+    frame = caught.traceback[-1]
+    assert str(frame.path).startswith(PACKAGE), f"raised in {frame.path}"
+
+
+def table(cases):
+    """A parametrisation by name; ``(call, kind, message)`` each."""
+    return pytest.mark.parametrize(("call", "kind", "message"), list(cases.values()), ids=list(cases))
+
+
+# ------------------------------------------------------- writing expressions
+
+TENSOR_SYMBOLS = {
+    "no name": (lambda: TENSORS("", 3), ArgumentError, "'' is no name for a tensor: use a Python identifier"),
+    "hostile name": (lambda: TENSORS(HOSTILE, 3), ArgumentError, r"'x\);import os' is no name for a tensor"),
+    "name with a line": (lambda: TENSORS("x\n", 3), ArgumentError, r"'x\\n' is no name"),
+    "name with a space": (lambda: TENSORS("a b", 3), ArgumentError, "'a b' is no name"),
+    "keyword": (lambda: TENSORS("lambda", 3), ArgumentError, "'lambda' is no name.*no keyword"),
+    "number as a name": (lambda: TENSORS(3, 3), ArgumentTypeError, "name of a tensor must be a str, not 3"),
+    "no name at all": (lambda: TENSORS(None, 3), ArgumentTypeError, "must be a str, not None"),
+    "symbol as a name": (lambda: TENSORS(Symbol("x"), 3), ArgumentTypeError, "must be a str, not x"),
+    "extent 0": (lambda: TENSORS("x", 0), ShapeError, "tensor x has the extent 0: .*positive integer"),
+    "extent 0 of two": (lambda: TENSORS("x", (3, 0)), ShapeError, "tensor x has the extent 0"),
+    "negative extent": (lambda: TENSORS("x", -1), ShapeError, "tensor x has the extent -1"),
+    "extent that is 0": (lambda: TENSORS("x", n - n), ShapeError, "tensor x has the extent 0"),
+    "float extent": (lambda: TENSORS("x", 2.0), ShapeError, "extent 2.0+: .*positive integer"),
+    "fraction": (lambda: TENSORS("x", Rational(1, 2)), ShapeError, "extent 1/2"),
+    "infinite extent": (lambda: TENSORS("x", oo), ShapeError, "extent oo"),
+    "nan": (lambda: TENSORS("x", nan), ShapeError, "extent nan"),
+    "complex extent": (lambda: TENSORS("x", I), ShapeError, "tensor x has the extent I"),
+    "True": (lambda: TENSORS("x", True), ShapeError, "extent True"),
+    "real symbol": (
+        lambda: TENSORS("x", a),
+        ShapeError,
+        r"extent a: a is not declared an integer: use td.indices\('a'",
+    ),
+    "product of sizes": (lambda: TENSORS("x", n * m), UnsupportedError, "extent m[*]n: products of sizes"),
+    "square": (lambda: TENSORS("x", n**2), UnsupportedError, r"extent n\*\*2"),
+    "no extent": (lambda: TENSORS("x", None), ArgumentTypeError, "extent must be .* not None"),
+    "text": (lambda: TENSORS("x", "3"), ArgumentTypeError, "extent must be .* not '3'"),
+    "array of extents": (lambda: TENSORS("x", np.array([3, 4])), ArgumentTypeError, "extent must be .* array"),
+    "set": (lambda: TENSORS("x", {3, 4}), ShapeError, "extent {3, 4}"),
+    "tensor as an extent": (lambda: TENSORS("y", x), ShapeError, "tensor y has the extent x"),
+    "negative size": (
+        lambda: TENSORS("x", Symbol("z", integer=True, negative=True)),
+        ShapeError,
+        "extent z, which is not positive",
+    ),
+}
+
+ENTRIES = {
+    "too many": (lambda: x[i, j], ShapeError, r"x\[i, j\]: x has rank 1 .* needs 1 index, not 2"),
+    "too few": (lambda: A[i], ShapeError, r"A\[i\]: A has rank 2 \(shape \(3, 4\)\).* needs 2 indices, not 1"),
+    "none": (lambda: A[()], ShapeError, "needs 2 indices, not 0"),
+    "list": (lambda: x[[0, 1]], ShapeError, "needs 1 index, not 2"),
+    "of a comprehension": (lambda: f[i, j], ShapeError, "needs 1 index, not 2"),
+    "product": (lambda: x[i * j], IndexExpressionError, r"x\[i\*j\]: i\*j multiplies indices .*integer combination"),
+    "square": (lambda: x[i**2], IndexExpressionError, r"i\*\*2 is a power"),
+    "exponential": (lambda: x[2**i], IndexExpressionError, r"2\*\*i is a power"),
+    "half": (lambda: x[i / 2], IndexExpressionError, r"i/2 is not an integer .*floor\(i/2\)"),
+    "irrational": (lambda: x[i * sympy.pi], IndexExpressionError, "pi .*is no index"),
+    "float": (lambda: x[1.0], IndexExpressionError, "1.0+ is a float"),
+    "float factor": (lambda: x[1.5 * i], IndexExpressionError, "1.50+ is a float"),
+    "complex": (lambda: x[1j], IndexExpressionError, r"x\[1j\]"),
+    "imaginary": (lambda: x[I], IndexExpressionError, "I .*is no index"),
+    "infinity": (lambda: x[oo], IndexExpressionError, "oo .*is no index"),
+    "nan": (lambda: x[nan], IndexExpressionError, "nan .*is no index"),
+    "zoo": (lambda: x[zoo], IndexExpressionError, "zoo .*is no index"),
+    "True": (lambda: x[True], IndexExpressionError, "True is no index"),
+    "condition": (lambda: x[i > 0], IndexExpressionError, "i > 0 is no index"),
+    "real symbol": (lambda: x[a], IndexExpressionError, "a is not declared an integer"),
+    "symbolic stride": (lambda: x[n * i], IndexExpressionError, r"i\*n multiplies"),
+    "gather": (lambda: x[x[i]], IndexExpressionError, r"x\[i\] is data of a tensor: gathers"),
+    "whole tensor": (lambda: x[x], IndexExpressionError, "x is data of a tensor"),
+    "function": (lambda: x[sin(i)], IndexExpressionError, r"sin\(i\) .*is no index"),
+    "undefined function": (lambda: x[g(i)], IndexExpressionError, r"g\(i\) .*is no index"),
+    "max": (lambda: x[Max(i, 0)], IndexExpressionError, r"Max\(0, i\) .*is no index"),
+    "case": (lambda: x[Piecewise((i, i > 0), (0, True))], IndexExpressionError, "is no index"),
+    "sum": (lambda: x[td.IndexedSum(k, (k, 0, 1))], IndexExpressionError, "is no index"),
+    "symbolic modulus": (lambda: x[Mod(i, n)], IndexExpressionError, "modulus of .*must be a positive integer number"),
+    "symbolic quotient": (lambda: x[floor(i / n)], IndexExpressionError, "1/n is a power"),
+    "slice": (lambda: x[1:3], IndexExpressionError, "slices are not supported; .*comprehension"),
+    "ellipsis": (lambda: x[...], IndexExpressionError, "slices are not supported"),
+    "None": (lambda: x[None], IndexExpressionError, "slices are not supported"),
+    "text": (lambda: x["i"], ArgumentTypeError, "index must be .* not 'i'"),
+    "array": (lambda: x[np.array([0, 1])], ArgumentTypeError, "index must be .*array"),
+    "negative": (lambda: x[-1], OutOfShapeError, r"x\[-1\]: index -1 of axis 0 lies outside of 0 … 4 .*wrap"),
+    "past the end": (lambda: A[0, 4], OutOfShapeError, r"A\[0, 4\]: index 4 of axis 1 lies outside of 0 … 3"),
+    "in a sum": (lambda: SUMS(x[i], (i, 0, 5)), OutOfShapeError, r"x\[i\] leaves the shape \(5,\): at i = 5"),
+    "in a table": (lambda: TABLES(x[i + 1], (i, 5)), OutOfShapeError, r"x\[i \+ 1\] leaves the shape .* i = 4"),
+    "before the start": (lambda: TABLES(x[i - 1], (i, 5)), OutOfShapeError, "at i = 0 its index i - 1"),
+    "of a table": (lambda: TABLES(f[i + j], (i, 4), (j, 3)), OutOfShapeError, "leaves the shape"),
+}
+
+BINDERS = {
+    "no range": (lambda: SUMS(x[i]), ArgumentError, r"IndexedSum\(x\[i\]\) has no range; write IndexedSum\(body, \(k"),
+    "bare index": (lambda: SUMS(x[i], i), ArgumentError, r"limit \(i\) has no complete range"),
+    "two parts": (lambda: SUMS(x[i], (i, 5)), ArgumentError, r"limit \(i, 5\) has no complete range"),
+    "four parts": (lambda: SUMS(x[i], (i, 0, 4, 1)), ArgumentError, "has no complete range"),
+    "half a range": (lambda: SUMS(x[i], (i, None, 4)), ArgumentError, "has no complete range"),
+    "no limit": (lambda: SUMS(x[i], None), ArgumentError, "has no complete range"),
+    "infinite": (lambda: SUMS(x[i], (i, 0, oo)), ArgumentError, "upper bound of i is oo; .*finite range"),
+    "infinite below": (lambda: SUMS(x[i], (i, -oo, 4)), ArgumentError, "lower bound of i is -oo"),
+    "float bound": (lambda: SUMS(x[i], (i, 0.0, 4)), IndexExpressionError, "lower bound of i: 0.* is a float"),
+    "half bound": (lambda: SUMS(x[i], (i, 0, Rational(7, 2))), IndexExpressionError, "upper bound of i: 7/2"),
+    "complex bound": (lambda: SUMS(x[i], (i, 0, 3j)), IndexExpressionError, "upper bound of i"),
+    "boolean bound": (lambda: SUMS(x[i], (i, False, 4)), ArgumentError, "lower bound of i is False"),
+    "bound of data": (lambda: SUMS(x[0], (i, 0, x[0])), IndexExpressionError, r"upper bound of i: x\[0\] is data"),
+    "product as a bound": (lambda: SUMS(x[0], (i, 0, n * m)), IndexExpressionError, r"upper bound of i: m\*n"),
+    "real bound": (lambda: SUMS(x[0], (i, 0, a)), IndexExpressionError, "a is not declared an integer"),
+    "least as a lower bound": (lambda: SUMS(x[0], (i, Min(0, n), 4)), IndexExpressionError, "or the Max of some"),
+    "text as an index": (lambda: SUMS(x[i], ("i", 0, 4)), ArgumentTypeError, "index of a limit must be .* not 'i'"),
+    "number as an index": (lambda: SUMS(x[i], (3, 0, 4)), IndexExpressionError, "3 is no index"),
+    "entry as an index": (lambda: SUMS(x[i], (x[i], 0, 4)), IndexExpressionError, r"x\[i\] is no index"),
+    "real index": (lambda: SUMS(a, (a, 0, 4)), IndexExpressionError, "index a is not declared an integer"),
+    "range of itself": (lambda: SUMS(x[i], (i, 0, i)), IndexExpressionError, "range of i depends on itself"),
+    "range of an inner index": (
+        lambda: SUMS(x[i] * x[j], (i, 0, 4), (j, 0, i)),
+        IndexExpressionError,
+        "range of j depends on i, which is bound further inside",
+    ),
+    "one index twice": (lambda: SUMS(x[i], (i, 0, 4), (i, 0, 4)), ArgumentError, "index i occurs in two limits"),
+    "another index of that name": (lambda: SUMS(x[i], (Idx("i", 5), 0, 4)), ArgumentError, "is not the index i"),
+    "text as a body": (lambda: SUMS("x[i]", (i, 0, 4)), ArgumentTypeError, r"body of IndexedSum .* not 'x\[i\]'"),
+    "no body": (lambda: SUMS(None, (i, 0, 4)), ArgumentTypeError, "body of IndexedSum .* not None"),
+    "list as a body": (lambda: SUMS([x[i]], (i, 0, 4)), ArgumentTypeError, "body of IndexedSum"),
+    "condition as a body": (lambda: SUMS(x[i] > 0, (i, 0, 4)), ArgumentTypeError, r"not x\[i\] > 0"),
+    "matrix as a body": (lambda: SUMS(Matrix([1]), (i, 0, 4)), ArgumentTypeError, "must be a scalar expression"),
+    "tensor as a body": (lambda: SUMS(x, (i, 0, 4)), UnsupportedError, "whole tensors .* x has rank 1; write it entry"),
+    "complex body": (lambda: SUMS(I * x[i], (i, 0, 4)), UnsupportedError, r"is complex: I\*x\[i\]; tensors are real"),
+    "no extent": (lambda: TABLES(x[i], i), ArgumentError, r"limit \(i\) must be \(index, extent\)"),
+    "a range as an extent": (lambda: TABLES(x[i], (i, 0, 4)), ArgumentError, r"must be \(index, extent\)"),
+    "extent 0": (lambda: TABLES(x[i], (i, 0)), ShapeError, "TensorComprehension has the extent 0"),
+    "negative extent": (lambda: TABLES(x[i], (i, -1)), ShapeError, "extent -1"),
+    "float extent": (lambda: TABLES(x[i], (i, 5.0)), ShapeError, "extent 5.0+"),
+    "infinite extent": (lambda: TABLES(x[i], (i, oo)), ShapeError, "extent oo"),
+    "extent of an index": (lambda: TABLES(x[i], (i, 5), (j, i)), ShapeError, "extent i of j depends on the index i"),
+    "one axis twice": (lambda: TABLES(x[i], (i, 5), (i, 5)), ArgumentError, "index i occurs in two limits"),
+    "axis that starts at 1": (
+        lambda: TABLES(x[Idx("i", (1, 4))], Idx("i", (1, 4))),
+        ShapeError,
+        "starts at 1, but the axes of a tensor start at 0",
+    ),
+    "tensor as the body of a table": (lambda: TABLES(x, (i, 5)), UnsupportedError, "body of TensorComprehension"),
+}
+
+WHOLE = {
+    "plus": (lambda: x + 1, UnsupportedError, r"operator \+: whole tensors .*TensorComprehension\(x\[i\] \+ 1"),
+    "reflected": (lambda: 2 * x, UnsupportedError, r"operator \*"),
+    "function": (lambda: exp(x), UnsupportedError, "a function of a whole tensor"),
+    "maximum": (lambda: Max(x, 0), UnsupportedError, "Max or Min of a whole tensor"),
+    "comparison": (lambda: x < 1, UnsupportedError, "operator <"),
+    "matrix product": (lambda: A @ x, UnsupportedError, "A @ x: products of whole tensors .* write the sum"),
+    "times an array": (lambda: np.ones(5) * x, UnsupportedError, "whole tensors"),
+    "a table": (lambda: f * 2, UnsupportedError, "the comprehension T = .* has rank 1"),
+}
+
+
+@table(TENSOR_SYMBOLS)
+def test_tensor_symbols(call, kind, message):
+    refuse(call, kind, message)
+
+
+@table(ENTRIES)
+def test_entries(call, kind, message):
+    refuse(call, kind, message)
+
+
+@table(BINDERS)
+def test_sums_and_comprehensions(call, kind, message):
+    refuse(call, kind, message)
+
+
+@table(WHOLE)
+def test_whole_tensors(call, kind, message):
+    refuse(call, kind, message)
+
+
+def test_python_itself_refuses_what_is_no_container():
+    for call in (lambda: list(x), lambda: len(x), lambda: float(x[0]), lambda: bool(x[0] > 0), lambda: np.exp(x)):
+        with pytest.raises(TypeError):
+            call()
+
+
+# ------------------------------------------------------- differentiating
+
+COTANGENTS = {
+    "longer": (lambda: td.vjp(f, x, TENSORS("df", 6)), ShapeError, r"cotangent has shape \(6,\), but \(5,\) is needed"),
+    "of another rank": (lambda: td.vjp(f, x, TENSORS("df", (5, 1))), ShapeError, r"shape \(5, 1\), but \(5,\)"),
+    "scalar": (lambda: td.vjp(f, x, 1), ShapeError, r"shape \(\), but \(5,\)"),
+    "of symbolic shape": (lambda: td.vjp(f, x, y), ShapeError, r"shape \(n,\), but \(5,\)"),
+    "of a scalar": (lambda: td.vjp(s, x, df), ShapeError, r"shape \(5,\), but \(\) is needed"),
+    "matrix": (lambda: td.vjp(f, x, Matrix([1] * 5)), ShapeError, r"shape \(5, 1\), but \(5,\)"),
+    "complex": (lambda: td.vjp(s, x, I), UnsupportedError, "I"),
+    "infinite": (lambda: td.vjp(s, x, oo), UnsupportedError, "oo is not a finite real number"),
+    "nan": (lambda: td.vjp(s, x, nan), UnsupportedError, "nan is not a finite real number"),
+    "a condition": (lambda: td.vjp(s, x, True), UnsupportedError, "True"),
+    "of a name with another shape": (
+        lambda: td.vjp(TABLES(x[i], (i, 3)), x, TENSORS("x", 3)),
+        ShapeError,
+        "two different tensors are called x",
+    ),
+    "vector of another shape": (
+        lambda: td.hvp(s, x, TENSORS("v", 4)),
+        ShapeError,
+        r"vector has shape \(4,\), but \(5,",
+    ),
+    "vector that is a scalar": (lambda: td.hvp(s, x, 1), ShapeError, r"vector has shape \(\), but \(5,\)"),
+}
+
+VARIABLES = {
+    **{
+        f"{name}": (lambda v=v: td.gradient(s, v), ArgumentTypeError, f"cannot differentiate by {shown}: give a Tensor")
+        for name, v, shown in [
+            ("nothing", None, "None"),
+            ("a number", 3, "3"),
+            ("an index", i, "i"),
+            ("a size", n, "n"),
+            ("an entry", x[0], r"x\[0\]"),
+            ("an entry of any index", x[i], r"x\[i\]"),
+            ("a sum", s, "IndexedSum.*"),
+            ("an expression", r + 1, r"r \+ 1"),
+            ("a set", {x}, "{x}"),
+            ("a nested tuple", ((x,),), r"\(x,\)"),
+            ("IndexedBase", IndexedBase("x"), "x"),
+            ("MatrixSymbol", MatrixSymbol("M", 3, 3), "M"),
+            ("undefined function", g(r), r"g\(r\)"),
+        ]
+    },
+    "a comprehension": (lambda: td.gradient(s, f), UnsupportedError, "it is an expression; name it as a TensorSymbol"),
+    "a tensor of another shape": (lambda: td.gradient(s, TENSORS("x", 6)), ShapeError, "two different .* called x"),
+    "hessian by a tuple": (lambda: td.hessian(s, (x, A)), ArgumentTypeError, "td.hessian takes one variable, not"),
+    "hessian by an entry": (lambda: td.hessian(s, x[0]), ArgumentTypeError, r"by x\[0\]"),
+    "jacobian by an entry": (lambda: td.jacobian(f, x[0]), ArgumentTypeError, r"by x\[0\]"),
+    "plain diff by a tensor": (lambda: sympy.diff(s, x), UnsupportedError, r"whole tensor x .*td.gradient.* x\[p\]"),
+    "inside SymPy's log": (lambda: sympy.diff(sympy.log(s), x), UnsupportedError, r"td.gradient\(expression, x\)"),
+    "plain diff by an index": (
+        lambda: sympy.diff(f[i], i),
+        UnsupportedError,
+        "no derivative by i, which is an integer",
+    ),
+    "plain diff by a size": (lambda: sympy.diff(SUMS(y[i], (i, 0, n - 1)), n), UnsupportedError, "derivative by n"),
+}
+
+FUNCTIONS = {
+    "gradient of a tensor": (lambda: td.gradient(f, x), ShapeError, r"not a tensor of shape \(5,\): use td.jacobian"),
+    "gradient of a variable": (lambda: td.gradient(x, x), ShapeError, "use td.jacobian or td.vjp"),
+    "gradient of two": (lambda: td.gradient((s, s), x), UnsupportedError, "Tuple is not supported"),
+    "gradient of nothing": (lambda: td.gradient(None, x), UnsupportedError, "None"),
+    "hessian of a tensor": (lambda: td.hessian(f, x), ShapeError, r"not a tensor of shape \(5,\)"),
+    "hvp of a tensor": (lambda: td.hvp(f, x, x), ShapeError, r"not a tensor of shape \(5,\)"),
+    **{
+        name: (lambda e=e: td.gradient(e, x), kind, message)
+        for name, e, kind, message in [
+            ("SymPy's Sum", Sum(x[i], (i, 0, 4)), UnsupportedError, "Sum is not supported .*write td.IndexedSum"),
+            ("Sum inside", s * Sum(x[i], (i, 0, 4)), UnsupportedError, "Sum is not supported"),
+            ("Product", Product(x[i], (i, 0, 4)), UnsupportedError, "Product is not supported"),
+            ("Indexed", IndexedBase("z")[i] * x[0], UnsupportedError, r"z\[i\]; write td.TensorSymbol"),
+            ("undefined function", g(x[0]), UnsupportedError, r"g\(x\[0\]\); undefined functions"),
+            ("integral", Integral(r * x[0], (r, 0, 1)), UnsupportedError, "Integral is not supported"),
+            ("derivative", Derivative(g(r), r) * x[0], UnsupportedError, "Derivative is not supported"),
+            ("matrix element", MatrixSymbol("M", 3, 3)[0, 0] * x[0], UnsupportedError, "MatrixElement"),
+            ("condition", x[0] > 1, UnsupportedError, r"x\[0\] > 1"),
+            ("complex", I * x[0], UnsupportedError, "ImaginaryUnit"),
+            ("infinite", oo * s, UnsupportedError, "oo is not a finite real number"),
+            ("no number", nan * x[0], UnsupportedError, "nan is not a finite real number"),
+            ("does not commute", c * x[0], UnsupportedError, "symbol c is not real"),
+            ("no derivative known", arg(x[0]), UnsupportedError, "no derivative of arg by its argument 1"),
+            ("delta function", DiracDelta(x[0]), UnsupportedError, "no derivative of DiracDelta"),
+            ("fractional part", sympy.frac(x[0]), UnsupportedError, "no derivative of frac"),
+            ("unit", sympy.UnevaluatedExpr(x[0]), UnsupportedError, "UnevaluatedExpr is not supported"),
+            ("order term", x[0] + sympy.O(r), UnsupportedError, "Order is not supported"),
+            ("delta of reals", KroneckerDelta(r, 1) * x[0], IndexExpressionError, "r is not declared an integer"),
+            ("boolean symbol", Piecewise((x[0], Symbol("b")), (0, True)), UnsupportedError, "condition b of a Piec"),
+            (
+                "two shapes",
+                x[0] * TENSORS("x", 6)[0],
+                ShapeError,
+                r"called x: one of shape \(5,\), one of shape \(6,\)",
+            ),
+            ("delta with a range", KroneckerDelta(i, j, (0, 3)) * x[0], UnsupportedError, "put the range into a sum"),
+        ]
+    },
+    "simplify a Sum": (lambda: td.simplify_deltas(Sum(i, (i, 0, 3))), UnsupportedError, "write td.IndexedSum"),
+    "simplify nothing": (lambda: td.simplify_deltas(None), UnsupportedError, "None"),
+    "check an undefined function": (lambda: td.check_derivative(g(x[0]), x), UnsupportedError, "undefined functions"),
+    "check where there is no value": (
+        lambda: td.check_derivative(sympy.log(-1 - x[0] ** 2), x),
+        ArgumentError,
+        "no inputs found at which .* has a finite value",
+    ),
+}
+
+
+@table(COTANGENTS)
+def test_cotangents(call, kind, message):
+    refuse(call, kind, message)
+
+
+@table(VARIABLES)
+def test_variables(call, kind, message):
+    refuse(call, kind, message)
+
+
+@table(FUNCTIONS)
+def test_functions(call, kind, message):
+    refuse(call, kind, message)
+
+
+# ------------------------------------------------------- building kernels
+
+KERNELS = {
+    "missing tensor": (lambda: td.lambdify([A], f), ArgumentError, "x occurs in the expression, but not in args"),
+    "missing scalar": (lambda: td.lambdify([x], TABLES(x[i] * r, (i, 5))), ArgumentError, "r occurs .* not in args"),
+    "argument twice": (lambda: td.lambdify([x, x], f), ArgumentError, "two arguments are called x"),
+    "name twice": (lambda: td.lambdify([x, Symbol("x", real=True)], f), ArgumentError, "two arguments are called x"),
+    "dummies of one name": (lambda: td.lambdify([Dummy("d"), Dummy("d")], r), ArgumentError, "two .* called d"),
+    "another shape": (lambda: td.lambdify([TENSORS("x", 6)], f), ShapeError, "two different tensors are called x"),
+    "text as args": (lambda: td.lambdify("x", f), ArgumentTypeError, "'x' cannot be an argument of a kernel"),
+    "no args": (lambda: td.lambdify(None, f), ArgumentTypeError, "None cannot be an argument"),
+    "an entry": (lambda: td.lambdify([x[i]], f), ArgumentTypeError, r"x\[i\] cannot be an argument"),
+    "a table": (lambda: td.lambdify([f], f), ArgumentTypeError, "cannot be an argument"),
+    "an expression": (lambda: td.lambdify([r + 1], r), ArgumentTypeError, r"r \+ 1 cannot be an argument"),
+    "a number": (lambda: td.lambdify([3], f), ArgumentTypeError, "3 cannot be an argument"),
+    "a nested list": (lambda: td.lambdify([[x]], f), ArgumentTypeError, r"\[x\] cannot be an argument"),
+    "IndexedBase": (lambda: td.lambdify([IndexedBase("x")], f), ArgumentTypeError, "give tensor symbols, scalar"),
+    "no expression": (lambda: td.lambdify([x], ()), ArgumentError, "there is no expression"),
+    "nothing": (lambda: td.lambdify([x], None), UnsupportedError, "None"),
+    "nested tuple": (lambda: td.lambdify([x], ((f,),)), UnsupportedError, "Tuple is not supported"),
+    "matrix": (lambda: td.lambdify([x], Matrix([1])), UnsupportedError, "Matrix is not supported"),
+    "condition": (lambda: td.lambdify([r], r > 1), UnsupportedError, "r > 1"),
+    "undefined function": (lambda: td.lambdify([r], g(r)), UnsupportedError, "undefined functions"),
+    "no backend knows it": (lambda: td.lambdify([r], sympy.zeta(r)), UnsupportedError, "no backend can evaluate zeta"),
+    "unknown backend": (
+        lambda: td.lambdify([x], f, "jax"),
+        ArgumentError,
+        "'jax'; the backends are 'numpy', 'numba', ",
+    ),
+    "no backend": (lambda: td.lambdify([x], f, None), ArgumentError, "unknown backend None"),
+    "unknown backend of text": (lambda: td.generate_code([x], f, "c"), ArgumentError, "unknown backend 'c'"),
+}
+
+
+@table(KERNELS)
+def test_kernels(call, kind, message):
+    refuse(call, kind, message)
+
+
+def test_a_backend_that_is_not_installed(monkeypatch):
+    kernel = td.lambdify([x], f, "cuda")
+    original = importlib.import_module
+
+    def without_cuda(name, package=None):
+        if name == "numba.cuda":
+            raise ImportError("No module named 'numba.cuda'")
+        return original(name, package)
+
+    monkeypatch.setattr(importlib, "import_module", without_cuda)
+    with pytest.raises(BackendError, match=r"'cuda' found no CUDA device \(No module named 'numba.cuda'\): "):
+        kernel(np.ones(5))
+    assert "cuda.grid" in kernel.source  # the text needs no device
+
+
+# ------------------------------------------------------- calling kernels
+
+numbers = np.arange(5.0)
+readonly = np.full(5, 7.0)
+readonly.flags.writeable = False
+u, v, odd = TENSORS("u", n), TENSORS("v", n), TENSORS("odd", 2 * n + 1)
+square = td.lambdify([x], f, "numpy")
+both = td.lambdify([x], (f, TABLES(x[4 - i], (i, 5))), "numpy")
+total = td.lambdify([x], s, "numpy")
+matrix = td.lambdify([A], TABLES(A[i, j] ** 2, (i, 3), (j, 4)), "numpy")
+pairs = td.lambdify([u, v], TABLES(u[i] * v[i], (i, n)), "numpy")
+scaled = td.lambdify([x, r, n], TABLES(x[i] * r * n, (i, 5)), "numpy")
+entry = td.lambdify([x, p], x[p], "numpy")
+shifted = td.lambdify([u], TABLES(u[i + 2], (i, 3)), "numpy")
+long = td.lambdify([x, n], TABLES(x[0] * i, (i, n)), "numpy")
+
+CALLS = {
+    "too few": (lambda: square(), ArgumentError, r"1 arguments are needed \(x\), 0 were given"),
+    "too many": (lambda: square(numbers, numbers), ArgumentError, "1 arguments are needed"),
+    "rank": (lambda: square(np.ones((5, 1))), ArgumentError, r"argument x has 2 axes \(shape \(5, 1\)\), expected 1"),
+    "number": (lambda: square(3.0), ArgumentError, "argument x has 0 axes"),
+    "length": (lambda: square(np.ones(4)), ArgumentError, "argument x has length 4 on axis 0, expected 5"),
+    "turned": (lambda: matrix(np.ones((4, 3))), ArgumentError, "argument A has length 4 on axis 0, expected 3"),
+    "length 0": (lambda: square(np.ones(0)), ArgumentError, "argument x has length 0 on axis 0 .* are refused"),
+    "length 0, symbolic": (lambda: pairs(np.ones(0), np.ones(0)), ArgumentError, "argument u has length 0"),
+    "two sizes": (
+        lambda: pairs(np.ones(3), np.ones(4)),
+        ArgumentError,
+        "argument v has length 4.* n = 3 from axis 0 of u",
+    ),
+    "no such size": (
+        lambda: td.lambdify([odd], TABLES(odd[2 * i], (i, n)), "numpy")(np.ones(4)),
+        ArgumentError,
+        r"argument odd has length 4 on axis 0, which is not 2\*n \+ 1",
+    ),
+    "size and array": (
+        lambda: td.lambdify([u, n], TABLES(u[i], (i, n)), "numpy")(np.ones(3), 4),
+        ArgumentError,
+        "argument u has length 3 on axis 0, expected 4",
+    ),
+    "complex": (lambda: square(numbers * 1j), ArgumentTypeError, "argument x has dtype complex128; real numbers"),
+    "objects": (lambda: square(numbers.astype(object)), ArgumentTypeError, "argument x has dtype object"),
+    "fractions": (lambda: square([Fraction(1, 2)] * 5), ArgumentTypeError, "argument x has dtype object"),
+    "text": (lambda: square("abcde"), ArgumentTypeError, "argument x has dtype <U5"),
+    "dates": (lambda: square(np.zeros(5, "M8[s]")), ArgumentTypeError, "argument x has dtype datetime64"),
+    "records": (lambda: square(np.zeros(5, [("a", "f8")])), ArgumentTypeError, "argument x has dtype"),
+    "half precision": (lambda: square(np.ones(5, np.float16)), ArgumentTypeError, "float16, .*pass it as float32"),
+    "masked": (lambda: square(np.ma.array(numbers)), ArgumentTypeError, "argument x is a masked array; fill"),
+    "None": (lambda: square(None), ArgumentTypeError, "argument x has dtype object"),
+    "dictionary": (lambda: square({}), ArgumentTypeError, "argument x"),
+    "ragged": (lambda: square([[1, 2], [3]]), ArgumentTypeError, "argument x is no array"),
+    "matrix of SymPy": (lambda: square(Matrix([1] * 5)), ArgumentTypeError, "argument x has dtype object"),
+    "a tensor symbol": (lambda: square(x), ArgumentTypeError, "argument x has dtype object"),
+    "array for a scalar": (lambda: scaled(numbers, np.ones(1), 3), ArgumentError, r"argument r has shape \(1,\)"),
+    "text for a scalar": (lambda: scaled(numbers, "a", 3), ArgumentTypeError, "argument r has dtype"),
+    "complex for a scalar": (lambda: scaled(numbers, 1j, 3), ArgumentTypeError, "argument r has dtype complex"),
+    "huge for a scalar": (lambda: scaled(numbers, 10**400, 3), ArgumentError, "argument r is 10+, which no float64"),
+    "float for an integer": (lambda: scaled(numbers, 1.0, 3.0), ArgumentTypeError, r"argument n is 3.0 \(float\)"),
+    "boolean for an integer": (lambda: scaled(numbers, 1.0, True), ArgumentTypeError, "argument n is True"),
+    "None for an integer": (lambda: scaled(numbers, 1.0, None), ArgumentTypeError, "argument n is None"),
+    "huge for an integer": (lambda: scaled(numbers, 1.0, 2**70), ArgumentError, "argument n is 11805.*too large"),
+    "index past the end": (lambda: entry(numbers, 5), OutOfShapeError, r"x\[p\] is read outside .*p = 5 from argument"),
+    "negative index": (lambda: entry(numbers, -1), OutOfShapeError, r"x\[p\] is read outside .*p = -1"),
+    "array too short": (
+        lambda: shifted(np.ones(4)),
+        OutOfShapeError,
+        r"u\[i \+ 2\] is read outside .*n = 4 from axis 0",
+    ),
+    "result of length 0": (lambda: long(numbers, 0), ArgumentError, "length 0 on axis 0, .*lengths are positive"),
+    "result of negative length": (lambda: long(numbers, -2), ArgumentError, "length -2 on axis 0"),
+}
+
+OUTS = {
+    "shape": (square, np.full(6, 7.0), ArgumentError, r"out for result has shape \(6,\), expected \(5,\)"),
+    "dtype": (square, np.full(5, 7, np.float32), ArgumentTypeError, "dtype float32, expected float64"),
+    "integers": (square, np.full(5, 7), ArgumentTypeError, "dtype int64, expected float64"),
+    "list": (square, [7.0] * 5, ArgumentTypeError, "out for result is list, a NumPy array is needed"),
+    "text": (square, "7", ArgumentTypeError, "out for result is str"),
+    "tuple for one": (square, (np.full(5, 7.0),), ArgumentTypeError, "out for result is tuple"),
+    "read-only": (square, readonly, ArgumentError, "out for result is read-only"),
+    "one for two": (both, np.full((2, 5), 7.0), ArgumentTypeError, "out is ndarray, a tuple of 2 arrays is needed"),
+    "too few": (both, (np.full(5, 7.0),), ArgumentError, "out has 1 arrays, 2 are needed"),
+    "None for one of two": (both, (np.full(5, 7.0), None), ArgumentTypeError, "out for result1 is NoneType"),
+    "number for a scalar": (total, 7.0, ArgumentTypeError, "out for result is float"),
+    "rank 1 for a scalar": (total, np.full(1, 7.0), ArgumentError, r"shape \(1,\), expected \(\)"),
+}
+
+
+@table(CALLS)
+def test_calls(call, kind, message):
+    refuse(call, kind, message)
+
+
+@pytest.mark.parametrize(("kernel", "out", "kind", "message"), list(OUTS.values()), ids=list(OUTS))
+def test_outputs(kernel, out, kind, message):
+    refuse(lambda: kernel(numbers, out=out), kind, message)
+    for array in out if isinstance(out, tuple) else (out,):
+        assert not isinstance(array, np.ndarray) or (array == 7).all(), "something was computed"
+
+
+def test_overlapping_outputs():
+    memory = np.full(12, 7.0)
+    for given, out in ((memory[:5], memory[:5]), (memory[:5], memory[4:9]), (memory[1:6], memory[:10:2])):
+        refuse(
+            lambda given=given, out=out: square(given, out=out), ArgumentError, "result shares memory with argument x"
+        )
+    out = memory[5:10]
+    refuse(lambda: both(numbers, out=(out, out)), ArgumentError, "out for result1 shares memory with out for result0")
+    assert (memory == 7).all(), "something was computed"
+    square(memory[1:6], out=memory[6:11])
+    assert (memory[6:11] == 49).all()
+
+
+def test_a_refused_call_leaves_the_outputs_alone():
+    out = np.full(5, 7.0)
+    with pytest.raises(ArgumentError):
+        square(np.ones(4), out=out)
+    with pytest.raises(OutOfShapeError):
+        short = np.full(3, 7.0)
+        shifted(np.ones(4), out=short)
+    assert (out == 7).all() and (short == 7).all()
+
+
+# ------------------------------------------------------- names
+
+TEXTS = ["a b", HOSTILE, '"""\nimport os\n"""', "\\", "1", "", "x\n\nimport os\n", "α", "np"]
+NAMES = ["range", "math", "np", "numba", "cuda", "result", "run", "s", "v", "t", "i", "out", "__import__", "real", "é"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_identifier_names_a_tensor(name):
+    tensor = TENSORS(name, 5)
+    function = TABLES(tensor[i] * td.IndexedSum(tensor[k], (k, 0, 4)), (i, 5))
+    check_source([tensor], function)
+    np.testing.assert_allclose(td.lambdify([tensor], function, "numpy")(numbers), 10 * numbers)
+
+
+def check_source(arguments, function):
+    """The generated modules import what they need and nothing that a name has brought in."""
+    for backend in ("numpy", "numba", "cuda"):
+        tree = ast.parse(td.generate_code(arguments, function, backend))
+        imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+        imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert imported <= {"math", "numpy", "numba"}, imported
+
+
+KEYWORD = pytest.mark.xfail(strict=True, raises=errors.VerificationError, reason="keywords are taken for identifiers")
+TAKEN = pytest.mark.xfail(strict=True, raises=errors.VerificationError, reason="the results are named after the loops")
+
+
+@pytest.mark.parametrize("name", [*TEXTS, pytest.param("lambda", marks=KEYWORD)])
+def test_any_text_names_a_scalar(name):
+    symbol = Symbol(name, real=True)
+    check_source([symbol, x], TABLES(symbol * x[i], (i, 5)))
+    np.testing.assert_allclose(
+        td.lambdify([symbol, x], TABLES(symbol * x[i], (i, 5)), "numpy")(3.0, numbers), 3 * numbers
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*TEXTS, "x", pytest.param("lambda", marks=KEYWORD), pytest.param("result", marks=TAKEN)],
+)
+def test_any_text_names_an_index(name):
+    symbol = Symbol(name, integer=True)
+    function = TABLES(x[symbol] * td.IndexedSum(x[k], (k, 0, 4)), (symbol, 5))
+    check_source([x], function)
+    np.testing.assert_allclose(td.lambdify([x], function, "numpy")(numbers), 10 * numbers)
+
+
+# ------------------------------------------------------- known to fail
+
+AS_BUG = "a size that nothing determines is reported as a bug of the package"
+EVALUATED = "strings are parsed, which evaluates them"
+FOREIGN = "an exception of Python, SymPy or NumPy comes through"
+UNCLEAR = "the message names the wrong culprit"
+
+OPEN = {
+    "free index": (lambda: td.lambdify([x], x[i]), ArgumentError, "i is .*add it to args", AS_BUG),
+    "size of the result": (lambda: td.lambdify([x], TABLES(x[0] * i, (i, n))), ArgumentError, "n .*add it", AS_BUG),
+    "size of a sum": (lambda: td.lambdify([x], SUMS(i * x[0], (i, 0, n))), ArgumentError, "n .*add it to args", AS_BUG),
+    "two sizes on one axis": (
+        lambda: td.lambdify([TENSORS("w", n + m)], TABLES(TENSORS("w", n + m)[i], (i, n))),
+        ArgumentError,
+        "[mn] .*add it to args",
+        AS_BUG,
+    ),
+    "text as a variable": (lambda: td.vjp(f, "x", df), ArgumentTypeError, "'x'", EVALUATED),
+    "text as a function": (lambda: td.gradient("r**2", r), ArgumentTypeError, r"'r\*\*2'", EVALUATED),
+    "text as a tensor": (lambda: td.jacobian("f", x), ArgumentTypeError, "'f'", EVALUATED),
+    "text as a cotangent": (lambda: td.vjp(s, x, "r"), ArgumentTypeError, "'r'", EVALUATED),
+    "text to simplify": (lambda: td.simplify_deltas("i"), ArgumentTypeError, "'i'", EVALUATED),
+    "text as a kernel": (lambda: td.lambdify([r], "[].append(1)"), ArgumentTypeError, "append", EVALUATED),
+    "zeta": (lambda: td.gradient(sympy.zeta(x[0]), x), UnsupportedError, "no derivative of zeta", FOREIGN),
+    "order of a Bessel function": (
+        lambda: td.gradient(sympy.besselj(x[0], x[1]), x),
+        UnsupportedError,
+        "no derivative of besselj by its argument 1",
+        FOREIGN,
+    ),
+    "list to simplify": (lambda: td.simplify_deltas([f]), ArgumentTypeError, "", FOREIGN),
+    "list as a backend": (lambda: td.lambdify([x], f, ["numpy"]), ArgumentError, "unknown backend", FOREIGN),
+    "check text": (lambda: td.check_derivative("x", x), ArgumentTypeError, "'x'", FOREIGN),
+    "check by text": (lambda: td.check_derivative(f, "x"), ArgumentTypeError, "'x'", FOREIGN),
+    "check a negative size": (
+        lambda: td.check_derivative(TABLES(y[i], (i, n)), y, sizes={n: -3}),
+        ArgumentError,
+        "n",
+        FOREIGN,
+    ),
+    "plain diff by an entry of a table": (lambda: sympy.diff(s, f[i]), UnsupportedError, "entry of", FOREIGN),
+    "hvp by a tuple": (lambda: td.hvp(s, (x,), x), ArgumentTypeError, "td.hvp takes one variable", UNCLEAR),
+    "pullback of nothing": (lambda: td.vjp(None, x, df), ArgumentTypeError, "None is no", UNCLEAR),
+    "remainder of values": (lambda: td.gradient(Mod(x[0], 2), x), UnsupportedError, r"Mod\(x\[0\], 2\)", UNCLEAR),
+    "product": (
+        lambda: td.gradient(Product(x[i], (i, 0, 4)), x),
+        UnsupportedError,
+        "Product((?!SymPy's Sum).)*$",
+        UNCLEAR,
+    ),
+    "masked output": (lambda: square(numbers, out=np.ma.masked_all(5)), ArgumentTypeError, "masked", "taken as it is"),
+    "extent that is never positive": (
+        lambda: TENSORS("x", -Symbol("n", integer=True, positive=True)),
+        ShapeError,
+        "extent -n",
+        "taken as it is",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        pytest.param(*case[:3], marks=pytest.mark.xfail(strict=True, reason=case[3]), id=name)
+        for name, case in OPEN.items()
+    ],
+)
+def test_open_ends(call, kind, message):
+    refuse(call, kind, message)
+
+
+def test_every_error_of_ours_is_also_one_of_python():
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and kind is not TensorDiffError]
+    assert len(kinds) >= 9
+    for kind in kinds:
+        assert issubclass(kind, TensorDiffError)
+        assert issubclass(
+            kind, ValueError | TypeError | IndexError | NotImplementedError | ImportError | AssertionError
+        ), kind
