@@ -237,6 +237,8 @@ class Lowering:
             if found is not None:
                 stored, index = found
                 return Load(stored.array, tuple(self.form(form) for form in index))
+        if node.op == "add":
+            yield self._fused(node, block)
         special = {"read": self._read, "guard": self._guard, "sum": self._sum, "mul": self._product}.get(node.op)
         if special is not None:
             value: loops.Scalar = yield special(node, block)
@@ -277,26 +279,59 @@ class Lowering:
         block.statements.append(If(self.rows(node.data), (*inner.statements, Add(name, value))))
         return Name(name)
 
+    def _fused(self, node: Node, block: Block) -> Recursion[None]:
+        """Sums among the terms of an addition that run over the same points share their loops."""
+        groups: dict[tuple[Any, ...], list[Node]] = {}
+        for term in node.args:
+            for part in term.args if term.op == "mul" else (term,):
+                if part.op == "sum" and part not in block.values and self._home(part, block) is block:
+                    groups.setdefault(self._points(part), []).append(part)
+        for parts in groups.values():
+            if len(parts) > 1 and not self.temporaries:
+                names = yield self._sums(parts, block)
+                block.values.update(zip(parts, names, strict=True))
+
+    def _points(self, node: Node) -> tuple[Any, ...]:
+        """What a sum runs over, whatever its variables are called."""
+        height, count = node.args[0].height, len(self.graph.hints[node.id])
+        numbered = {-(height + 1 + n): Affine.variable(-(1 + n)) for n in range(count)}
+        return count, tuple(sorted(row.substitute(numbered) for row in node.data))
+
     def _sum(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
-        variables, rows, body = self.graph.open(node)
-        variables, rows, body = self._split(variables, rows, body, block.context)
-        self._count_uses(body)
-        name = self._local("s")
-        block.statements.append(Accumulator(name))
+        (name,) = yield self._sums([node], block)
+        return Name(name.name)
+
+    def _sums(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
+        """The loops of sums that run over the same points."""
+        variables, rows, body = self.graph.open(nodes[0])
+        bodies = [body]
+        for node in nodes[1:]:
+            others, _, body = self.graph.open(node)
+            bodies.append(
+                self.graph.substitute(body, {w: Affine.variable(v) for w, v in zip(others, variables, strict=True)})
+            )
+        if len(nodes) == 1:
+            variables, rows, bodies[0] = self._split(variables, rows, bodies[0], block.context)
+        names = [self._local("s") for _ in nodes]
+        for name, body in zip(names, bodies, strict=True):
+            self._count_uses(body)
+            block.statements.append(Accumulator(name))
         blocks = [block]
         for n, v in enumerate(variables):
             self.names[v] = self._local(self.graph.names[v])
             inner = frozenset(variables[n + 1 :])
             own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
             blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1]))
-        value = yield self.value(body, blocks[-1])
-        statements: tuple[loops.Statement, ...] = (*blocks[-1].statements, Add(name, value))
+        added = []
+        for name, body in zip(names, bodies, strict=True):
+            added.append(Add(name, (yield self.value(body, blocks[-1]))))
+        statements: tuple[loops.Statement, ...] = (*blocks[-1].statements, *added)
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
             loop = Loop(self.names[variables[n]], lows, highs, statements)
             statements = (*(blocks[n].statements if n else ()), loop)
         block.statements.extend(statements)
-        return Name(name)
+        return [Name(name) for name in names]
 
     def _split(
         self, variables: tuple[int, ...], rows: Rows, body: Node, context: Context

@@ -116,8 +116,21 @@ class Sweep:
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
         forms = [Affine.variable(v) for v in variables]
-        entry = self._entry_cotangent(tensor, forms) if cotangent is None else self.graph.read(cotangent, forms)
-        self._hand(body, rows, entry)
+        if cotangent is None:
+            rows += self._around(tensor)
+            self._hand(body, rows, self._entry_cotangent(tensor, forms))
+        else:
+            self._hand(body, rows, self.graph.read(cotangent, forms))
+
+    def _around(self, tensor: Node) -> Rows:
+        """What all reads of a comprehension know about the indices around it that it depends on."""
+        if tensor.free.isdisjoint(self._bound):
+            return ()
+        known = []
+        for rows, cotangent, read in self._reads[tensor]:
+            used = cotangent.free.union(*(form.atoms() for form in read), *(row.form.atoms() for row in rows))
+            known.append(self._projected(rows, self._ordered(used - tensor.free)))
+        return tuple(row for row in known[0] if all(row in others for others in known[1:]))
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
         """The cotangent of a comprehension as a tensor of its own, at ``index``."""
@@ -153,16 +166,21 @@ class Sweep:
         dropped = self._ordered(used - node.free)
         if not dropped:
             return rows, cotangent
-        inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
-        outer = tuple(row for row in rows if row.form.atoms().isdisjoint(dropped))
-        cotangent = summation(self.graph, dropped, inner, cotangent)
-        shared = [row for row in inner if not row.form.atoms() <= set(dropped)]
-        if shared and cotangent is not self.graph.zero:
-            # Outside of the projection the sum is empty, and the node may not even be readable there.
-            outer += project(_visible(inner, set(dropped)), dropped) or ()
+        # Outside of the projection the sum is empty, and the node may not even be readable there.
+        outer = self._projected(rows, dropped)
+        cotangent = summation(self.graph, dropped, (r for r in rows if r.form.atoms() & set(dropped)), cotangent)
         if cotangent.op == "guard":
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
         return normalise_rows(outer) or (), cotangent
+
+    def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows:
+        """The rows without ``dropped``, and what the others say about the variables that stay."""
+        gone = set(dropped)
+        outer = tuple(row for row in rows if row.form.atoms().isdisjoint(gone))
+        inner = [row for row in rows if not row.form.atoms().isdisjoint(gone)]
+        if all(row.form.atoms() <= gone for row in inner):
+            return outer
+        return outer + (project(_visible(inner, gone), dropped) or ())
 
     # -------------------------------------------------------------- variables
 

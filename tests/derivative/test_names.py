@@ -273,10 +273,7 @@ AROUND = {
 
 @pytest.mark.parametrize("variable", [x, A], ids=str)
 @pytest.mark.parametrize("case", AROUND)
-def test_a_table_that_depends_on_the_index_around_it(case, variable, request):
-    if variable == x:
-        reason = "the range of an index around a comprehension is lost behind the comprehension's cotangent"
-        request.applymarker(pytest.mark.xfail(reason=reason, raises=ValueError, strict=True))
+def test_a_table_that_depends_on_the_index_around_it(case, variable):
     assert_derivative_exact(AROUND[case], variable)
 
 
