@@ -424,7 +424,7 @@ def test_a_backend_that_is_not_installed(monkeypatch):
         return original(name, package)
 
     monkeypatch.setattr(importlib, "import_module", without_cuda)
-    with pytest.raises(BackendError, match=r"'cuda' found no CUDA device \(No module named 'numba.cuda'\): "):
+    with pytest.raises(BackendError, match=r"'cuda' found no CUDA device .*No module named 'numba.cuda'"):
         kernel(np.ones(5))
     assert "cuda.grid" in kernel.source  # the text needs no device
 
