@@ -9,14 +9,16 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
-from sympy_tensordiff.codegen.loops import Argument, Array, Check, Program
+from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering, unique
+from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
@@ -84,7 +86,7 @@ def generate_code(args: Any, expr: Any, backend: str = "numba", *, temporaries: 
 def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     """The verified loop nests of one or several expressions."""
     single = not isinstance(expr, tuple | list | sympy.Tuple)
-    exprs = [sympy.sympify(e) for e in ([expr] if single else expr)]
+    exprs = [as_expr(e, "the expression") for e in ([expr] if single else expr)]
     if not exprs:
         raise ArgumentError("there is no expression: give one, or a tuple of them")
     graph = Graph()
@@ -103,11 +105,12 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     )
     facts = input_facts(graph, nodes)
     nodes = [tighten(graph, node, facts, sizes) for node in nodes]
-    lowering = Lowering(graph, names, arrays, facts, temporaries)
-    outputs: list[Array] = []
-    for n, node in enumerate(nodes):
-        taken = {*names.values(), *arrays.values(), *(array.name for array in outputs)}
-        outputs.append(lowering.output(node, unique("result" if single else f"result{n}", taken)))
+    taken = {*names.values(), *arrays.values()}
+    results: list[str] = []
+    for n in range(len(nodes)):
+        results.append(unique("result" if single else f"result{n}", {*taken, *results}))
+    lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=results)
+    outputs = [lowering.output(node, name) for node, name in zip(nodes, results, strict=True)]
     program = Program(
         arguments,
         tuple(outputs),
@@ -117,6 +120,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
         single=single,
         notes=tuple(lowering.notes),
     )
+    check_determined(program)
     program = replace(program, checks=_checks(program))
     verify(program)
     return program

@@ -245,10 +245,19 @@ def check_out(
         raise ArgumentTypeError(f"out for {name} has dtype {out.dtype}, expected {dtype}")
     if not out.flags.writeable:
         raise ArgumentError(f"out for {name} is read-only")
+    if not out.flags.c_contiguous and _overlaps_itself(out):
+        raise ArgumentError(f"out for {name} has entries that share memory; pass an array whose entries are apart")
     for label, other in others:
         if isinstance(other, np.ndarray) and _overlap(out, other):
             raise ArgumentError(f"out for {name} shares memory with {label}; pass an array of its own")
     return out
+
+
+def _overlaps_itself(out: NDArray[Any]) -> bool:
+    places = np.zeros((), np.int64)
+    for length, stride in zip(out.shape, out.strides, strict=True):
+        places = np.add.outer(places, np.arange(length) * stride)
+    return bool(np.unique(places).size != out.size)
 
 
 def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:

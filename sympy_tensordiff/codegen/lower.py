@@ -7,6 +7,7 @@ accumulator and loops, guards an accumulator behind an `If`.
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -60,10 +61,18 @@ class Lowering:
         What is known about the sizes and free indices.
     temporaries : bool
         False: only comprehensions, and sums of sums inside of sums, are kept.
+    reserved : sequence of str
+        Further names that are taken: those of the results.
     """
 
     def __init__(
-        self, graph: Graph, names: dict[Any, str], arrays: dict[str, str], facts: Rows, temporaries: bool
+        self,
+        graph: Graph,
+        names: dict[Any, str],
+        arrays: dict[str, str],
+        facts: Rows,
+        temporaries: bool,
+        reserved: Sequence[str] = (),
     ) -> None:
         self.graph = graph
         self.names = dict(names)
@@ -76,7 +85,7 @@ class Lowering:
         self.kept: list[loops.Array] = []
         self.sizes: list[loops.Size] = []
         self.notes: list[str] = []
-        self._taken = {*self.names.values(), *arrays.values()}
+        self._taken = {*self.names.values(), *arrays.values(), *reserved}
         self._locals: set[str] = set()
         self._all_locals: set[str] = set()
         self._uses: Counter[Node] = Counter()
@@ -425,6 +434,7 @@ def unique(name: str, taken: set[str]) -> str:
     """``name`` as an identifier that is not taken yet."""
     base = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
     base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
+    base = f"{base}_" if keyword.iskeyword(base) else base
     choice, n = base, 0
     while choice in taken:
         choice, n = f"{base}{n}", n + 1

@@ -59,6 +59,7 @@ def check_determined(program: Program) -> None:
     known = {a.name for a in program.arguments if a.kind == "integer"}
     known |= {solved.name for solved in solve_sizes(program.arguments)} | {size.name for size in program.sizes}
     needed = {name for shape in array_shapes(program).values() for form in shape for name in form.atoms()}
+    needed |= {name for argument in program.arguments for form in argument.shape for name in form.atoms()}
     needed |= {name for size in program.sizes for form in size.lows + size.highs for name in form.atoms()}
     needed |= {name for check in program.checks for row in check.violation for name in row.form.atoms()}
     for kernel in program.kernels:

@@ -9,6 +9,7 @@ import sympy
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
 from sympy_tensordiff.symbolic.hooks import register_derivative
+from sympy_tensordiff.symbolic.indices import as_expr
 
 register_derivative(entry_derivative)
 
@@ -52,11 +53,11 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     >>> td.vjp(f, w, df)
     TensorComprehension(IndexedSum(df[i]*x[2*i + p], (i, 0, 3)), (p, 3))
     """
-    T, cotangent = sympy.sympify(T), sympy.sympify(cotangent)
+    T, cotangent = as_expr(T, "the expression"), as_expr(cotangent, "the cotangent")
     check_shape(cotangent, T, "the cotangent")
     work = Differentiation(T, cotangent)
     variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
-    leaves = [work.leaf(sympy.sympify(v)) for v in variables]
+    leaves = [work.leaf(v) for v in variables]
     results = tuple(work.finish(node) for node in work.pullbacks(leaves, work.inputs[0]))
     return results if isinstance(wrt, tuple | list | sympy.Tuple) else results[0]
 
@@ -83,7 +84,7 @@ def gradient(s: Any, wrt: Any) -> Any:
     >>> td.gradient(td.IndexedSum(x[i]**3, (i, 1, 3)), x)
     TensorComprehension(Piecewise((3*x[p]**2, (p >= 1) & (p <= 3)), (0, True)), (p, 5))
     """
-    s = sympy.sympify(s)
+    s = as_expr(s, "the expression")
     if getattr(s, "shape", ()):
         raise ShapeError(f"gradient takes a scalar, not a tensor of shape {tuple(s.shape)}: use td.jacobian or td.vjp")
     return vjp(s, wrt, sympy.S.One)
@@ -106,11 +107,11 @@ def jacobian(T: Any, wrt: Any) -> Any:
     >>> td.jacobian(td.TensorComprehension(x[2*i]**2, (i, 4)), x)
     TensorComprehension(2*KroneckerDelta(2*i, p)*x[2*i], (i, 4), (p, 7))
     """
-    T = sympy.sympify(T)
+    T = as_expr(T, "the expression")
     if isinstance(wrt, tuple | list | sympy.Tuple):
         return tuple(jacobian(T, v) for v in wrt)
     work = Differentiation(T)
-    return work.finish(work.jacobian(work.leaf(sympy.sympify(wrt))))
+    return work.finish(work.jacobian(work.leaf(wrt)))
 
 
 def hessian(s: Any, wrt: Any) -> Any:
@@ -147,7 +148,7 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     >>> td.hvp(td.IndexedSum(x[i]**3, (i, 0, 3)), x, v)
     TensorComprehension(6*v[p]*x[p], (p, 4))
     """
-    v = sympy.sympify(v)
+    v = as_expr(v, "the vector")
     check_shape(v, wrt, "the vector")
     work = _gradient_node(s, wrt, "hvp", v)
     (node,) = work.pullbacks([work.leaf(wrt)], work.inputs[0])
@@ -156,7 +157,7 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
 
 def _gradient_node(s: Any, wrt: Any, name: str, *also: Any) -> Differentiation:
     """The work on a gradient that stays in the graph, with the facts of ``s``."""
-    s = sympy.sympify(s)
+    s = as_expr(s, "the expression")
     if isinstance(wrt, tuple | list | sympy.Tuple):
         raise ArgumentTypeError(f"td.{name} takes one variable, not {wrt}; call it once for each pair")
     if getattr(s, "shape", ()):
@@ -187,6 +188,6 @@ def simplify_deltas(e: Any) -> Any:
     >>> td.simplify_deltas(td.IndexedSum(sympy.KroneckerDelta(2*i, j), (i, 0, 10)))
     Piecewise((1, (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
     """
-    e = sympy.sympify(e)
+    e = as_expr(e, "the expression")
     work = Differentiation(e)
     return work.finish(work.root)

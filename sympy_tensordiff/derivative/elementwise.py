@@ -101,7 +101,7 @@ class Differentiation:
             return list(bound), root.data, body
         if root.op == "tensor":
             extents = root.data[1]
-            axes = [graph.fresh(name) for name in self.axes(2 * len(extents))[len(extents) :]]
+            axes = [graph.fresh(name) for name in self.axes(len(extents))]
             return axes, extents, graph.read(root, [Affine.variable(v) for v in axes])
         return [], (), root
 

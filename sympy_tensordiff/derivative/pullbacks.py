@@ -15,8 +15,9 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.integer.affine import Row
 
 Rule = Callable[[Graph, Node, Node, int], Node]
 
@@ -45,6 +46,11 @@ def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     """D a**b / d a = b a**(b - 1),  d a**b / d b = a**b log a"""
     base, exponent = node.args
+    if position == 0 and exponent.op == "index":
+        # x**i has the derivative 0 at i = 0, where i x**(i - 1) would divide by 0 at x = 0.
+        form = exponent.data
+        slope = graph.mul((cotangent, exponent, graph.pow(base, graph.index(form - 1))))
+        return graph.add([graph.guard([Row("ge", form - 1)], slope), graph.guard([Row("ge", -form - 1)], slope)])
     if position == 0:
         lower = graph.pow(base, graph.add((exponent, graph.const(-1))))
         return graph.mul((cotangent, exponent, lower))
@@ -114,21 +120,6 @@ def _partial(graph: Graph, node: Node, position: int) -> Node:
     partial = reader.read(formula)
     values = {reader.graph.scalar(d): a for d, a in zip(dummies, node.args, strict=True)}
     return replace(graph, partial, {**values, graph.call(node.data, list(values)): node})
-
-
-def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
-    """``node``, free of binders, with whole nodes replaced."""
-    stack, done = [node], dict(values)
-    while stack:
-        top = stack[-1]
-        todo = [a for a in top.args if a not in done] if top not in done else []
-        if todo:
-            stack += todo
-            continue
-        if top not in done:
-            done[top] = graph.rebuild(top, [done[a] for a in top.args]) if top.args else top
-        stack.pop()
-    return done[node]
 
 
 @lru_cache(maxsize=512)

@@ -25,6 +25,9 @@ from sympy_tensordiff.simplify.deltas import summation
 
 Rows = tuple[Row, ...]
 
+SPARSE_SIZE = 200
+"""Cotangents that are written in place at every read are at most this large, so that chains stay linear."""
+
 
 class Sweep:
     """One reverse sweep from a scalar (or from a tensor with a cotangent) to all of ``leaves``.
@@ -140,7 +143,7 @@ class Sweep:
         axes = [graph.fresh(name) for name in names]
         forms = [Affine.variable(v) for v in axes]
         entry = graph.add([self._gather(*part, forms, keep) for part in self._reads.pop(tensor)])
-        if entry is graph.zero or entry.op in ("const", "read"):
+        if entry is graph.zero or entry.op in ("const", "read") or _is_sparse(entry, axes):
             return graph.substitute(entry, dict(zip(axes, index, strict=True)))
         return graph.read(graph.comprehension(axes, tensor.data, entry), index)
 
@@ -199,6 +202,26 @@ class Sweep:
                 if part not in self._active:
                     self._active[part] = part in self._leaves or any(self._active[a] for a in part.args)
         return self._active[node]
+
+
+def _is_sparse(entry: Node, axes: Sequence[int]) -> bool:
+    """Whether the entry is zero but at a few places, and small: then a table of it would be mostly zeros.
+
+    Written in place, its deltas become rows of the sums that read it.
+    """
+    terms = entry.args if entry.op == "add" else (entry,)
+    for term in terms:
+        if term.op != "guard":
+            return False
+        solved = frozenset().union(*(row.form.atoms() for row in term.data if row.kind == "eq"))
+        if not solved.issuperset(axes):
+            return False
+    sizes: dict[Node, int] = {}
+    for node in reachable(entry):
+        # Another table is there anyway; a sum is worth one.
+        size = SPARSE_SIZE if node.op == "sum" else sum(sizes[arg] for arg in node.args)
+        sizes[node] = 1 if node.op == "comprehension" else 1 + size
+    return sizes[entry] <= SPARSE_SIZE
 
 
 def _visible(rows: Iterable[Row], variables: set[int]) -> list[Row]:

@@ -117,6 +117,7 @@ class Arithmetic(Table):
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
         """``value if condition else otherwise``; guards of the values protect the condition too."""
+        value, otherwise = self._decided(value, condition, 1), self._decided(otherwise, condition, 2)
         if value is otherwise:
             return value
         if value.op == otherwise.op == "guard" and value.data == otherwise.data:
@@ -129,6 +130,19 @@ class Arithmetic(Table):
             parts = [self.select(condition, term, self.zero) for term in _terms(value)]
             return self.add(parts + [self.select(condition, self.zero, term) for term in _terms(otherwise)])
         return self._plain("select", None, (condition, value, otherwise))
+
+    def _decided(self, value: Node, condition: Node, position: int) -> Node:
+        """``value`` where a choice by the same condition, in it or among its terms or factors, is made."""
+
+        def decided(node: Node) -> Node:
+            return node.args[position] if node.op == "select" and node.args[0] is condition else node
+
+        if value.op not in ("add", "mul"):
+            return decided(value)
+        args = [decided(arg) for arg in value.args]
+        if tuple(args) == value.args:
+            return value
+        return self.add(args) if value.op == "add" else self.mul(args)
 
     def guard(self, rows: Iterable[Row], body: Node) -> Node:
         """``body`` where all rows hold, 0 (and nothing read) elsewhere."""

@@ -214,4 +214,19 @@ def ranges(variables: Sequence[int], extents: Sequence[Affine]) -> tuple[Row, ..
     return tuple(rows)
 
 
-__all__ = ["Graph", "Node", "Substitution", "ranges", "reachable"]
+def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
+    """``node``, free of binders, with whole nodes replaced."""
+    stack, done = [node], dict(values)
+    while stack:
+        top = stack[-1]
+        todo = [a for a in top.args if a not in done] if top not in done else []
+        if todo:
+            stack += todo
+            continue
+        if top not in done:
+            done[top] = graph.rebuild(top, [done[a] for a in top.args]) if top.args else top
+        stack.pop()
+    return done[node]
+
+
+__all__ = ["Graph", "Node", "Substitution", "ranges", "reachable", "replace"]

@@ -46,7 +46,7 @@ class Reader:
 
     def read(self, expr: Any) -> Node:
         """The node of a scalar or tensor expression."""
-        return trampoline(self._visit(sympy.sympify(expr), {}))
+        return trampoline(self._visit(expr, {}))
 
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
         """The form of an index expression, an extent or a bound."""

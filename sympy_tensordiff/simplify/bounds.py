@@ -124,7 +124,21 @@ class _Tighten:
         if any(row.kind == "mod" for row in rows):
             body = self.graph.map_forms(body, lambda form: _without_exact_floors(form, rows))
         body = yield self.visit(body, facts + rows)
-        return self.graph.guard(rows, body)
+        return self.graph.guard(self.needed(rows, body, facts), body)
+
+    def needed(self, rows: Facts, body: Node, facts: Facts) -> Facts:
+        """The rows that do not only say that the loops of a sum are not empty: an empty sum is 0 already."""
+        factors = body.args if body.op == "mul" else (body,)
+        sums = [factor for factor in factors if factor.op == "sum"]
+        if len(sums) != 1 or not all(f is sums[0] or self.harmless(f, facts) for f in factors):
+            return rows
+        _, loops, _ = self.graph.open(sums[0])
+        kept = list(rows)
+        for row in rows:
+            others = [other for other in kept if other is not row]
+            if row.kind == "ge" and is_empty((*loops, Row("ge", -row.form - 1)), (*facts, *others)):
+                kept = others
+        return tuple(kept)
 
     def pivot(self, rows: Sequence[Row]) -> tuple[Row, dict[int, Affine]] | None:
         """An equation solved for the index that was introduced last."""

@@ -47,6 +47,8 @@ class Node(Expr):
         direct = len(variables) == 1 and isinstance(variables[0], (TensorEntry, TensorExpr)) and variables[0].is_symbol
         if not direct and not whole.is_whole(self):
             return super().diff(*variables, **assumptions)
+        if not all(_is_plain(variable) for variable in variables) or not variables:
+            return super().diff(*variables, **assumptions)
         result = self
         for variable in _repeated(variables):
             derivative = result._eval_derivative(variable) if variable._diff_wrt else None
@@ -234,6 +236,13 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         return self
+
+
+def _is_plain(variable: Any) -> bool:
+    """Whether an argument of `diff` is a variable, a positive number of times, or both as a pair."""
+    if isinstance(variable, (tuple, Tuple)):
+        return len(variable) == 2 and isinstance(variable[1], (int, Integer)) and variable[1] > 0
+    return not isinstance(variable, (int, Integer)) or variable > 0
 
 
 def _repeated(variables: tuple[Any, ...]) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from sympy import And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piecewise,
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.polyhedron import find_point
-from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.base import Node, TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import to_affine
 
 Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
@@ -117,7 +117,7 @@ def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
     if isinstance(node, TensorEntry):
         _check_read(node, scope)
         return [(node.tensor, scope)] if not node.tensor.is_symbol else []
-    if hasattr(node, "ranges"):
+    if isinstance(node, Node) and hasattr(node, "ranges"):
         if node.free_symbols.isdisjoint(scope.variables):
             return []  # nothing around it matters: it has been checked when it was made
         inner: Scope | None = scope

@@ -48,7 +48,7 @@ def checked_extent(value: Any, owner: str) -> Expr:
     extent = as_expr(value, "an extent")
     if not isinstance(extent, Expr) or (extent.is_Number and not (extent.is_Integer and extent > 0)):
         raise ShapeError(f"{owner} has the extent {extent}: an extent must be a positive integer")
-    if isinstance(extent, Symbol) and extent.is_nonpositive:
+    if extent.is_nonpositive:
         raise ShapeError(f"{owner} has the extent {extent}, which is not positive by its assumptions")
     try:
         form, _ = parse(extent)
@@ -88,6 +88,7 @@ def checked_axis(limit: Any, owner: str) -> Tuple:
             f"{owner}: the limit {_shown(parts)} must be (index, extent), e.g. (i, n) for i = 0 … n - 1"
         )
     index = checked_index(parts[0], owner)
+    _check_assumptions(index, S.Zero, owner)
     return Tuple(index, checked_extent(parts[1], owner))
 
 
@@ -102,7 +103,9 @@ def checked_range(limit: Any, owner: str) -> Tuple:
             "e.g. (k, 0, n - 1), the last value included"
         )
     index = checked_index(parts[0], owner)
-    return Tuple(index, _checked_bound(parts[1], Max, index, owner), _checked_bound(parts[2], Min, index, owner))
+    low = _checked_bound(parts[1], Max, index, owner)
+    _check_assumptions(index, low, owner)
+    return Tuple(index, low, _checked_bound(parts[2], Min, index, owner))
 
 
 def checked_index(value: Any, owner: str) -> Expr:
@@ -116,6 +119,24 @@ def checked_index(value: Any, owner: str) -> Expr:
             f"or Symbol({index.name!r}, integer=True)"
         )
     return index
+
+
+def _check_assumptions(index: Any, low: Expr, owner: str) -> None:
+    """What SymPy is told about an index must hold on its whole range, or SymPy folds it away wrongly."""
+    if isinstance(index, Idx):
+        return
+    wrong = [name for name in ("even", "odd", "prime", "composite") if getattr(index, f"is_{name}") is not None]
+    if index.is_zero is False and not low.is_positive:
+        wrong.append("positive" if index.is_positive else "negative" if index.is_negative else "nonzero")
+    elif index.is_nonnegative and not low.is_nonnegative:
+        wrong.append("nonnegative")
+    elif index.is_nonpositive:
+        wrong.append("nonpositive")
+    if wrong:
+        raise ArgumentError(
+            f"{owner}: the index {index} is declared {' and '.join(wrong)}, but its range starts at {low}; "
+            f"declare it an integer only: td.indices({index.name!r})"
+        )
 
 
 def check_scopes(limits: tuple[Tuple, ...], owner: str) -> None:

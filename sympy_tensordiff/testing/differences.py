@@ -8,12 +8,14 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import jacobian, vjp
-from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, OutOfShapeError, ShapeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DerivativeMismatch, OutOfShapeError, ShapeError
+from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
@@ -102,7 +104,16 @@ def check_derivative(
     ArgumentError
         No inputs or no sizes were found at which the function is differentiable.
     """
+    expression = as_expr(expression, "the expression")
     variables = tuple(wrt) if isinstance(wrt, (tuple, list)) else (wrt,)
+    for v in variables:
+        if not isinstance(v, (TensorSymbol, sympy.Symbol)):
+            raise ArgumentTypeError(f"cannot differentiate by {v!r}: give a TensorSymbol or a scalar symbol")
+    if not isinstance(sizes or {}, Mapping) or not isinstance(seed, int):
+        raise ArgumentTypeError(f"sizes must be a mapping and seed an int, not {sizes!r} and {seed!r}")
+    for symbol, value in (sizes or {}).items():
+        if not isinstance(value, int):
+            raise ArgumentTypeError(f"the size {symbol} must be an int, not {value!r}")
     return max((_check_one(expression, v, dict(sizes or {}), seed, rtol) for v in variables), default=0.0)
 
 
