@@ -1,0 +1,110 @@
+"""What a hostile user found: each line was wrong, ugly or a foreign exception once."""
+
+import numpy as np
+import pytest
+import sympy
+from sympy import And, IndexedBase, KroneckerDelta, Max, Piecewise, Symbol, diff, exp, log
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
+
+i, j, k, p, q = td.indices("i j k p q")
+n, m = sympy.symbols("n m", integer=True, positive=True)
+x, xn, v = td.TensorSymbol("x", 4), td.TensorSymbol("xn", n), td.TensorSymbol("v", 5)
+A = td.TensorSymbol("A", (3, 5))
+square = td.TensorComprehension(v[i] ** 2, (i, 5))
+
+
+def test_a_polynomial_has_a_derivative_at_0():
+    c, r = td.TensorSymbol("c", n), td.TensorSymbol("r", ())
+    polynomial = td.IndexedSum(c[i] * r**i, (i, 0, n - 1))
+    assert td.gradient(polynomial, r) == td.IndexedSum(i * r ** (i - 1) * c[i], (i, 1, n - 1))
+    for derivative, value in ((td.gradient(polynomial, r), 2.0), (td.hessian(polynomial, r), 6.0)):
+        assert td.lambdify((c, r), derivative, "numpy")(np.array([1.0, 2, 3]), 0.0) == value
+    powers = td.gradient(td.IndexedSum(c[i] ** i, (i, 0, n - 1)), c)
+    assert list(td.lambdify((c,), powers, "numpy")(np.array([0.0, 2, 3]))) == [0, 1, 6]
+
+
+@pytest.mark.parametrize(
+    ("assumptions", "low"), [({"positive": True}, 0), ({"even": True}, 0), ({"nonzero": True}, 0), ({"prime": True}, 2)]
+)
+def test_an_index_that_contradicts_its_range_is_refused(assumptions, low):
+    z = Symbol("z", integer=True, **assumptions)
+    with pytest.raises(ArgumentError, match=r"the index z is declared .* td\.indices\('z'\)"):
+        td.IndexedSum(x[z], (z, low, 3))
+
+
+def test_an_index_that_is_positive_where_it_runs_is_fine():
+    z = Symbol("z", integer=True, positive=True)
+    assert td.gradient(td.IndexedSum(x[z] ** 2, (z, 1, 3)), x) == td.gradient(td.IndexedSum(x[i] ** 2, (i, 1, 3)), x)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: td.vjp(x[0] ** 2, "x", 1),
+        lambda: td.gradient("x**2", x),
+        lambda: td.jacobian(square, "v"),
+        lambda: td.simplify_deltas("x"),
+        lambda: td.lambdify([x], "x[0]"),
+        lambda: td.check_derivative(square, 5),
+    ],
+)
+def test_text_is_never_evaluated(call):
+    with pytest.raises(ArgumentTypeError):
+        call()
+
+
+def test_entries_that_share_memory_cannot_be_filled():
+    out = np.lib.stride_tricks.as_strided(np.zeros(1), (5,), (0,))
+    with pytest.raises(ArgumentError, match="entries that share memory"):
+        td.lambdify((v,), square, "numpy")(np.arange(5.0), out=out)
+
+
+def test_entries_of_comprehensions_differentiate_without_a_table_of_deltas():
+    product = td.TensorComprehension(td.IndexedSum(A[i, j] * v[i], (i, 0, 2)), (j, 4))
+    assert diff(product[j], v[p]) == Piecewise((A[p, j], p <= 2), (0, True))
+    assert not td.hessian(product[j] ** 2, v).has(KroneckerDelta)
+    softmax = td.TensorComprehension(exp(xn[i]) / td.IndexedSum(exp(xn[j]), (j, 0, n - 1)), (i, n))
+    gradient = td.gradient(-log(softmax[k]), xn)
+    for node in sympy.preorder_traversal(gradient):
+        if isinstance(node, td.IndexedSum):
+            assert not node.has(KroneckerDelta)
+
+
+def test_names_that_python_keeps_for_itself():
+    lam, axis = Symbol("lambda", positive=True), Symbol("result", integer=True)
+    assert td.lambdify((x, lam), lam * td.IndexedSum(x[i], (i, 0, 3)), "numpy")(np.ones(4), 2.0) == 8
+    assert list(td.lambdify((x,), td.TensorComprehension(x[axis], (axis, 4)), "numpy")(np.ones(4))) == [1] * 4
+
+
+def test_sizes_that_nothing_determines():
+    for args, expression in (
+        ((x,), td.TensorComprehension(x[0] * i, (i, m))),
+        ((td.TensorSymbol("u", n + m),), td.TensorComprehension(i, (i, n))),
+    ):
+        with pytest.raises(ArgumentError, match="is determined by no array's shape; add it to args"):
+            td.lambdify(args, expression, "numpy")
+
+
+@pytest.mark.parametrize("extent", [-n, 1 - n])
+def test_extents_that_are_never_positive(extent):
+    with pytest.raises(ShapeError, match="not positive"):
+        td.TensorSymbol("u", extent)
+
+
+def test_native_entries_in_a_body_are_refused_by_name():
+    with pytest.raises(NotImplementedError, match=r"write td\.TensorSymbol in place of SymPy's IndexedBase"):
+        td.gradient(td.IndexedSum(IndexedBase("z")[i] * x[i], (i, 0, 3)), x)
+
+
+def test_results_read_well():
+    relu = td.hessian(td.IndexedSum(Max(x[i], 0) ** 2, (i, 0, 3)), x)
+    assert relu.body == Piecewise((2, x[p] > 0), (0, True)) * KroneckerDelta(p, q)
+    h, w = td.TensorSymbol("h", 3), td.TensorSymbol("w", n)
+    padded = Piecewise((xn[i + k - 1], And(i + k - 1 >= 0, i + k - 1 < n)), (0, True)) * h[k]
+    by_kernel = td.vjp(td.TensorComprehension(td.IndexedSum(padded, (k, 0, 2)), (i, n)), h, w)
+    assert not by_kernel.has(Piecewise)
+    assert diff(x, x) == td.TensorComprehension(KroneckerDelta(p, q), (p, 4), (q, 4))
+    odd = td.vjp(td.TensorComprehension(v[2 * i + 1] ** 2, (i, 2)), v, td.TensorSymbol("d", 2))
+    assert v[p] in odd.atoms(td.TensorEntry)
