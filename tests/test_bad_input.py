@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -114,6 +115,7 @@ TENSOR_SYMBOLS = {
         ShapeError,
         "extent z, which is not positive",
     ),
+    "never positive": (lambda: TENSORS("x", -Symbol("n", integer=True, positive=True)), ShapeError, "extent -n"),
 }
 
 ENTRIES = {
@@ -314,7 +316,7 @@ FUNCTIONS = {
     "gradient of a tensor": (lambda: td.gradient(f, x), ShapeError, r"not a tensor of shape \(5,\): use td.jacobian"),
     "gradient of a variable": (lambda: td.gradient(x, x), ShapeError, "use td.jacobian or td.vjp"),
     "gradient of two": (lambda: td.gradient((s, s), x), UnsupportedError, "Tuple is not supported"),
-    "gradient of nothing": (lambda: td.gradient(None, x), UnsupportedError, "None"),
+    "gradient of nothing": (lambda: td.gradient(None, x), ArgumentTypeError, "the expression must be .* not None"),
     "hessian of a tensor": (lambda: td.hessian(f, x), ShapeError, r"not a tensor of shape \(5,\)"),
     "hvp of a tensor": (lambda: td.hvp(f, x, x), ShapeError, r"not a tensor of shape \(5,\)"),
     **{
@@ -350,7 +352,7 @@ FUNCTIONS = {
         ]
     },
     "simplify a Sum": (lambda: td.simplify_deltas(Sum(i, (i, 0, 3))), UnsupportedError, "write td.IndexedSum"),
-    "simplify nothing": (lambda: td.simplify_deltas(None), UnsupportedError, "None"),
+    "simplify nothing": (lambda: td.simplify_deltas(None), ArgumentTypeError, "the expression must be .* not None"),
     "check an undefined function": (lambda: td.check_derivative(g(x[0]), x), UnsupportedError, "undefined functions"),
     "check where there is no value": (
         lambda: td.check_derivative(sympy.log(-1 - x[0] ** 2), x),
@@ -358,6 +360,40 @@ FUNCTIONS = {
         "no inputs found at which .* has a finite value",
     ),
 }
+
+
+TEXTS_REFUSED = {
+    "a function": lambda text: td.gradient(text, x),
+    "a tensor": lambda text: td.jacobian(text, x),
+    "a pullback": lambda text: td.vjp(text, x, df),
+    "a cotangent": lambda text: td.vjp(s, x, text),
+    "a variable": lambda text: td.vjp(f, text, df),
+    "one of two variables": lambda text: td.gradient(s, (x, text)),
+    "a vector": lambda text: td.hvp(s, x, text),
+    "a scalar": lambda text: td.hessian(text, x),
+    "a sum of deltas": lambda text: td.simplify_deltas(text),
+    "an argument": lambda text: td.lambdify([text], s),
+    "a kernel": lambda text: td.lambdify([x], text),
+    "one of two kernels": lambda text: td.lambdify([x], (s, text)),
+    "source": lambda text: td.generate_code([x], text),
+    "a check": lambda text: td.check_derivative(text, x),
+    "the variable of a check": lambda text: td.check_derivative(f, text),
+    "an index": lambda text: x[text],
+    "an extent": lambda text: TENSORS("y", text),
+    "a body": lambda text: SUMS(text, (i, 0, 4)),
+    "a bound": lambda text: SUMS(x[0], (i, 0, text)),
+}
+
+
+@pytest.mark.parametrize("call", list(TEXTS_REFUSED.values()), ids=list(TEXTS_REFUSED))
+@pytest.mark.parametrize("text", ["x", "r**2", "__import__('sys').modules['evaluated'].append(1)"])
+def test_text_is_refused_and_not_evaluated(call, text, monkeypatch):
+    evaluated = []
+    monkeypatch.setitem(sys.modules, "evaluated", evaluated)
+    with pytest.raises(ArgumentTypeError) as caught:
+        call(text)
+    assert repr(text) in str(caught.value)
+    assert not evaluated
 
 
 @table(COTANGENTS)
@@ -393,7 +429,15 @@ KERNELS = {
     "a nested list": (lambda: td.lambdify([[x]], f), ArgumentTypeError, r"\[x\] cannot be an argument"),
     "IndexedBase": (lambda: td.lambdify([IndexedBase("x")], f), ArgumentTypeError, "give tensor symbols, scalar"),
     "no expression": (lambda: td.lambdify([x], ()), ArgumentError, "there is no expression"),
-    "nothing": (lambda: td.lambdify([x], None), UnsupportedError, "None"),
+    "nothing": (lambda: td.lambdify([x], None), ArgumentTypeError, "the expression must be .* not None"),
+    "free index": (lambda: td.lambdify([x], x[i]), ArgumentError, "i is .*add it to args"),
+    "size of the result": (lambda: td.lambdify([x], TABLES(x[0] * i, (i, n))), ArgumentError, "n is .*add it to args"),
+    "size of a sum": (lambda: td.lambdify([x], SUMS(i * x[0], (i, 0, n))), ArgumentError, "n is .*add it to args"),
+    "two sizes on one axis": (
+        lambda: td.lambdify([TENSORS("w", n + m)], TABLES(TENSORS("w", n + m)[i], (i, n))),
+        ArgumentError,
+        "[mn] is .*add it to args",
+    ),
     "nested tuple": (lambda: td.lambdify([x], ((f,),)), UnsupportedError, "Tuple is not supported"),
     "matrix": (lambda: td.lambdify([x], Matrix([1])), UnsupportedError, "Matrix is not supported"),
     "condition": (lambda: td.lambdify([r], r > 1), UnsupportedError, "r > 1"),
@@ -554,7 +598,7 @@ def test_a_refused_call_leaves_the_outputs_alone():
 
 # ------------------------------------------------------- names
 
-TEXTS = ["a b", HOSTILE, '"""\nimport os\n"""', "\\", "1", "", "x\n\nimport os\n", "α", "np"]
+TEXTS = ["a b", HOSTILE, '"""\nimport os\n"""', "\\", "1", "", "x\n\nimport os\n", "α", "np", "lambda"]
 NAMES = ["range", "math", "np", "numba", "cuda", "result", "run", "s", "v", "t", "i", "out", "__import__", "real", "é"]
 
 
@@ -575,11 +619,7 @@ def check_source(arguments, function):
         assert imported <= {"math", "numpy", "numba"}, imported
 
 
-KEYWORD = pytest.mark.xfail(strict=True, raises=errors.VerificationError, reason="keywords are taken for identifiers")
-TAKEN = pytest.mark.xfail(strict=True, raises=errors.VerificationError, reason="the results are named after the loops")
-
-
-@pytest.mark.parametrize("name", [*TEXTS, pytest.param("lambda", marks=KEYWORD)])
+@pytest.mark.parametrize("name", TEXTS)
 def test_any_text_names_a_scalar(name):
     symbol = Symbol(name, real=True)
     check_source([symbol, x], TABLES(symbol * x[i], (i, 5)))
@@ -590,7 +630,7 @@ def test_any_text_names_a_scalar(name):
 
 @pytest.mark.parametrize(
     "name",
-    [*TEXTS, "x", pytest.param("lambda", marks=KEYWORD), pytest.param("result", marks=TAKEN)],
+    [*TEXTS, "x", "result", "i"],
 )
 def test_any_text_names_an_index(name):
     symbol = Symbol(name, integer=True)
@@ -601,27 +641,10 @@ def test_any_text_names_an_index(name):
 
 # ------------------------------------------------------- known to fail
 
-AS_BUG = "a size that nothing determines is reported as a bug of the package"
-EVALUATED = "strings are parsed, which evaluates them"
 FOREIGN = "an exception of Python, SymPy or NumPy comes through"
 UNCLEAR = "the message names the wrong culprit"
 
 OPEN = {
-    "free index": (lambda: td.lambdify([x], x[i]), ArgumentError, "i is .*add it to args", AS_BUG),
-    "size of the result": (lambda: td.lambdify([x], TABLES(x[0] * i, (i, n))), ArgumentError, "n .*add it", AS_BUG),
-    "size of a sum": (lambda: td.lambdify([x], SUMS(i * x[0], (i, 0, n))), ArgumentError, "n .*add it to args", AS_BUG),
-    "two sizes on one axis": (
-        lambda: td.lambdify([TENSORS("w", n + m)], TABLES(TENSORS("w", n + m)[i], (i, n))),
-        ArgumentError,
-        "[mn] .*add it to args",
-        AS_BUG,
-    ),
-    "text as a variable": (lambda: td.vjp(f, "x", df), ArgumentTypeError, "'x'", EVALUATED),
-    "text as a function": (lambda: td.gradient("r**2", r), ArgumentTypeError, r"'r\*\*2'", EVALUATED),
-    "text as a tensor": (lambda: td.jacobian("f", x), ArgumentTypeError, "'f'", EVALUATED),
-    "text as a cotangent": (lambda: td.vjp(s, x, "r"), ArgumentTypeError, "'r'", EVALUATED),
-    "text to simplify": (lambda: td.simplify_deltas("i"), ArgumentTypeError, "'i'", EVALUATED),
-    "text as a kernel": (lambda: td.lambdify([r], "[].append(1)"), ArgumentTypeError, "append", EVALUATED),
     "zeta": (lambda: td.gradient(sympy.zeta(x[0]), x), UnsupportedError, "no derivative of zeta", FOREIGN),
     "order of a Bessel function": (
         lambda: td.gradient(sympy.besselj(x[0], x[1]), x),
@@ -631,8 +654,6 @@ OPEN = {
     ),
     "list to simplify": (lambda: td.simplify_deltas([f]), ArgumentTypeError, "", FOREIGN),
     "list as a backend": (lambda: td.lambdify([x], f, ["numpy"]), ArgumentError, "unknown backend", FOREIGN),
-    "check text": (lambda: td.check_derivative("x", x), ArgumentTypeError, "'x'", FOREIGN),
-    "check by text": (lambda: td.check_derivative(f, "x"), ArgumentTypeError, "'x'", FOREIGN),
     "check a negative size": (
         lambda: td.check_derivative(TABLES(y[i], (i, n)), y, sizes={n: -3}),
         ArgumentError,
@@ -641,7 +662,6 @@ OPEN = {
     ),
     "plain diff by an entry of a table": (lambda: sympy.diff(s, f[i]), UnsupportedError, "entry of", FOREIGN),
     "hvp by a tuple": (lambda: td.hvp(s, (x,), x), ArgumentTypeError, "td.hvp takes one variable", UNCLEAR),
-    "pullback of nothing": (lambda: td.vjp(None, x, df), ArgumentTypeError, "None is no", UNCLEAR),
     "remainder of values": (lambda: td.gradient(Mod(x[0], 2), x), UnsupportedError, r"Mod\(x\[0\], 2\)", UNCLEAR),
     "product": (
         lambda: td.gradient(Product(x[i], (i, 0, 4)), x),
@@ -650,12 +670,6 @@ OPEN = {
         UNCLEAR,
     ),
     "masked output": (lambda: square(numbers, out=np.ma.masked_all(5)), ArgumentTypeError, "masked", "taken as it is"),
-    "extent that is never positive": (
-        lambda: TENSORS("x", -Symbol("n", integer=True, positive=True)),
-        ShapeError,
-        "extent -n",
-        "taken as it is",
-    ),
 }
 
 
