@@ -220,8 +220,8 @@ def _kinks():
 
 
 CORE = (
-    *(_section_6, _window, _congruences, _cokernels, _lattices, _tight_ranges, _shifts, _one_name),
-    *(_guards, _whole_sums, _staged_sums, _empty_ranges, _shared_reads, _sizes, _chains, _kinks),
+    *(_shifts, _kinks, _window, _cokernels, _one_name, _shared_reads, _staged_sums, _sizes, _guards),
+    *(_chains, _whole_sums, _empty_ranges, _congruences, _lattices, _tight_ranges, _section_6),
 )
 
 

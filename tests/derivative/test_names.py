@@ -210,7 +210,7 @@ TWICE = {
 
 
 @pytest.mark.parametrize("case", TWICE)
-@pytest.mark.parametrize("names", [(p, p), (p, q), (q, p), (k, k), (i, k), (k, p)], ids=str)
+@pytest.mark.parametrize("names", [(p, p), (q, p), (k, k), (k, p)], ids=str)
 def test_second_derivatives(case, names):
     function = TWICE[case]
     variable = d if function.has(d) else x
@@ -381,7 +381,7 @@ names = st.sampled_from([i, j, k, p])
 reads = st.tuples(names, names)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=15, deadline=None, derandomize=True)
 @given(reads, reads, names, names, names, names)
 def test_random_names_everywhere(first, second, outer, inner, axis, by):
     body = x[first[0]] * IndexedSum(A[first] * x[second[0]], (inner, 0, 4))
