@@ -237,7 +237,7 @@ def check_out(
     name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, Any]]
 ) -> NDArray[Any]:
     """``out`` itself, refused where it does not fit or shares memory with one of ``others``."""
-    if not isinstance(out, np.ndarray):
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise ArgumentTypeError(f"out for {name} is {type(out).__name__}, a NumPy array is needed")
     if out.shape != shape:
         raise ArgumentError(f"out for {name} has shape {out.shape}, expected {shape}")

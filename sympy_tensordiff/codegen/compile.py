@@ -25,7 +25,7 @@ BACKENDS = tuple(_PRINTERS)
 
 def print_source(program: Program, backend: str) -> str:
     """The text of the module for ``backend``; nothing but this package is needed."""
-    if backend not in _PRINTERS:
+    if not isinstance(backend, str) or backend not in _PRINTERS:
         raise ArgumentError(f"unknown backend {backend!r}; the backends are {', '.join(map(repr, BACKENDS))}")
     check_determined(program)
     printer = importlib.import_module(f"sympy_tensordiff.codegen.printers.{_PRINTERS[backend]}")

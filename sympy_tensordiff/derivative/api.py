@@ -149,8 +149,8 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     TensorComprehension(6*v[p]*x[p], (p, 4))
     """
     v = as_expr(v, "the vector")
-    check_shape(v, wrt, "the vector")
     work = _gradient_node(s, wrt, "hvp", v)
+    check_shape(v, wrt, "the vector")
     (node,) = work.pullbacks([work.leaf(wrt)], work.inputs[0])
     return work.finish(node)
 

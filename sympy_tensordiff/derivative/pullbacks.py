@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
+from sympy.core.function import ArgumentIndexError
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
@@ -128,7 +129,7 @@ def _formula(function: Any, count: int, position: int) -> tuple[Any, tuple[Any, 
     dummies = tuple(sympy.Dummy(f"a{n}", real=True) for n in range(count))
     try:
         formula = function(*dummies).fdiff(position)
-    except (sympy.ArgumentIndexError, AttributeError, NotImplementedError):
+    except (ArgumentIndexError, AttributeError, NotImplementedError):
         return None, dummies
     if formula.has(sympy.Derivative, sympy.Subs, sympy.I, sympy.DiracDelta):
         return None, dummies

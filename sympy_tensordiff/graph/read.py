@@ -163,7 +163,9 @@ class Reader:
             return self.graph.index(self.affine(expr, scope))
         except IndexExpressionError:
             if isinstance(expr, sympy.Mod):
-                raise
+                raise UnsupportedError(
+                    f"{expr} is the remainder of a value, which is not supported: write x - n*floor(x/n)"
+                ) from None
             node: Node = yield self._function(expr, scope)
             return node
 
@@ -289,8 +291,10 @@ def _decide(pairs: Sequence[tuple[Any, Any]], literal: Any, value: bool) -> list
 
 
 def _way_out(expr: Any) -> str:
-    if isinstance(expr, sympy.Sum | sympy.Product):
+    if isinstance(expr, sympy.Sum):
         return "; write td.IndexedSum in place of SymPy's Sum"
+    if isinstance(expr, sympy.Product):
+        return "; write exp of an IndexedSum of logarithms where all factors are positive"
     if isinstance(expr, sympy.Indexed | sympy.IndexedBase):
         return "; write td.TensorSymbol in place of SymPy's IndexedBase"
     if isinstance(expr, AppliedUndef):

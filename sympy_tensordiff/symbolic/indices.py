@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import lcm
 from typing import Any
 
-from sympy import Add, Expr, Float, Idx, Indexed, Mod, Mul, Pow, Rational, Symbol, ceiling, floor, symbols
+from sympy import Add, Basic, Expr, Float, Idx, Indexed, Mod, Mul, Pow, Rational, Symbol, ceiling, floor, symbols
 from sympy.core.sympify import SympifyError, _sympify
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
@@ -78,9 +78,12 @@ def index_atoms(expr: Expr) -> tuple[Expr, ...]:
 def as_expr(value: object, what: str) -> Any:
     """``value`` as a SymPy object; strings are not parsed, since that would evaluate them."""
     try:
-        return _sympify(value)
+        expr = _sympify(value)
     except SympifyError:
-        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}") from None
+        expr = None
+    if not isinstance(expr, Basic):
+        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}")
+    return expr
 
 
 @lru_cache(maxsize=1 << 14)
