@@ -10,8 +10,9 @@ import sympy
 
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
-from sympy_tensordiff.codegen.lower import Lowering, unique
+from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.sizes import check_determined
+from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable

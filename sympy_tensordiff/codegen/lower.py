@@ -7,213 +7,23 @@ accumulator and loops, guards an accumulator behind an `If`.
 
 from __future__ import annotations
 
-import keyword
-import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.functions import operation
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Let, Load, Loop, Name, Store
-from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Let, Load, Loop, Name
+from sympy_tensordiff.codegen.plan import Context
+from sympy_tensordiff.codegen.storage import Block, Storage
+from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.simplify.bounds import inside_shape
 
 Rows = tuple[Row, ...]
 
 
-@dataclass
-class Block:
-    """A list of statements under construction, with what is known and what has been computed there."""
-
-    context: Context
-    own: frozenset[int]
-    parent: Block | None = None
-    statements: list[loops.Statement] = field(default_factory=list)
-    values: dict[Node, loops.Scalar] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Stored:
-    """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own."""
-
-    array: str
-    candidate: Candidate
-    lows: tuple[Affine, ...]
-
-
-class Lowering:
-    """Builds the kernels of one program.
-
-    Parameters
-    ----------
-    graph : Graph
-    names : dict
-        Names of the sizes, free indices and scalar arguments: variables and scalar nodes.
-    arrays : dict
-        Names of the tensor arguments by the names of the tensors.
-    facts : rows
-        What is known about the sizes and free indices.
-    temporaries : bool
-        False: only comprehensions, and sums of sums inside of sums, are kept.
-    reserved : sequence of str
-        Further names that are taken: those of the results.
-    """
-
-    def __init__(
-        self,
-        graph: Graph,
-        names: dict[Any, str],
-        arrays: dict[str, str],
-        facts: Rows,
-        temporaries: bool,
-        reserved: Sequence[str] = (),
-    ) -> None:
-        self.graph = graph
-        self.names = dict(names)
-        self.arrays = arrays
-        self.facts = facts
-        self.temporaries = temporaries
-        self.planner = Planner(graph, facts)
-        self.kernels: list[loops.Kernel] = []
-        self.stored: dict[Node, list[Stored]] = {}
-        self.kept: list[loops.Array] = []
-        self.sizes: list[loops.Size] = []
-        self.notes: list[str] = []
-        self._taken = {*self.names.values(), *arrays.values(), *reserved}
-        self._locals: set[str] = set()
-        self._all_locals: set[str] = set()
-        self._uses: Counter[Node] = Counter()
-        self._safe: dict[tuple[Node, Rows], bool] = {}
-
-    # -------------------------------------------------------------- arrays
-
-    def output(self, node: Node, name: str) -> loops.Array:
-        """The kernel of one result."""
-        return trampoline(self._output(node, name))
-
-    def _output(self, node: Node, name: str) -> Recursion[loops.Array]:
-        graph = self.graph
-        extents: Sequence[Affine] = ()
-        axes: tuple[int, ...] = ()
-        rows: Rows = ()
-        if node.op == "comprehension":
-            extents = node.data
-            axes, rows, body = graph.open(node)
-        elif node.op == "tensor":
-            extents = node.data[1]
-            axes = tuple(graph.fresh(f"i{n}") for n in range(len(extents)))
-            rows, body = ranges(axes, extents), graph.read(node, [Affine.variable(v) for v in axes])
-        else:
-            body = node
-        array = loops.Array(name, tuple(self.form(extent) for extent in extents))
-        yield self._kernel(name, axes, rows, (), body)
-        if node.op == "comprehension" and node not in self.stored:
-            self.stored[node] = [Stored(name, Candidate(node, (), (), (), (), ()), ())]
-        return array
-
-    def _kernel(self, name: str, axes: Sequence[int], rows: Rows, guard: Rows, body: Node) -> Recursion[None]:
-        """One instance per entry; 0 where ``guard`` does not hold."""
-        saved = self._locals, self._uses
-        self._locals, self._uses = set(), Counter()
-        self._count_uses(body)
-        for v in axes:
-            self.names[v] = self._local(self.graph.names[v])
-        names = tuple(self.names[v] for v in axes)
-        block = Block(Context(tuple(axes), rows), frozenset(axes))
-        value = yield self.value(self.graph.guard(guard, body), block)
-        self.kernels.append(loops.Kernel(name, names, (*block.statements, Store(value))))
-        self._locals, self._uses = saved
-
-    def _temporary(self, node: Node, context: Context) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """The array that keeps ``node``, made where it is new, and the index of this use in it."""
-        candidate = self.planner.candidate(node, context)
-        if candidate is None:
-            return None
-        for stored in self.stored.get(candidate.node, ()):
-            known = (*self.facts, *candidate.rows)
-            if all(implied(row, known) for row in stored.candidate.rows):
-                return stored, self._index(stored, candidate)
-        if node.op != "comprehension":
-            if not self._worth_keeping(node, len(candidate.axes), context):
-                return None
-            if not self._is_safe(candidate.node, candidate.rows):
-                return None
-        stored = yield self._keep(candidate, context)
-        return stored, self._index(stored, candidate)
-
-    def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
-        return tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
-
-    def _keep(self, candidate: Candidate, context: Context) -> Recursion[Stored]:
-        graph = self.graph
-        name = self._fresh("t")
-        lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
-        extents = []
-        for low, high in zip(lows, candidate.highs, strict=True):
-            extent = self._extreme(high, False, name) - low + 1
-            if not implied(Row("ge", extent), self.facts):
-                extent = self._extreme((extent, Affine.of(0)), True, name)
-            extents.append(extent)
-        axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
-        shift = {a: Affine.variable(v) + low for a, v, low in zip(candidate.axes, axes, lows, strict=True)}
-        body = graph.substitute(candidate.node, shift)
-        box = ranges(axes, extents)
-        needed = tuple(row.substitute(shift) for row in candidate.rows)
-        guard = tuple(row for row in needed if not implied(row, (*self.facts, *box)))
-        if body.op == "comprehension":
-            own, own_rows, body_entry = graph.open(body)
-            extents, box = [*extents, *body.data], box + own_rows
-            axes, body = [*axes, *own], body_entry
-        yield self._kernel(name, axes, box, guard, body)
-        self.kept.append(loops.Array(name, tuple(self.form(extent) for extent in extents)))
-        self.notes.append(
-            f"{name}: {len(candidate.axes)} indices in place of {context.dimension} axes and loops"
-            if candidate.node.op != "comprehension"
-            else f"{name}: a tensor of its own"
-        )
-        stored = Stored(name, candidate, lows)
-        self.stored.setdefault(candidate.node, []).append(stored)
-        return stored
-
-    def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
-        """The greatest (least) of some forms over the sizes, computed by the host where there are several."""
-        if len(forms) == 1:
-            return forms[0]
-        v = self.graph.fresh(f"{owner}_size")
-        self.names[v] = self._fresh(f"{owner}_size")
-        named = tuple(self.form(form) for form in forms)
-        self.sizes.append(loops.Size(self.names[v], named if greatest else (), () if greatest else named))
-        sign = 1 if greatest else -1
-        self.facts += tuple(Row("ge", sign * (Affine.variable(v) - form)) for form in forms)
-        return Affine.variable(v)
-
-    # -------------------------------------------------------------- names and forms
-
-    def form(self, form: Affine) -> Affine:
-        """A form over names in place of variables."""
-        return form.substitute({v: Affine.variable(self.names[v]) for v in form.atoms()})
-
-    def rows(self, rows: Rows) -> Rows:
-        return tuple(Row(row.kind, self.form(row.form), row.modulus) for row in rows)
-
-    def _fresh(self, name: str) -> str:
-        """A name that nothing else in the program has."""
-        choice = unique(name, self._taken | self._all_locals)
-        self._taken.add(choice)
-        return choice
-
-    def _local(self, name: str) -> str:
-        """A name that nothing else in this kernel has."""
-        choice = unique(name, self._taken | self._locals)
-        self._locals.add(choice)
-        self._all_locals.add(choice)
-        return choice
+class Lowering(Storage):
+    """Builds the kernels of one program: how each value is computed. Parameters are those of `Storage`."""
 
     # -------------------------------------------------------------- values
 
@@ -256,14 +66,6 @@ class Lowering:
         for arg in node.args:
             args.append((yield self.value(arg, block)))
         return operation(node, args)
-
-    def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
-        if not self.temporaries:
-            # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
-            nested = node.op == "sum" and any(a.op == "sum" for a in reachable(node.args[0]))
-            if not nested:
-                return False
-        return rank < context.dimension
 
     def _read(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
         tensor = node.args[0]
@@ -395,47 +197,3 @@ class Lowering:
             if loop:
                 best = block
         return best
-
-    def _is_safe(self, node: Node, rows: Rows) -> bool:
-        """Whether all reads of ``node`` are inside their shapes wherever ``rows`` hold."""
-        key = (node, rows)
-        if key not in self._safe:
-            self._safe[key] = self._reads_inside(node, rows)
-        return self._safe[key]
-
-    def _reads_inside(self, node: Node, rows: Rows) -> bool:
-        stack = [(node, rows)]
-        seen = set()
-        while stack:
-            part, known = stack.pop()
-            if (part, known) in seen:
-                continue
-            seen.add((part, known))
-            if part.op == "read":
-                if not all(implied(row, (*self.facts, *known)) for row in inside_shape(part)):
-                    return False
-                if part.args[0].op == "comprehension" and not part.args[0].free.isdisjoint(part.free):
-                    stack.append((part.args[0], known))
-            elif part.op in ("sum", "comprehension"):
-                _, more, body = self.graph.open(part)
-                stack.append((body, known + more))
-            elif part.op == "guard":
-                stack.append((part.args[0], known + part.data))
-            else:
-                stack += [(arg, known) for arg in part.args]
-        return True
-
-    def _count_uses(self, body: Node) -> None:
-        for part in reachable(body):
-            self._uses.update(part.args)
-
-
-def unique(name: str, taken: set[str]) -> str:
-    """``name`` as an identifier that is not taken yet."""
-    base = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
-    base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
-    base = f"{base}_" if keyword.iskeyword(base) else base
-    choice, n = base, 0
-    while choice in taken:
-        choice, n = f"{base}{n}", n + 1
-    return choice
