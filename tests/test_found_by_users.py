@@ -7,6 +7,7 @@ from sympy import And, IndexedBase, KroneckerDelta, Max, Piecewise, Symbol, diff
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
+from sympy_tensordiff.reference import evaluate
 
 i, j, k, p, q = td.indices("i j k p q")
 n, m = sympy.symbols("n m", integer=True, positive=True)
@@ -108,3 +109,14 @@ def test_results_read_well():
     assert diff(x, x) == td.TensorComprehension(KroneckerDelta(p, q), (p, 4), (q, 4))
     odd = td.vjp(td.TensorComprehension(v[2 * i + 1] ** 2, (i, 2)), v, td.TensorSymbol("d", 2))
     assert v[p] in odd.atoms(td.TensorEntry)
+
+
+def test_deltas_inside_of_functions_leave_the_sum():
+    for body in (x[i] / (1 + KroneckerDelta(i, p)), exp(x[i] * KroneckerDelta(i, p)), exp(KroneckerDelta(2 * i, p))):
+        total = td.IndexedSum(body, (i, 0, 3))
+        result = td.simplify_deltas(total)
+        for node in sympy.preorder_traversal(result):
+            assert not (isinstance(node, td.IndexedSum) and node.has(KroneckerDelta))
+        for at in range(-2, 10):
+            values = {x: [2, 3, 5, 7], p: at}
+            assert abs(evaluate(result, values) - evaluate(total, values)) < 1e-12

@@ -14,9 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import gcd
 
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row, Variable, normalise_rows, quotient
+
+NESTED_LIMIT = 4
+"""Each equation inside of a function triples the sums; with more of them the equations stay."""
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
@@ -82,7 +85,27 @@ def _terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> l
                 others = body.args[:n] + body.args[n + 1 :]
                 terms = _terms_with_guards(graph, variables, factor) or []
                 return [graph.mul((*others, term)) for term in terms]
-    return None
+    return _cases_of_nested_equation(graph, variables, body)
+
+
+def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
+    """``f(delta)`` where the equation of the delta holds, below it and above it; None without such a delta."""
+    if body.height or body.plain:
+        return None
+    guards = [node for node in reachable(body) if node.op == "guard"]
+    rows = dict.fromkeys(row for node in guards for row in node.data if row.kind == "eq")
+    nested = [row for row in rows if not row.form.atoms().isdisjoint(variables)]
+    if not nested or len(nested) > NESTED_LIMIT:
+        return None
+    row = nested[0]
+    holding = [node for node in guards if row in node.data]
+    without = {node: graph.guard((r for r in node.data if r is not row), node.args[0]) for node in holding}
+    elsewhere = replace(graph, body, dict.fromkeys(holding, graph.zero))
+    return [
+        graph.guard([row], replace(graph, body, without)),
+        graph.guard([Row("ge", row.form - 1)], elsewhere),
+        graph.guard([Row("ge", -row.form - 1)], elsewhere),
+    ]
 
 
 Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
