@@ -10,6 +10,7 @@ from sympy_tensordiff.derivative.api import gradient as gradient
 from sympy_tensordiff.derivative.api import hessian as hessian
 from sympy_tensordiff.derivative.api import hvp as hvp
 from sympy_tensordiff.derivative.api import jacobian as jacobian
+from sympy_tensordiff.derivative.api import jvp as jvp
 from sympy_tensordiff.derivative.api import simplify_deltas as simplify_deltas
 from sympy_tensordiff.derivative.api import vjp as vjp
 from sympy_tensordiff.symbolic.indices import indices as indices
@@ -33,6 +34,7 @@ __all__ = [
     "hvp",
     "indices",
     "jacobian",
+    "jvp",
     "lambdify",
     "simplify_deltas",
     "vjp",

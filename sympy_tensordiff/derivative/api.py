@@ -7,7 +7,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
-from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.symbolic.hooks import register_derivative
 from sympy_tensordiff.symbolic.indices import as_expr
 
@@ -56,10 +56,81 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     T, cotangent = as_expr(T, "the expression"), as_expr(cotangent, "the cotangent")
     check_shape(cotangent, T, "the cotangent")
     work = Differentiation(T, cotangent)
-    variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
-    leaves = [work.leaf(v) for v in variables]
+    leaves = [work.leaf(v) for v in (wrt if _is_tuple(wrt) else (wrt,))]
     results = tuple(work.finish(node) for node in work.pullbacks(leaves, work.inputs[0]))
-    return results if isinstance(wrt, tuple | list | sympy.Tuple) else results[0]
+    return results if _is_tuple(wrt) else results[0]
+
+
+def jvp(T: Any, wrt: Any, tangent: Any) -> Any:
+    """The pushforward of ``tangent``: ``sum(dT/dwrt * tangent)`` over all axes of ``wrt``.
+
+    Parameters
+    ----------
+    T : Expr
+        A tensor expression, or a scalar.
+    wrt : TensorSymbol, Symbol or tuple of them
+        What moves. Of several variables the contributions are added, out of one forward sweep.
+    tangent : Expr or tuple of Expr
+        The direction: a tensor expression of the shape of ``wrt`` (a scalar for a scalar), for a
+        tuple a tuple of the same length.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``T``, a scalar for a scalar; its sums run over the
+        ranges of those in ``T``.
+
+    Raises
+    ------
+    ShapeError
+        If a tangent does not have the shape of its variable.
+    ArgumentError
+        If there are not as many tangents as variables.
+    ArgumentTypeError
+        If one of ``wrt`` and ``tangent`` is a tuple and the other is not.
+    UnsupportedError
+        If ``T`` holds something that has no derivative here; the message names it.
+
+    Notes
+    -----
+    Forward mode (Griewank & Walther 2008, *Evaluating Derivatives*, section 3.1). Linear in
+    ``tangent``, and the transpose of `vjp`: ``<cotangent, jvp(T, x, t)>`` is
+    ``<vjp(T, x, cotangent), t>``. Kinks and facts are those of the other functions.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> i, k, p = td.indices("i k p")
+    >>> x, w = td.TensorSymbol("x", 4), td.TensorSymbol("w", 2)
+    >>> f = td.TensorComprehension(td.IndexedSum(x[i + k]*w[k]**2, (k, 0, 1)), (i, 3))
+    >>> dw = td.TensorSymbol("dw", 2)
+    >>> td.jvp(f, w, dw)
+    TensorComprehension(2*IndexedSum(dw[k]*w[k]*x[i + k], (k, 0, 1)), (i, 3))
+
+    A direction and a cotangent may be taken on either side of the derivative:
+
+    >>> df = td.TensorSymbol("df", 3)
+    >>> forward = td.IndexedSum(df[i]*td.jvp(f, w, dw)[i], (i, 0, 2))
+    >>> backward = td.IndexedSum(td.vjp(f, w, df)[p]*dw[p], (p, 0, 1))
+    >>> law = td.lambdify((x, w, dw, df), (forward, backward), backend="numpy")
+    >>> law([1, 2, 3, 4], [5, 6], [7, 8], [9, 10, 11])
+    (np.float64(13172.0), np.float64(13172.0))
+    """
+    T = as_expr(T, "the expression")
+    if _is_tuple(wrt) != _is_tuple(tangent):
+        raise ArgumentTypeError(
+            f"wrt and tangent must both be tuples, or none of them, not {wrt!r} and {tangent!r}; "
+            "give one tangent for each variable"
+        )
+    variables, directions = (tuple(wrt), tuple(tangent)) if _is_tuple(wrt) else ((wrt,), (tangent,))
+    if len(variables) != len(directions):
+        raise ArgumentError(f"{len(variables)} variables {variables} need as many tangents, not {len(directions)}")
+    directions = tuple(as_expr(direction, "the tangent") for direction in directions)
+    work = Differentiation(T, *directions)
+    leaves = [work.leaf(v) for v in variables]
+    for v, direction in zip(variables, directions, strict=True):
+        check_shape(direction, v, "the tangent")
+    return work.finish(work.pushforward(leaves))
 
 
 def gradient(s: Any, wrt: Any) -> Any:
@@ -108,7 +179,7 @@ def jacobian(T: Any, wrt: Any) -> Any:
     TensorComprehension(2*KroneckerDelta(2*i, p)*x[2*i], (i, 4), (p, 7))
     """
     T = as_expr(T, "the expression")
-    if isinstance(wrt, tuple | list | sympy.Tuple):
+    if _is_tuple(wrt):
         return tuple(jacobian(T, v) for v in wrt)
     work = Differentiation(T)
     return work.finish(work.jacobian(work.leaf(wrt)))
@@ -155,10 +226,15 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     return work.finish(node)
 
 
+def _is_tuple(argument: Any) -> bool:
+    """Whether several variables, or one tangent for each of them, are given."""
+    return isinstance(argument, tuple | list | sympy.Tuple)
+
+
 def _gradient_node(s: Any, wrt: Any, name: str, *also: Any) -> Differentiation:
     """The work on a gradient that stays in the graph, with the facts of ``s``."""
     s = as_expr(s, "the expression")
-    if isinstance(wrt, tuple | list | sympy.Tuple):
+    if _is_tuple(wrt):
         raise ArgumentTypeError(f"td.{name} takes one variable, not {wrt}; call it once for each pair")
     if getattr(s, "shape", ()):
         raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(s.shape)}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy
 
+from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -86,6 +87,15 @@ class Differentiation:
         """The cotangents of all leaves from one sweep, as tensors over their axes."""
         sweep = Sweep(self.graph, leaves).start(self.root, cotangent)
         return [self.tabulate(leaf, sweep) for leaf in leaves]
+
+    def pushforward(self, leaves: Sequence[Node]) -> Node:
+        """The tangent of the expression; the further inputs are the tangents of the leaves, which may repeat."""
+        tangents: dict[Node, list[Node]] = {}
+        for leaf, tangent in zip(leaves, self.inputs, strict=True):
+            tangents.setdefault(leaf, []).append(tangent)
+        axes, shape, body = self.entry()
+        node = Pushforward(self.graph, tangents).tangent(body)
+        return self.graph.comprehension(axes, shape, node) if shape else node
 
     def tabulate(self, leaf: Node, sweep: Sweep) -> Node:
         extents = self.extents(leaf)

@@ -22,11 +22,9 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.simplify.deltas import summation
+from sympy_tensordiff.simplify.inline import is_sparse
 
 Rows = tuple[Row, ...]
-
-SPARSE_SIZE = 200
-"""Cotangents that are written in place at every read are at most this large, so that chains stay linear."""
 
 
 class Sweep:
@@ -143,7 +141,7 @@ class Sweep:
         axes = [graph.fresh(name) for name in names]
         forms = [Affine.variable(v) for v in axes]
         entry = graph.add([self._gather(*part, forms, keep) for part in self._reads.pop(tensor)])
-        if entry is graph.zero or entry.op in ("const", "read") or _is_sparse(entry, axes):
+        if entry is graph.zero or entry.op in ("const", "read") or is_sparse(entry, axes):
             return graph.substitute(entry, dict(zip(axes, index, strict=True)))
         return graph.read(graph.comprehension(axes, tensor.data, entry), index)
 
@@ -202,26 +200,6 @@ class Sweep:
                 if part not in self._active:
                     self._active[part] = part in self._leaves or any(self._active[a] for a in part.args)
         return self._active[node]
-
-
-def _is_sparse(entry: Node, axes: Sequence[int]) -> bool:
-    """Whether the entry is zero but at a few places, and small: then a table of it would be mostly zeros.
-
-    Written in place, its deltas become rows of the sums that read it.
-    """
-    terms = entry.args if entry.op == "add" else (entry,)
-    for term in terms:
-        if term.op != "guard":
-            return False
-        solved = frozenset().union(*(row.form.atoms() for row in term.data if row.kind == "eq"))
-        if not solved.issuperset(axes):
-            return False
-    sizes: dict[Node, int] = {}
-    for node in reachable(entry):
-        # Another table is there anyway; a sum is worth one.
-        size = SPARSE_SIZE if node.op == "sum" else sum(sizes[arg] for arg in node.args)
-        sizes[node] = 1 if node.op == "comprehension" else 1 + size
-    return sizes[entry] <= SPARSE_SIZE
 
 
 def _visible(rows: Iterable[Row], variables: set[int]) -> list[Row]:

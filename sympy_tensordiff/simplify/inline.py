@@ -1,11 +1,14 @@
-"""Tensors that are read in one place only, written into that place."""
+"""Tensors that are better written into the places where they are read than tabulated."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+
+SPARSE_SIZE = 200
+"""Entries that are written in place at every read are at most this large, so that chains stay linear."""
 
 
 def inline_single_reads(graph: Graph, root: Node, keep: Iterable[Node]) -> Node:
@@ -48,3 +51,23 @@ def _replace(graph: Graph, root: Node, read: Node) -> Node:
         # The heights below have changed: the bound variables get new names.
         done[node] = graph.rebind(node, done[node.args[0]])
     return done[root]
+
+
+def is_sparse(entry: Node, axes: Sequence[int]) -> bool:
+    """Whether the entry is zero but at a few places, and small: then a table of it would be mostly zeros.
+
+    Written in place, its deltas become rows of the sums that read it.
+    """
+    terms = entry.args if entry.op == "add" else (entry,)
+    for term in terms:
+        if term.op != "guard":
+            return False
+        solved = frozenset().union(*(row.form.atoms() for row in term.data if row.kind == "eq"))
+        if not solved.issuperset(axes):
+            return False
+    sizes: dict[Node, int] = {}
+    for node in reachable(entry):
+        # Another table is there anyway; a sum is worth one.
+        size = SPARSE_SIZE if node.op == "sum" else sum(sizes[arg] for arg in node.args)
+        sizes[node] = 1 if node.op == "comprehension" else 1 + size
+    return sizes[entry] <= SPARSE_SIZE

@@ -1,0 +1,100 @@
+"""The forward sweep: the tangent of every node from the tangents of its arguments.
+
+The pullback of a scalar node is linear in the cotangent and has no other use for it, so the rules
+of `derivative.pullbacks` are the pushforwards, too: the tangent of ``f(a, b)`` is the sum of
+``pull(f, tangent of a, 0)`` and ``pull(f, tangent of b, 1)``. A read of a variable becomes the read
+of its tangent at the same place, a read of a comprehension the read of the comprehension of
+tangents; sums, ranges and guards stay around as they are. So the loops of the result are those of
+the function, and no equation is to be solved. (Griewank & Walther 2008, *Evaluating Derivatives*,
+section 3.1.)
+
+Each node is visited once, without recursion; a tangent that is zero is not built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sympy_tensordiff.derivative.pullbacks import pull
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.inline import is_sparse
+
+
+class Pushforward:
+    """One forward sweep with the tangents of all variables at once.
+
+    Parameters
+    ----------
+    graph : Graph
+    tangents : mapping of Node to sequence of Node
+        For each leaf what its tangent is the sum of: tensors of its shape, or scalars.
+    """
+
+    def __init__(self, graph: Graph, tangents: Mapping[Node, Sequence[Node]]) -> None:
+        self.graph = graph
+        self._given = tangents
+        self._done: dict[Node, Node] = {}
+        self._written: dict[Node, tuple[tuple[int, ...], Node] | None] = {}
+
+    def tangent(self, node: Node) -> Node:
+        """The tangent of a scalar node, zero where it does not depend on a leaf."""
+        return trampoline(self._visit(node))
+
+    def _visit(self, node: Node) -> Recursion[Node]:
+        if node not in self._done:
+            if node in self._given and node.op != "tensor":
+                self._done[node] = self.graph.add(self._given[node])
+            else:
+                special = getattr(self, f"_{node.op}", self._all_arguments)
+                self._done[node] = yield special(node)
+        return self._done[node]
+
+    def _all_arguments(self, node: Node) -> Recursion[Node]:
+        """The sum over all arguments of what each hands up."""
+        parts = []
+        for position, arg in enumerate(node.args):
+            tangent = yield self._visit(arg)
+            if tangent is not self.graph.zero:
+                parts.append(pull(self.graph, node, tangent, position))
+        return self.graph.add(parts)
+
+    def _select(self, node: Node) -> Recursion[Node]:
+        """One choice between both tangents; a condition has none."""
+        condition, value, otherwise = node.args
+        value = yield self._visit(value)
+        otherwise = yield self._visit(otherwise)
+        return self.graph.select(condition, value, otherwise)
+
+    def _guard(self, node: Node) -> Recursion[Node]:
+        return self.graph.guard(node.data, (yield self._visit(node.args[0])))
+
+    def _sum(self, node: Node) -> Recursion[Node]:
+        variables, rows, body = self.graph.open(node)
+        return self.graph.sum(variables, rows, (yield self._visit(body)))
+
+    def _read(self, node: Node) -> Recursion[Node]:
+        tensor = node.args[0]
+        if tensor.op == "tensor":
+            return self.graph.add([self._at(table, node.data) for table in self._given.get(tensor, ())])
+        table = yield self._visit(tensor)
+        return self._at(table, node.data)
+
+    def _comprehension(self, node: Node) -> Recursion[Node]:
+        variables, _, body = self.graph.open(node)
+        entry = yield self._visit(body)
+        return entry if entry is self.graph.zero else self.graph.comprehension(variables, node.data, entry)
+
+    def _at(self, table: Node, index: Sequence[Affine]) -> Node:
+        """An entry of a tangent; written out where the tangent is mostly zeros, or no more than another read."""
+        if table not in self._written:
+            self._written[table] = None
+            if table.op == "comprehension":
+                variables, _, entry = self.graph.open(table)
+                if entry.op in ("const", "read") or is_sparse(entry, variables):
+                    self._written[table] = variables, entry
+        written = self._written[table]
+        if written is None:
+            return self.graph.read(table, index) if index and table is not self.graph.zero else table
+        return self.graph.substitute(written[1], dict(zip(written[0], index, strict=True)))

@@ -1,0 +1,174 @@
+"""The pushforward: examples that can be read, deep graphs, its laws in composition, bad input."""
+
+import numpy as np
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff.derivative.elementwise import Differentiation
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
+from sympy_tensordiff.graph.nodes import reachable
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import assert_equal, random_values
+
+i, j, k, p, n = td.indices("i j k p n")
+x, dx, ex = (td.TensorSymbol(name, 6) for name in ("x", "dx", "ex"))
+w, dw = td.TensorSymbol("w", (2, 3)), td.TensorSymbol("dw", (2, 3))
+y, dy, dz = td.TensorSymbol("y", n), td.TensorSymbol("dy", n), td.TensorSymbol("dz", n)
+z = td.TensorSymbol("z", ())
+r, dr = sympy.symbols("r dr", real=True)
+f = td.TensorComprehension(td.IndexedSum(x[2 * i + k] * w[i, k] ** 2, (k, 0, 2)), (i, 2))
+s = td.IndexedSum(sympy.sin(f[i]) * x[i] + r * x[5 - i] ** 3, (i, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("got", "text"),
+    [
+        (td.jvp(f, x, dx), "TensorComprehension(IndexedSum(dx[2*i + k]*w[i, k]**2, (k, 0, 2)), (i, 2))"),
+        (
+            td.jvp(f, (x, w), (dx, dw)),
+            "TensorComprehension(IndexedSum("
+            "2*dw[i, k]*w[i, k]*x[2*i + k] + dx[2*i + k]*w[i, k]**2, (k, 0, 2)), (i, 2))",
+        ),
+        (td.jvp(f, r, dr), "TensorComprehension(0, (i, 2))"),
+        (td.jvp(f, (), ()), "TensorComprehension(0, (i, 2))"),
+        (td.jvp(r**3, r, dr), "3*dr*r**2"),
+        (td.jvp(r * z, (r, z), (dr, z)), "dr*z + r*z"),
+        (td.jvp(x, x, dx), "TensorComprehension(dx[p], (p, 6))"),
+        (td.jvp(x, (x, x), (dx, ex)), "TensorComprehension(dx[p] + ex[p], (p, 6))"),
+        (td.jvp(x, w, dw), "TensorComprehension(0, (p, 6))"),
+        (td.jvp(x[3], x, dx), "dx[3]"),
+        # As a comprehension of zeros, ones, or another read would be a table of nothing new.
+        (
+            td.jvp(td.IndexedSum(x[i] ** 2, (i, 0, 5)), x, td.TensorComprehension(1, (i, 6))),
+            "2*IndexedSum(x[i], (i, 0, 5))",
+        ),
+        (td.jvp(td.IndexedSum(x[i] ** 2, (i, 0, 5)), x, td.TensorComprehension(0, (i, 6))), "0"),
+        (
+            td.jvp(td.IndexedSum(x[i] ** 2, (i, 0, 5)), x, td.TensorComprehension(dx[5 - i], (i, 6))),
+            "2*IndexedSum(dx[5 - i]*x[i], (i, 0, 5))",
+        ),
+        # A unit direction ends the sum: an entry of the gradient.
+        (
+            td.jvp(td.IndexedSum(x[i] ** 2, (i, 0, 5)), x, td.TensorComprehension(sympy.KroneckerDelta(i, 4), (i, 6))),
+            "2*x[4]",
+        ),
+        # Conditions stay around, and conditions that follow from the facts do not come back.
+        (
+            td.jvp(td.TensorComprehension(sympy.Piecewise((y[i - 1] ** 2, i >= 1), (r, True)), (i, n)), y, dy),
+            "TensorComprehension(Piecewise((2*dy[i - 1]*y[i - 1], i >= 1), (0, True)), (i, n))",
+        ),
+        (td.jvp(sympy.Max(r, 0), r, dr), "Piecewise((dr, r > 0), (0, True))"),
+        (td.jvp(sympy.Abs(r) * sympy.sign(r), r, dr), "dr*sign(r)**2"),
+        (
+            td.jvp(sympy.Piecewise((r**2, r > 1), (sympy.sin(r), r < 0), (3, True)), r, dr),
+            "Piecewise((2*dr*r, r > 1), (dr*cos(r), r < 0), (0, True))",
+        ),
+        (td.jvp(sympy.floor(r) + sympy.sign(r), r, dr), "0"),
+    ],
+)
+def test_results_read_well(got, text):
+    assert str(got) == text
+
+
+def test_chained_comprehensions():
+    """The tangent of a comprehension is a comprehension; a constant one is written where it is read."""
+    g = td.TensorComprehension(f[1 - i] * f[i] + 2, (i, 2))
+    values = random_values((g, dx, dw), seed=3)
+    got = td.jvp(g, (x, w), (dx, dw))
+    tangent = evaluate(td.jvp(f, (x, w), (dx, dw)), values)
+    value = evaluate(f, values)
+    assert_equal(
+        evaluate(got, values), [tangent[1 - m] * value[m] + value[1 - m] * tangent[m] for m in range(2)], "jvp"
+    )
+    shifted = td.TensorComprehension(3 * x[i + 1], (i, 5))
+    ones = td.TensorComprehension(1, (i, 6))
+    product = td.IndexedSum(shifted[i] * x[i], (i, 0, 4))
+    assert str(td.jvp(product, x, ones)) == f"IndexedSum({shifted}[i] + 3*x[i], (i, 0, 4))"
+
+
+COMPOSED = {
+    "forward over reverse": (lambda: td.jvp(td.gradient(s, x), x, dx), lambda: td.hvp(s, x, dx)),
+    "reverse over forward": (lambda: td.gradient(td.jvp(s, x, dx), x), lambda: td.hvp(s, x, dx)),
+    "forward over forward": (
+        lambda: td.jvp(td.jvp(s, x, dx), x, ex),
+        lambda: td.IndexedSum(td.hvp(s, x, dx)[p] * ex[p], (p, 0, 5)),
+    ),
+    "the order of two directions": (
+        lambda: td.jvp(td.jvp(s, x, dx), w, dw),
+        lambda: td.jvp(td.jvp(s, w, dw), x, dx),
+    ),
+    "of a gradient by another variable": (
+        lambda: td.jvp(td.gradient(s, w), (x, r), (dx, dr)),
+        lambda: td.vjp(td.jvp(s, (x, r), (dx, dr)), w, 1),
+    ),
+    "a column of the Jacobian": (
+        lambda: td.jvp(f, x, td.TensorComprehension(sympy.KroneckerDelta(j, 3), (j, 6))),
+        lambda: td.TensorComprehension(td.jacobian(f, x)[i, 3], (i, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_compositions(name):
+    left, right = (side() for side in COMPOSED[name])
+    values = random_values((left, right, s, dx, ex, dw, dr), seed=5)
+    assert_equal(evaluate(left, values), evaluate(right, values), name)
+
+
+def test_a_kernel_of_value_and_tangent():
+    pair = td.lambdify(
+        (y, dy),
+        (td.TensorComprehension(y[i] ** 2, (i, n)), td.jvp(td.TensorComprehension(y[i] ** 2, (i, n)), y, dy)),
+        "numpy",
+    )
+    value, tangent = pair(np.arange(3.0), np.array([1.0, 2.0, 3.0]))
+    assert value.tolist() == [0, 1, 4] and tangent.tolist() == [0, 4, 12]
+
+
+def count(depth):
+    """The nodes of the tangent of a chain of comprehensions that read their predecessor twice."""
+    table = x
+    for _ in range(depth):
+        table = td.TensorComprehension(table[i] * table[5 - i] + x[i], (i, 6))
+    work = Differentiation(table, dx)
+    return len(reachable(work.pushforward([work.leaf(x)])))
+
+
+def test_deep_chains_are_linear():
+    """Neither is there a recursion over the graph, nor is a table written out at each of its reads."""
+    first, second, third = (count(depth) for depth in (50, 100, 1000))
+    assert third - second == 18 * (second - first)
+
+
+BAD = {
+    "shape": (lambda: td.jvp(f, x, dw), ShapeError, r"the tangent has shape \(2, 3\), but \(6,\) is needed: .* of x"),
+    "cotangent for a tangent": (lambda: td.jvp(f, x, f), ShapeError, r"the tangent has shape \(2,\), but \(6,\)"),
+    "scalar for a tensor": (lambda: td.jvp(f, x, 1), ShapeError, r"the tangent has shape \(\), but \(6,\)"),
+    "tensor for a scalar": (lambda: td.jvp(s, r, dx), ShapeError, r"shape \(6,\), but \(\) is needed: the shape of r"),
+    "another size": (lambda: td.jvp(y[0], y, dx), ShapeError, r"shape \(6,\), but \(n,\)"),
+    "second of two": (lambda: td.jvp(f, (x, w), (dx, dx)), ShapeError, r"shape \(6,\), but \(2, 3\) .* of w"),
+    "too few": (lambda: td.jvp(f, (x, w), (dx,)), ArgumentError, r"2 variables \(x, w\) need as many tangents, not 1"),
+    "too many": (lambda: td.jvp(f, [x], [dx, dw]), ArgumentError, r"1 variables \(x,\) need as many tangents, not 2"),
+    "one for two": (lambda: td.jvp(f, (x, w), dx), ArgumentTypeError, r"must both be tuples, .* not \(x, w\) and dx"),
+    "tuple for one": (
+        lambda: td.jvp(f, x, (dx,)),
+        ArgumentTypeError,
+        r"must both be tuples, or none of them, not x and",
+    ),
+    "text": (lambda: td.jvp(f, x, "dx"), ArgumentTypeError, "the tangent must be a SymPy expression .* not 'dx'"),
+    "nothing": (lambda: td.jvp(f, x, None), ArgumentTypeError, "the tangent must be .* not None"),
+    "text as an expression": (lambda: td.jvp("f", x, dx), ArgumentTypeError, "the expression must be .* not 'f'"),
+    "by an index": (lambda: td.jvp(f, i, 1), ArgumentTypeError, "cannot differentiate by i"),
+    "by an entry": (lambda: td.jvp(f, x[i], dx[i]), ArgumentTypeError, r"cannot differentiate by x\[i\]"),
+    "by a comprehension": (lambda: td.jvp(f, f, f), UnsupportedError, "cannot differentiate by .* it is an expression"),
+    "no derivative": (lambda: td.jvp(sympy.zeta(r), r, dr), UnsupportedError, "no derivative of zeta"),
+    "complex": (lambda: td.jvp(r, r, sympy.I), UnsupportedError, "ImaginaryUnit is not supported .* I"),
+}
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), list(BAD.values()), ids=list(BAD))
+def test_bad_input(call, kind, message):
+    with pytest.raises(kind, match=message) as caught:
+        call()
+    assert caught.type is kind
