@@ -102,6 +102,8 @@ class Binder(Node):
             bound = set(self.variables)
             if isinstance(rule, Substitution):
                 rule = Substitution((old, new) for old, new in rule.items() if old not in bound)
+                if self.free_symbols.isdisjoint(rule):
+                    return self, False  # a tensor far below is not walked through
             if not any(old in bound for old in rule):
                 free = self.free_symbols
                 used = [(old, new) for old, new in rule.items() if not old.free_symbols.isdisjoint(free)]
