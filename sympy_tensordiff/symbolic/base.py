@@ -15,7 +15,7 @@ from sympy_tensordiff.errors import (
     ShapeError,
     UnsupportedError,
 )
-from sympy_tensordiff.symbolic import hooks, whole
+from sympy_tensordiff.symbolic import hooks, walkers, whole
 from sympy_tensordiff.symbolic.indices import Renaming, as_expr, parse
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
@@ -24,6 +24,12 @@ class Node(Expr):
     """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
 
     is_commutative = True
+    _is_leaf = False  # whether SymPy's functions leave the arguments alone, as those of its own Indexed
+
+    @property
+    def is_Atom(self) -> bool:  # noqa: N802
+        walkers.reserve_names(self, sys._getframe(1))
+        return self._is_leaf
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
@@ -189,7 +195,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     is_tensor_entry = True
     is_zero = None
-    is_Atom = True  # noqa: N815 (as SymPy's Indexed: cse and expand leave the indices alone)
+    _is_leaf = True
 
     def __new__(cls, tensor: TensorExpr, *indices: Any) -> Any:
         if not isinstance(tensor, TensorExpr):

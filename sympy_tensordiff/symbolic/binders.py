@@ -4,7 +4,6 @@ A binder has a body and limits ``(index, ...)``. Its indices are visible inside 
 symbol of the same name outside is another symbol. `subs` and `xreplace` rename bound indices
 that would capture; a bound index itself is substituted by `xreplace` alone, which SymPy
 defines to be unaware of scopes (with a bound index as key it renames body and limits alike).
-`sympy.cse` is unaware of scopes as well: give it ``ignore=bound_symbols``.
 """
 
 from __future__ import annotations
@@ -18,12 +17,29 @@ from typing import Any
 from sympy import Basic, Dummy, Expr, Idx, Symbol, Tuple, numbered_symbols
 from sympy.functions.elementary.piecewise import piecewise_fold
 
+from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
+from sympy_tensordiff.symbolic.walkers import names_in
 
 
 class Binder(Node):
     """Base of the sum and the comprehension: ``args`` are the body and one tuple per limit."""
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The body and the limits; `cse` and `replace` are shown what they cannot misuse."""
+        asking = sys._getframe(1)
+        if walkers.asked_by_cse(asking):
+            return (self._args,)  # no SymPy object: a leaf that has arguments
+        clashing = self._clashing(walkers.replaced_symbols(asking)) if asking.f_code is walkers.WALK else None
+        args: tuple[Any, ...] = self.with_fresh_indices(clashing, clashing).args if clashing else self._args
+        return args
+
+    @property
+    def func(self) -> Any:
+        """The class; for `cse`, which cannot change the arguments that it sees, the node itself."""
+        return (lambda *args: self) if walkers.asked_by_cse(sys._getframe(1)) else type(self)
 
     @property
     def body(self) -> Any:
@@ -135,8 +151,3 @@ def fresh_index(index: Any, taken: set[str]) -> Any:
     if isinstance(index, Idx):
         return Idx(Symbol(name, integer=True), *index.args[1:])
     return Symbol(name, **index._assumptions_orig)
-
-
-def names_in(expressions: Iterable[Basic]) -> set[str]:
-    """The names of all symbols, free or bound, in the expressions."""
-    return {symbol.name for expr in expressions for symbol in expr.atoms(Symbol)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import sys
 import unicodedata
 from typing import Any
 
@@ -10,6 +11,7 @@ from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
@@ -41,7 +43,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     """
 
     is_symbol = True
-    is_Atom = True  # noqa: N815
+    _is_leaf = True
     _diff_wrt = True
 
     def __new__(cls, name: Any, shape: Any) -> Any:
@@ -111,6 +113,12 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
     @property
     def shape(self) -> tuple[Expr, ...]:
         return tuple(limit.args[1] for limit in self.args[1:])
+
+    @property
+    def is_Atom(self) -> bool:  # noqa: N802
+        asking = sys._getframe(1)
+        walkers.reserve_names(self, asking)
+        return self.rank > 0 and walkers.asked_by_cse(asking)  # a name that cse gives is a scalar
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
         """The body with ``indices`` in place of the bound ones."""

@@ -124,13 +124,6 @@ def test_numbers_in_indices_stay_exact():
     assert total.evalf(subs={m: 9}) == total.subs(m, 9)
 
 
-def test_cse_leaves_bound_indices_alone():
-    shared = sympy.exp(x[2 * i + 1])
-    assert sympy.cse([shared + x[2 * i + 2] + S]) == ([], [shared + x[2 * i + 2] + S])
-    ((name, value),), (result,) = sympy.cse([sympy.sin(S) * (S + 1)])
-    assert value == S and result.xreplace({name: value}) == sympy.sin(S) * (S + 1)
-
-
 def test_entries_are_what_derivatives_need():
     assert x[i].is_symbol and x[i]._diff_wrt and x.is_symbol and x._diff_wrt
     assert x[i].free_symbols == {x, m, i}

@@ -1,0 +1,112 @@
+"""Functions of SymPy that know no scopes: `cse` hoists nothing that holds a bound index, `replace` captures nothing."""
+
+import pytest
+import sympy
+from sympy import Matrix, Piecewise, Symbol, Tuple, Wild
+
+from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol, indices, walkers
+
+i, j, k, n, m, p = indices("i j k n m p")
+A = TensorSymbol("A", (n, m))
+x = TensorSymbol("x", m)
+y = TensorSymbol("y", m)
+c = Symbol("c", real=True)
+S = IndexedSum(A[i, j] * x[j], (j, 0, m - 1))
+body = sympy.exp(x[j]) * sympy.sin(x[j]) + sympy.exp(x[j]) / (1 + sympy.sin(x[j]))
+REPEATED = {
+    "in one body": IndexedSum(body, (j, 0, m - 1)),
+    "inside and outside": IndexedSum(body, (j, 0, m - 1)) + body,
+    "under indices of one name": IndexedSum(body, (j, 0, m - 1)) * IndexedSum(body**2, (j, 1, m - 1)),
+    "nested": IndexedSum(S**2 + x[i] * S, (i, 0, n - 1)),
+    "a bound that is an expression": IndexedSum(x[j] * IndexedSum(x[j] ** 2, (j, 0, m - 1)), (j, 0, m - 1)),
+    "an entry": TensorComprehension(body, (j, m))[2 * p] + body,
+    "in a fraction": IndexedSum(sympy.exp(x[j]) * y[j], (j, 0, m - 1)) / IndexedSum(sympy.exp(x[j]), (j, 0, m - 1)),
+    "twice": S**2 + sympy.sin(S),
+    "a guard": Piecewise((S, n > 3), (S**2 + 1, True)),
+    "a name of its own": IndexedSum(c * x[j], (j, 0, m - 1)) + sympy.sin(S) * S,
+}
+
+
+@pytest.mark.parametrize("symbols", [None, "c"])
+@pytest.mark.parametrize("expr", REPEATED.values(), ids=REPEATED)
+def test_no_common_subexpression_holds_a_bound_index(expr, symbols):
+    def named(name, value):
+        assert value.free_symbols - {Symbol(f"x{number}") for number in range(9)} <= expr.free_symbols
+        assert not any(symbol.name == name.name for symbol in expr.atoms(Symbol, TensorSymbol))
+        return name, value
+
+    given = {} if symbols is None else {"symbols": (Symbol(f"{symbols}{end}") for end in ("", 1, 2, 3, 4))}
+    replacements, (result,) = sympy.cse(expr, **given)
+    for name, value in (named(*pair) for pair in reversed(replacements)):
+        binders = result.atoms(IndexedSum, TensorComprehension)
+        assert not any(name in binder.free_symbols for binder in binders)
+        result = result.xreplace({name: value})
+    assert result == expr
+
+
+def test_whole_sums_are_common_subexpressions():
+    ((name, value),), (result,) = sympy.cse([sympy.sin(S) * (S + 1)])
+    assert value == S and result == sympy.sin(name) * (name + 1)
+    ((name, value),), (matrix,) = sympy.cse([Matrix([S, S**2])])
+    assert value == S and matrix == Matrix([name, name**2])
+    ((name, value),), (container,) = sympy.cse(Tuple(S, S**2))
+    assert value == S and container == Tuple(name, name**2)
+
+
+def test_whole_tensors_get_no_scalar_name():
+    T = TensorComprehension(x[j] ** 2, (j, m))
+    assert sympy.cse([T, T]) == ([], [T, T])
+    assert sympy.cse([x, x]) == ([], [x, x])
+    rank0 = TensorComprehension(S)
+    assert sympy.cse([rank0, sympy.sin(rank0)])[0][0][1] == rank0
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        TensorSymbol("x0", m)[p],
+        x[Symbol("x0", integer=True)],
+        IndexedSum(Symbol("x0") * x[j], (j, 0, m - 1)),
+        TensorComprehension(Symbol("x0") * x[j], (j, m))[p],
+        IndexedSum(x[Symbol("x0", integer=True)], (Symbol("x0", integer=True), 0, m - 1)),
+    ],
+    ids=str,
+)
+def test_names_that_occur_anywhere_are_not_given_away(holder):
+    ((name, value),), (result,) = sympy.cse(holder + sympy.sin(S) * S)
+    assert name.name == "x1" and value == S
+    assert result == holder + sympy.sin(name) * name
+
+
+def test_entries_are_read_where_they_stand():
+    """A read behind a condition is not moved in front of it."""
+    guarded = Piecewise((x[p - 1] ** 2 + sympy.cos(x[p - 1] + 1), p > 0), (0, True))
+    assert sympy.cse(guarded) == ([], [guarded])
+
+
+def test_replace_does_not_capture():
+    assert S.replace(i, j).dummy_eq(IndexedSum(A[j, k] * x[k], (k, 0, m - 1)))
+    assert (2 * S + i).replace(i, j) == 2 * S.subs(i, j) + j
+    T = TensorComprehension(IndexedSum(A[i, k] * A[p, k], (k, 0, m - 1)), (i, n))
+    assert T.replace(p, k).dummy_eq(TensorComprehension(IndexedSum(A[i, j] * A[k, j], (j, 0, m - 1)), (i, n)))
+    assert T.replace(p, i).dummy_eq(TensorComprehension(IndexedSum(A[j, k] * A[i, k], (k, 0, m - 1)), (j, n)))
+
+
+def test_replace_leaves_bound_indices_alone():
+    assert S.replace(j, k) == S and S.replace(x[j], y[j]) == S
+    assert S.replace(x, y) == IndexedSum(A[i, j] * y[j], (j, 0, m - 1))
+    assert (S + x[j]).replace(x[j], y[j]) == S + y[j]
+
+
+def test_replace_with_patterns_and_functions():
+    row, column = (Wild(name, integer=True) for name in ("row", "column"))
+    result = S.replace(A[row, column], x[column] * j)
+    assert result.dummy_eq(IndexedSum(x[k] ** 2 * j, (k, 0, m - 1)))
+    exponential = IndexedSum(sympy.exp(x[j]), (j, 0, m - 1))
+    assert exponential.replace(sympy.exp, sympy.sin) == IndexedSum(sympy.sin(x[j]), (j, 0, m - 1))
+    assert exponential.replace(lambda e: e == x, lambda e: y) == IndexedSum(sympy.exp(y[j]), (j, 0, m - 1))
+
+
+def test_everybody_else_sees_the_arguments():
+    assert S.args == (A[i, j] * x[j], sympy.Tuple(j, 0, m - 1)) and S.func is IndexedSum
+    assert walkers.WALK is not None
