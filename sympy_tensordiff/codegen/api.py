@@ -88,6 +88,8 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     """The verified loop nests of one or several expressions."""
     single = not isinstance(expr, tuple | list | sympy.Tuple)
     exprs = [as_expr(e, "the expression") for e in ([expr] if single else expr)]
+    if not isinstance(temporaries, bool):
+        raise ArgumentTypeError(f"temporaries must be True or False, not {temporaries!r}")
     if not exprs:
         raise ArgumentError("there is no expression: give one, or a tuple of them")
     graph = Graph()
@@ -150,7 +152,7 @@ def _arguments(reader: Reader, args: Any) -> tuple[tuple[Argument, ...], dict[An
             names[reader.variable(arg)] = name
             found.append(Argument("integer", name, label))
         elif isinstance(arg, sympy.Symbol):
-            names[reader.graph.scalar(arg)] = name
+            names[reader.read(arg)] = name
             found.append(Argument("scalar", name, label))
         else:
             raise ArgumentTypeError(

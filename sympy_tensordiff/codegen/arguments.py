@@ -91,7 +91,7 @@ class ArgumentChecker:
             values[size.name] = max(candidates) if size.lows else min(candidates)
         for check in self.program.checks:
             if all(row.holds(values) for row in check.violation) and _happens(check, values):
-                names = {name for row in check.violation for name in row.form.atoms()} & origin.keys()
+                names = {name for row in (*check.violation, *check.points) for name in row.form.atoms()} & origin.keys()
                 raise OutOfShapeError(f"{check.message} ({_known(names, values, origin)})")
         return values
 

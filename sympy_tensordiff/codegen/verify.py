@@ -38,7 +38,7 @@ class UnprovenRead(NamedTuple):
     points: Rows
     """Over the sizes and further variables: each integer point is a way in which the read leaves its array."""
     certain: bool
-    """No size matters: the read leaves its array in every call."""
+    """The read leaves its array in every call, whatever the sizes."""
 
 
 def unproven_reads(program: Program) -> list[UnprovenRead]:
@@ -79,7 +79,18 @@ def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> tuple[Rows,
     certain = names <= inner | fresh
     if certain and find_point(plain, sorted(names)) is None:
         return None  # the integers decide where the rational shadow says too much
-    return rest, tuple(plain), certain
+    return rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh))
+
+
+def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
+    """Whether the projection of ``rows`` without ``names`` is exact over the integers.
+
+    It is where all but one of the rows bound a single name with coefficient 1: that one row is
+    then met at a corner of the box if anywhere.
+    """
+    own = [(row, [c for name, c in row.form.terms if name in names]) for row in rows]
+    mixed = [row for row, found in own if len(found) > 1 or any(abs(c) != 1 for c in found)]
+    return len(mixed) <= 1 and all(row.kind == "ge" for row in mixed)
 
 
 def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:

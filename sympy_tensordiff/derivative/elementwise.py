@@ -53,7 +53,7 @@ class Differentiation:
         if isinstance(wrt, TensorSymbol):
             return self.reader.tensor(wrt)
         if isinstance(wrt, sympy.Symbol) and not wrt.is_integer:
-            return self.graph.scalar(wrt)
+            return self.reader.read(wrt)
         if isinstance(wrt, TensorExpr):
             raise UnsupportedError(f"cannot differentiate by {wrt}: it is an expression; name it as a TensorSymbol")
         raise ArgumentTypeError(f"cannot differentiate by {wrt!r}: give a TensorSymbol or a real scalar symbol")
@@ -136,8 +136,6 @@ def entry_derivative(expr: Any, variable: Any) -> Any:
     facts: tuple[Row, ...] = ()
     if not isinstance(variable, TensorEntry):
         return work.finish(work.jacobian(work.leaf(variable)))
-    if not isinstance(variable.tensor, TensorSymbol):
-        raise UnsupportedError(f"cannot differentiate by {variable}: it is an entry of an expression")
     leaf = work.leaf(variable.tensor)
     index = [work.reader.affine(i) for i in variable.indices]
     for form, extent in zip(index, work.extents(leaf), strict=True):

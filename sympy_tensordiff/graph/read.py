@@ -21,7 +21,7 @@ from sympy_tensordiff.errors import IndexExpressionError, ShapeError, Unsupporte
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.indices import may_be_real, to_affine
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
@@ -112,8 +112,10 @@ class Reader:
         yield from ()
         if expr in scope or expr.is_integer:
             return self.graph.index(Affine.variable(self.variable(expr, scope)))
-        if expr.is_commutative is False or expr.is_extended_real is False:
-            raise UnsupportedError(f"the symbol {expr} is not real; tensors and scalars are real")
+        if not may_be_real(expr):
+            raise UnsupportedError(
+                f"the symbol {expr} is not real; tensors and scalars are real: declare Symbol({expr.name!r}, real=True)"
+            )
         self.scalars.add(expr.name)
         return self.graph.scalar(expr)
 

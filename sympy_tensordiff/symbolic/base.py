@@ -49,6 +49,12 @@ class Node(Expr):
 
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
         """As `Expr.diff`; a tensor keeps its shape where the variable is absent."""
+        for variable in variables:
+            if isinstance(variable, TensorEntry) and not variable.is_symbol:
+                raise UnsupportedError(
+                    f"cannot differentiate by {variable}: it is an entry of an expression; name the expression "
+                    "as a TensorSymbol, or differentiate by an entry of a variable"
+                )
         # Derivative answers an absent variable with the scalar 0, and walks the result twice.
         direct = len(variables) == 1 and isinstance(variables[0], (TensorEntry, TensorExpr)) and variables[0].is_symbol
         if not direct and not whole.is_whole(self):

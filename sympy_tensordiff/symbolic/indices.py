@@ -82,8 +82,15 @@ def as_expr(value: object, what: str) -> Any:
     except SympifyError:
         expr = None
     if not isinstance(expr, Basic):
-        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}")
+        array = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
+        raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{array}")
     return expr
+
+
+def may_be_real(symbol: Any) -> bool:
+    """Whether a scalar symbol can stand for real numbers only: one without assumptions can."""
+    declared_complex = symbol.is_complex and not symbol.is_extended_real
+    return symbol.is_commutative is not False and symbol.is_extended_real is not False and not declared_complex
 
 
 @lru_cache(maxsize=1 << 14)

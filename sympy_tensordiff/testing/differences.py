@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -15,8 +15,9 @@ from sympy import Expr
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import jacobian, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DerivativeMismatch, OutOfShapeError, ShapeError
+from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
 _STEP = 2.0**-12
@@ -105,16 +106,37 @@ def check_derivative(
         No inputs or no sizes were found at which the function is differentiable.
     """
     expression = as_expr(expression, "the expression")
-    variables = tuple(wrt) if isinstance(wrt, (tuple, list)) else (wrt,)
+    variables = tuple(wrt) if isinstance(wrt, (tuple, list, sympy.Tuple)) else (wrt,)
+    if not variables:
+        raise ArgumentError("there is no variable to differentiate by: give one, or a tuple of them")
     for v in variables:
-        if not isinstance(v, (TensorSymbol, sympy.Symbol)):
-            raise ArgumentTypeError(f"cannot differentiate by {v!r}: give a TensorSymbol or a scalar symbol")
-    if not isinstance(sizes or {}, Mapping) or not isinstance(seed, int):
-        raise ArgumentTypeError(f"sizes must be a mapping and seed an int, not {sizes!r} and {seed!r}")
-    for symbol, value in (sizes or {}).items():
-        if not isinstance(value, int):
+        if not isinstance(v, (TensorSymbol, sympy.Symbol)) or (isinstance(v, sympy.Symbol) and v.is_integer):
+            raise ArgumentTypeError(f"cannot differentiate by {v!r}: give a TensorSymbol or a real scalar symbol")
+    if not isinstance(seed, int) or seed < 0 or not isinstance(rtol, (int, float)) or not rtol > 0:
+        raise ArgumentTypeError(f"seed must be an int from 0 on and rtol a positive number, not {seed!r} and {rtol!r}")
+    _check_sizes((expression, *variables), {} if sizes is None else sizes)
+    return max(_check_one(expression, v, dict(sizes or {}), seed, rtol) for v in variables)
+
+
+def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
+    """The sizes that the caller has chosen are integers that leave every extent positive."""
+    if not isinstance(sizes, Mapping):
+        raise ArgumentTypeError(f"sizes must be a mapping from integer symbols to ints, not {sizes!r}")
+    for symbol, value in sizes.items():
+        if not isinstance(symbol, (sympy.Symbol, sympy.Idx)) or not symbol.is_integer:
+            raise ArgumentTypeError(f"sizes has the key {symbol!r}, which is no integer symbol")
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
             raise ArgumentTypeError(f"the size {symbol} must be an int, not {value!r}")
-    return max((_check_one(expression, v, dict(sizes or {}), seed, rtol) for v in variables), default=0.0)
+    for tensor, extent in _extents(expressions):
+        length = extent.subs(sizes)
+        if length.is_Integer and length < 1:
+            raise ArgumentError(f"the extent {extent} of {tensor} is {length} for sizes={sizes}; extents are positive")
+
+
+def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
+    """All extents, with the tensors they belong to."""
+    tensors = [t for t in (*expressions, *tensors_of(*expressions)) if isinstance(t, TensorExpr)]
+    return [(tensor, extent) for tensor in tensors for extent in tensor.shape]
 
 
 def _check_one(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float) -> float:
@@ -166,8 +188,11 @@ def _choices(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int) -> I
     """Sizes and free indices to try: those given, the others at random."""
     generator = random.Random(seed)
     open_ = [s for s in size_symbols(expression, wrt) if s not in sizes]
+    extents = [extent for _, extent in _extents((expression, wrt))]
     for _ in range(200 if open_ else 1):
-        yield {**sizes, **{s: generator.randint(1 if s.is_positive else 0, 6) for s in open_}}
+        chosen = {**sizes, **{s: generator.randint(1 if s.is_positive else 0, 6) for s in open_}}
+        if all(extent.subs(chosen) >= 1 for extent in extents):
+            yield chosen
 
 
 def _dense_differences(point: _Point) -> tuple[FloatArray, NDArray[np.bool_], float]:
