@@ -720,7 +720,7 @@ CLOSED = {
         r"y\[-i - n - 1\] .* whatever the sizes",
     ),
     "read past every size, inside of two ranges": (
-        lambda: td.lambdify([y], TABLES(SUMS(y[n + i - j], (j, 0, i)), (i, 3)), "numpy")(np.ones(4)),
+        lambda: td.lambdify([y], TABLES(SUMS(y[j - i - n - 1], (j, 0, i)), (i, 3)), "numpy")(np.ones(4)),
         OutOfShapeError,
         r"do not fit the expression \(n = 4 from axis 0 of y\)",
     ),

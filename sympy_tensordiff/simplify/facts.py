@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.simplify.bounds import inside_shape
 
 Facts = tuple[Row, ...]
@@ -32,16 +32,17 @@ def input_facts(graph: Graph, roots: Sequence[Node], extents: Sequence[Affine] =
     """The facts that the expressions ``roots`` (as the user wrote them) stand for.
 
     Rows over sizes and free indices: every extent is at least 1; every unconditional read lies
-    inside its shape, at the extreme points of the ranges around it.
+    inside its shape, at the extreme points of the ranges around it. Reads that can never do so say
+    nothing: they have to stay, so that the call can refuse them.
     """
     if not any(root.free for root in roots) and all(extent.is_constant for extent in (*extents_of(roots), *extents)):
         return ()
-    positive = [Row("ge", extent - 1) for extent in (*extents_of(roots), *extents)]
-    rows = dict.fromkeys(normalise_rows(positive) or ())
+    positive = normalise_rows(Row("ge", extent - 1) for extent in (*extents_of(roots), *extents)) or ()
+    rows = dict.fromkeys(positive)
     for root in roots:
         for row in _unconditional(graph, root, tuple(rows)):
             rows[row] = None
-    return tuple(rows)
+    return tuple(positive) if is_empty(tuple(rows), ()) else tuple(rows)
 
 
 def _unconditional(graph: Graph, root: Node, known: Facts) -> Facts:
