@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import sympy
-from sympy import Add, And, Dummy, Expr, KroneckerDelta, Lt, Mod, Mul, Piecewise, Pow, S, Symbol, floor
+from sympy import Add, And, Expr, KroneckerDelta, Lt, Mod, Mul, Piecewise, Pow, S, Symbol, floor
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.companion import CompanionMatrix
 from sympy.matrices.expressions.factorizations import Factorization
@@ -24,17 +24,22 @@ from sympy.matrices.expressions.permutation import MatrixPermute, PermutationMat
 from sympy.matrices.expressions.special import GenericIdentity, GenericZeroMatrix
 from sympy.matrices.matrixbase import MatrixBase
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.binders import names_in
-from sympy_tensordiff.symbolic.tabulate import Factor, common_shape, contract, read, shape_of, tabulate
+from sympy_tensordiff.symbolic.lift_arrays import (
+    ARRAY_RULES,
+    ARRAYS_REFUSED,
+    Lift,
+    Rule,
+    apply_function,
+    constant,
+    element,
+    elementwise,
+    explicit,
+)
+from sympy_tensordiff.symbolic.tabulate import Factor, contract, read, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.whole import is_whole
-
-Lift: TypeAlias = Callable[[Any], Any]
-"""Lifts a sub-expression: a tensor expression, or a scalar."""
-
-Rule: TypeAlias = Callable[[Any, Lift], Any]
-"""Lifts an expression of one class."""
 
 MATRIX_CLASSES: tuple[Any, ...] = (
     sympy.MatrixExpr,
@@ -44,15 +49,17 @@ MATRIX_CLASSES: tuple[Any, ...] = (
     sympy.Determinant,
     sympy.Permanent,
     sympy.DotProduct,
+    *ARRAY_RULES,
+    *ARRAYS_REFUSED,
 )
 """The classes that `lift_matrix` takes."""
 
-EXPLICIT_LIMIT = 64
-"""A matrix of more explicit entries than these is refused."""
+REPEATED = 16
+"""Powers up to this one are multiplied to a vector factor by factor."""
 
 
 def lift_matrix(expr: Any, lift: Lift) -> Any:
-    """A matrix expression, or a scalar made of matrices, in index notation.
+    """A matrix or an array expression, or a scalar made of matrices, in index notation.
 
     Parameters
     ----------
@@ -63,7 +70,7 @@ def lift_matrix(expr: Any, lift: Lift) -> Any:
     Returns
     -------
     TensorSymbol, TensorComprehension or Expr
-        Of rank 2 for a matrix; a scalar for entries, traces and dot products.
+        Of rank 2 for a matrix; a scalar for entries, traces, dot products and full contractions.
 
     Raises
     ------
@@ -95,83 +102,28 @@ def _symbol(expr: Any, lift: Lift) -> Any:
     return TensorSymbol(expr.name, expr.shape)
 
 
-def _element(expr: Any, lift: Lift) -> Any:
-    parent, row, column = expr.args
-    return read(lift(parent), (lift(row), lift(column)), once=False)
-
-
 def _function_matrix(expr: Any, lift: Lift) -> Any:
     inside = [Symbol(name) for name in names_in([expr.lamda])]
     return tabulate(expr.shape, inside, lambda i, j: lift(expr.lamda(i, j)))
-
-
-def _explicit(expr: Any, lift: Lift) -> Any:
-    """An array of written-out entries: the sum of its entries, each times deltas of its place."""
-    shape = tuple(map(sympy.Integer, expr.shape))
-    values = {place: expr[place] for place in itertools.product(*map(range, expr.shape))}
-    values = {place: lift(value) for place, value in values.items() if value != 0}
-    if len(values) > EXPLICIT_LIMIT:
-        raise UnsupportedError(
-            f"an explicit array of shape {shape} with {len(values)} entries: more than {EXPLICIT_LIMIT} are not "
-            "written out; use a td.TensorSymbol or a MatrixSymbol of this shape, and pass the numbers as its array"
-        )
-
-    def entry(*indices: Expr) -> Expr:
-        return Add(*(Mul(*map(KroneckerDelta, indices, place), value) for place, value in values.items()))
-
-    return tabulate(shape, values.values(), entry)
-
-
-# ------------------------------------------------------------------ entry by entry
-
-
-def _constant(entry: Callable[..., Expr]) -> Rule:
-    """The rule of a matrix that is known but for its shape."""
-    return lambda expr, lift: tabulate(expr.shape, (), entry)
-
-
-def elementwise(owner: Any, combine: Callable[[list[Any]], Expr], operands: Sequence[Any]) -> Any:
-    """The tensor with the entries ``combine([a, b, …])`` of operands of one shape and of scalars."""
-    shape = common_shape([shape_of(t) for t in operands if is_whole(t)], type(owner).__name__)
-
-    def entry(*indices: Expr) -> Expr:
-        return combine([read(tensor, indices, once=operands.count(tensor) == 1) for tensor in operands])
-
-    return tabulate(shape, operands, entry)
-
-
-def _matadd(expr: Any, lift: Lift) -> Any:
-    return elementwise(expr, lambda entries: Add(*entries), [lift(arg) for arg in expr.args])
-
-
-def _hadamard_product(expr: Any, lift: Lift) -> Any:
-    return elementwise(expr, lambda entries: Mul(*entries), [lift(arg) for arg in expr.args])
-
-
-def _hadamard_power(expr: Any, lift: Lift) -> Any:
-    return elementwise(expr, lambda entries: Pow(*entries), [lift(arg) for arg in expr.args])
-
-
-def apply_function(expr: Any, lift: Lift) -> Any:
-    """A function of one argument, applied entry by entry."""
-    tensor, argument = lift(expr.expr), Dummy(real=True)
-    body = lift(expr.function(argument))
-
-    def entry(*indices: Expr) -> Expr:
-        return body.xreplace({argument: read(tensor, indices, once=body.count(argument) == 1)})
-
-    return tabulate(shape_of(tensor), (tensor, body), entry)
 
 
 # ------------------------------------------------------------------ products and sums
 
 
 def _matmul(expr: Any, lift: Lift) -> Any:
-    operands = [lift(arg) for arg in expr.args]
+    parts = [part for arg in expr.args for part in (_repeated(arg) if 1 in expr.shape else [arg])]
+    operands = [lift(part) for part in parts]
     matrices = [operand for operand in operands if is_whole(operand)]
     factors = [Factor(operand, ()) for operand in operands if not is_whole(operand)]
     factors += [Factor(matrix, (n, n + 1)) for n, matrix in enumerate(matrices)]
     return contract(factors, (0, len(matrices)), type(expr).__name__)
+
+
+def _repeated(arg: Any) -> list[Any]:
+    """The factors of a power, which are cheaper one by one where a vector is multiplied."""
+    if isinstance(arg, sympy.MatPow) and arg.exp.is_Integer and 1 < arg.exp <= REPEATED:
+        return [arg.base] * int(arg.exp)
+    return [arg]
 
 
 def _matpow(expr: Any, lift: Lift) -> Any:
@@ -207,34 +159,50 @@ def _dot_product(expr: Any, lift: Lift) -> Any:
 # ------------------------------------------------------------------ entries moved
 
 
-def _moved(place: Callable[[Any, Expr, Expr], tuple[Expr, Expr]]) -> Rule:
-    """The rule of a matrix whose entry ``[i, j]`` is that of its first argument at ``place(expr, i, j)``."""
+def _moved(place: Callable[[Expr, Expr], tuple[Expr, Expr]]) -> Rule:
+    """The rule of a matrix whose entry ``[i, j]`` is that of its argument at ``place(i, j)``."""
 
     def rule(expr: Any, lift: Lift) -> Any:
         tensor = lift(expr.args[0])
-        return tabulate(expr.shape, (tensor, *expr.args[1:]), lambda i, j: read(tensor, place(expr, i, j), (i, j)))
+        return tabulate(expr.shape, (tensor,), lambda *indices: read(tensor, place(*indices), indices))
 
     return rule
 
 
-def _slice_place(expr: Any, i: Expr, j: Expr) -> tuple[Expr, Expr]:
-    (row, _, row_step), (column, _, column_step) = expr.rowslice, expr.colslice
-    return row_step * i + row, column_step * j + column
+def _slice(expr: Any, lift: Lift) -> Any:
+    tensor = lift(expr.parent)
+    row, _, down = map(lift, expr.rowslice)
+    column, _, right = map(lift, expr.colslice)
+
+    def entry(i: Expr, j: Expr) -> Expr:
+        return read(tensor, (down * i + row, right * j + column), (i, j))
+
+    return tabulate(expr.shape, (tensor, row, down, column, right), entry)
+
+
+def _diagonal_of(expr: Any, lift: Lift) -> Any:
+    tensor = lift(expr.arg)
+    rows, columns = shape_of(tensor)
+    lengths = [extent for extent in (rows, columns) if extent.is_Integer]
+    if not lengths and not same_extent(rows, columns):
+        raise ShapeError(f"{expr}: the diagonal of a matrix of shape {(rows, columns)} has no known length")
+    return tabulate((min(lengths, default=rows), 1), (tensor,), lambda i, j: read(tensor, (i, i), (i,)))
 
 
 def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
     tensor = lift(expr.arg)
-    return tabulate(expr.shape, (tensor,), lambda i, j: KroneckerDelta(i, j) * read(tensor, (i, j)))
+    return tabulate(shape_of(tensor), (tensor,), lambda i, j: KroneckerDelta(i, j) * read(tensor, (i, j)))
 
 
 def _diag_matrix(expr: Any, lift: Lift) -> Any:
     tensor = lift(expr.args[0])
-    column = shape_of(tensor)[1] == 1
+    rows, columns = shape_of(tensor)
 
     def entry(i: Expr, j: Expr) -> Expr:
-        return KroneckerDelta(i, j) * read(tensor, (i, S.Zero) if column else (S.Zero, j), (i,) if column else (j,))
+        return KroneckerDelta(i, j) * (read(tensor, (0, j), (j,)) if rows == 1 else read(tensor, (i, 0), (i,)))
 
-    return tabulate(expr.shape, (tensor,), entry)
+    length = columns if rows == 1 else rows
+    return tabulate((length, length), (tensor,), entry)
 
 
 def _kronecker(expr: Any, lift: Lift) -> Any:
@@ -282,25 +250,26 @@ def _before(index: Expr, starts: list[Expr], number: int) -> list[Any]:
 
 
 RULES: dict[Any, Rule] = {
+    **ARRAY_RULES,
     sympy.MatrixSymbol: _symbol,
-    MatrixElement: _element,
-    MatrixBase: _explicit,
+    MatrixElement: lambda expr, lift: element(expr.parent, expr.indices, expr, lift),
+    MatrixBase: explicit,
     sympy.FunctionMatrix: _function_matrix,
-    sympy.ZeroMatrix: _constant(lambda i, j: S.Zero),
-    sympy.OneMatrix: _constant(lambda i, j: S.One),
-    sympy.Identity: _constant(KroneckerDelta),
-    sympy.MatAdd: _matadd,
-    sympy.HadamardProduct: _hadamard_product,
-    HadamardPower: _hadamard_power,
+    sympy.ZeroMatrix: constant(lambda i, j: S.Zero),
+    sympy.OneMatrix: constant(lambda i, j: S.One),
+    sympy.Identity: constant(KroneckerDelta),
+    sympy.MatAdd: elementwise(Add),
+    sympy.HadamardProduct: elementwise(Mul),
+    HadamardPower: elementwise(Pow),
     ElementwiseApplyFunction: apply_function,
     sympy.MatMul: _matmul,
     sympy.MatPow: _matpow,
     sympy.Trace: _trace,
     sympy.DotProduct: _dot_product,
-    sympy.Transpose: _moved(lambda expr, i, j: (j, i)),
-    sympy.Adjoint: _moved(lambda expr, i, j: (j, i)),
-    sympy.MatrixSlice: _moved(_slice_place),
-    sympy.DiagonalOf: _moved(lambda expr, i, j: (i, i)),
+    sympy.Transpose: _moved(lambda i, j: (j, i)),
+    sympy.Adjoint: _moved(lambda i, j: (j, i)),
+    sympy.MatrixSlice: _slice,
+    sympy.DiagonalOf: _diagonal_of,
     sympy.DiagonalMatrix: _diagonal_matrix,
     sympy.DiagMatrix: _diag_matrix,
     KroneckerProduct: _kronecker,
@@ -311,6 +280,7 @@ WHOLE = "functions of a whole matrix are not supported yet; "
 OTHERWISE = "write it entry by entry with td.TensorSymbol, td.IndexedSum and td.TensorComprehension"
 
 REFUSED: dict[Any, str] = {
+    **ARRAYS_REFUSED,
     sympy.Inverse: WHOLE + "pass the inverse as a tensor of its own",
     sympy.Determinant: WHOLE + "pass the determinant as a scalar of its own",
     sympy.Permanent: WHOLE + "pass the permanent as a scalar of its own",

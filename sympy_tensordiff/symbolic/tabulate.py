@@ -11,7 +11,7 @@ from itertools import chain, count
 from math import prod
 from typing import Any, NamedTuple
 
-from sympy import Basic, Expr, Mul, S, Symbol, expand
+from sympy import Basic, Expr, Mul, S, Symbol, expand, sympify
 
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.symbolic.base import TensorEntry
@@ -60,8 +60,13 @@ def common_shape(shapes: Sequence[Sequence[Expr]], owner: str) -> tuple[Expr, ..
 
 
 def fresh_indices(number: int, avoid: Iterable[Basic]) -> list[Any]:
-    """Integer symbols ``i``, ``j``, … whose names no free symbol of ``avoid`` has."""
+    """Integer symbols ``i``, ``j``, … whose names no free symbol of ``avoid`` has.
+
+    Bound indices of sums in ``avoid`` would be other symbols, but are avoided for the reader.
+    """
+    avoid = list(avoid)
     taken = {str(symbol) for expr in avoid for symbol in expr.free_symbols}
+    taken |= {str(part) for expr in avoid if not is_whole(expr) for part in _upper_nodes(expr) if part.is_Symbol}
     names = chain(LETTERS, (f"i_{n}" for n in count(1)))
     return [Symbol(next(name for name in names if name not in taken), integer=True) for _ in range(number)]
 
@@ -77,7 +82,7 @@ def tabulate(shape: Sequence[Expr], operands: Iterable[Basic], entry: Callable[.
     entry : callable
         Takes one index per axis; that of an axis of extent 1 is the number 0.
     """
-    shape = tuple(shape)
+    shape = tuple(map(sympify, shape))  # SymPy's shapes may be Python integers
     indices = fresh_indices(len(shape), (*operands, *shape))
     body = entry(*places(indices, shape))
     if isinstance(body, TensorEntry) and body.indices == places(indices, shape) and body.tensor.shape == shape:
@@ -108,9 +113,9 @@ def read(tensor: Any, indices: Sequence[Expr], scope: Iterable[Expr] | None = No
     indices = places(indices, tensor.shape)
     if tensor.is_symbol:
         return tensor[indices]
-    small, sums = _looked_at(tensor.body)
-    cheap = not sums or (once and _reads_once(indices, scope))
-    return tensor.write_out(indices) if small and cheap else tensor[indices]
+    nodes = _upper_nodes(tensor.body)
+    cheap = (once and _reads_once(indices, scope)) or not any(isinstance(node, IndexedSum) for node in nodes)
+    return tensor.write_out(indices) if len(nodes) <= WRITTEN_OUT and cheap else tensor[indices]
 
 
 def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
@@ -120,16 +125,15 @@ def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
     return varying <= {atoms[0] for form, atoms in forms if len(atoms) == 1 and not form.quotients()}
 
 
-def _looked_at(body: Expr) -> tuple[bool, bool]:
-    """Whether a body has few nodes, and whether there is a sum in it."""
+def _upper_nodes(body: Basic) -> list[Any]:
+    """The nodes of an expression, tensors that are read apart, but at most one more than are written out."""
+    nodes: list[Any] = []
     stack: list[Any] = [body]
-    nodes, sums = 0, False
-    while stack and nodes <= WRITTEN_OUT:
+    while stack and len(nodes) <= WRITTEN_OUT:
         node = stack.pop()
-        nodes += 1
-        sums = sums or isinstance(node, IndexedSum)
+        nodes.append(node)
         stack.extend(node.indices if isinstance(node, TensorEntry) else node.args)
-    return nodes <= WRITTEN_OUT, sums
+    return nodes
 
 
 def contract(factors: Sequence[Factor], output: Sequence[int], owner: str) -> Any:
