@@ -23,6 +23,7 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 from sympy.matrices.expressions.permutation import MatrixPermute, PermutationMatrix
 from sympy.matrices.expressions.special import GenericIdentity, GenericZeroMatrix
 from sympy.matrices.matrixbase import MatrixBase
+from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.binders import names_in
@@ -52,7 +53,7 @@ MATRIX_CLASSES: tuple[Any, ...] = (
     *ARRAY_RULES,
     *ARRAYS_REFUSED,
 )
-"""The classes that `lift_matrix` takes."""
+"""The classes that `lift_matrix` takes; not all of them are expressions to SymPy."""
 
 REPEATED = 16
 """Powers up to this one are multiplied to a vector factor by factor."""
@@ -93,6 +94,17 @@ def lift_matrix(expr: Any, lift: Lift) -> Any:
         if kind in REFUSED:
             raise UnsupportedError(f"{type(expr).__name__} has no index form: {expr}; {REFUSED[kind]}")
     raise UnsupportedError(f"{type(expr).__name__} has no index form that is known here: {expr}; {OTHERWISE}")
+
+
+def matrix_operands(expr: Any) -> list[Any]:
+    """What `lift_matrix` is going to lift in ``expr``, but for the entries of explicit arrays and of functions.
+
+    To lift these first, and to remember them, keeps deep expressions off Python's stack.
+    """
+    if isinstance(expr, (MatrixBase, NDimArray)):
+        return []
+    parts = expr.blocks.flat() if isinstance(expr, sympy.BlockMatrix) else expr.args
+    return [part for part in parts if isinstance(part, (Expr, *MATRIX_CLASSES))]
 
 
 # ------------------------------------------------------------------ variables and entries
