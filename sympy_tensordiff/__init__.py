@@ -13,6 +13,7 @@ from sympy_tensordiff.derivative.api import jacobian as jacobian
 from sympy_tensordiff.derivative.api import jvp as jvp
 from sympy_tensordiff.derivative.api import simplify_deltas as simplify_deltas
 from sympy_tensordiff.derivative.api import vjp as vjp
+from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.indices import indices as indices
 from sympy_tensordiff.symbolic.sums import IndexedSum as IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorComprehension
@@ -27,6 +28,7 @@ __all__ = [
     "TensorComprehension",
     "TensorEntry",
     "TensorSymbol",
+    "canonical",
     "check_derivative",
     "generate_code",
     "gradient",

@@ -16,6 +16,7 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
 )
 from sympy_tensordiff.symbolic import hooks, walkers, whole
+from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.indices import Renaming, as_expr, parse
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
@@ -24,6 +25,7 @@ class Node(Expr):
     """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
 
     is_commutative = True
+    is_binder = False
     _is_leaf = False  # whether SymPy's functions leave the arguments alone, as those of its own Indexed
 
     @property
@@ -87,6 +89,23 @@ class Node(Expr):
         if not any(changed for _, changed in replaced):
             return self, False
         return self._unchecked(*(new for new, _ in replaced)), True
+
+    def canonical(self) -> Any:
+        """The canonical form: one expression for all that differ in names of bound indices only (`td.canonical`)."""
+        return canonical(self)
+
+    def as_dummy(self) -> Any:
+        """The canonical form, under SymPy's name for it."""
+        return canonical(self)
+
+    def dummy_eq(self, other: Any, symbol: Any = None) -> bool:
+        """Whether ``other`` differs in names of bound indices only; one free dummy stands for ``symbol``."""
+        other = as_expr(other, "the other expression")
+        dummies = [free for free in self.free_symbols if isinstance(free, Dummy)]
+        if symbol is None or len(dummies) != 1:
+            return bool(canonical(self) == canonical(other))
+        both = Dummy(**dummies[0]._assumptions_orig)
+        return bool(canonical(self.xreplace({dummies[0]: both})) == canonical(other.xreplace({symbol: both})))
 
     def _eval_evalf(self, precision: int) -> Any:
         # Numbers inside are extents, bounds and coefficients of indices, which stay exact.

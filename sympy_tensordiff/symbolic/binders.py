@@ -14,17 +14,20 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Symbol, Tuple, numbered_symbols
+from sympy import Basic, Dummy, Expr, Idx, Symbol, Tuple
 from sympy.functions.elementary.piecewise import piecewise_fold
 
 from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
 from sympy_tensordiff.symbolic.walkers import names_in
 
 
 class Binder(Node):
     """Base of the sum and the comprehension: ``args`` are the body and one tuple per limit."""
+
+    is_binder = True
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -90,11 +93,9 @@ class Binder(Node):
         raise NotImplementedError
 
     @property
-    def canonical_variables(self) -> dict[Any, Any]:
-        """Integer symbols ``_0``, ``_1``, … for the bound indices, unused anywhere inside (for `as_dummy`)."""
-        taken = names_in(self.args) - {index.name for index in self.variables}
-        fresh = (s for s in numbered_symbols("_", integer=True) if s.name not in taken)
-        return {index: next(fresh) for index in self.variables}
+    def canonical_variables(self) -> CanonicalNames:
+        """The names of the bound indices in the canonical form, as a rule that gives this form (for `as_dummy`)."""
+        return CanonicalNames(zip(self.variables, canonical(self).variables, strict=True))
 
     def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
         """The same binder with the ``clashing`` bound indices renamed away from all names inside and in ``others``."""
@@ -113,6 +114,8 @@ class Binder(Node):
         return self if result is scope else result
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        if isinstance(rule, CanonicalNames):
+            return canonical(self), True
         scope = self
         if isinstance(rule, Mapping) and self not in rule:
             bound = set(self.variables)
