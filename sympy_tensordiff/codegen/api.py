@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts
-from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
@@ -87,7 +87,7 @@ def generate_code(args: Any, expr: Any, backend: str = "numba", *, temporaries: 
 def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     """The verified loop nests of one or several expressions."""
     single = not isinstance(expr, tuple | list | sympy.Tuple)
-    exprs = [as_expr(e, "the expression") for e in ([expr] if single else expr)]
+    exprs = [as_operand(e, "the expression") for e in ([expr] if single else expr)]
     if not isinstance(temporaries, bool):
         raise ArgumentTypeError(f"temporaries must be True or False, not {temporaries!r}")
     if not exprs:
@@ -95,6 +95,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     graph = Graph()
     reader = Reader(graph)
     nodes = [reader.read(e) for e in exprs]
+    args = [lift_native(arg, reader.tensors.values()) for arg in (args if isinstance(args, Sequence) else [args])]
     arguments, names, arrays = _arguments(reader, args)
     _check_complete(reader, nodes, names, arrays)
     sizes = frozenset().union(*(form.atoms() for t in reader.tensors.values() for form in map(reader.affine, t.shape)))
@@ -104,7 +105,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
         replace(a, shape=tuple(_named(reader.affine(extent), names) for extent in arg.shape))
         if a.kind == "array"
         else a
-        for a, arg in zip(arguments, args if isinstance(args, Sequence) else [args], strict=True)
+        for a, arg in zip(arguments, args, strict=True)
     )
     facts = input_facts(graph, nodes)
     nodes = [tighten(graph, node, facts, sizes) for node in nodes]
@@ -133,12 +134,12 @@ def _named(form: Any, names: dict[Any, str]) -> Any:
     return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
 
 
-def _arguments(reader: Reader, args: Any) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
+def _arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
     """The parameters, the names of scalars and integers, and those of the tensors."""
     found: list[Argument] = []
     names: dict[Any, str] = {}
     arrays: dict[str, str] = {}
-    for arg in args if isinstance(args, Sequence) else [args]:
+    for arg in args:
         taken = {a.name for a in found}
         label = str(getattr(arg, "name", arg))
         name = unique(label, taken)

@@ -9,7 +9,7 @@ import sympy
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.symbolic.hooks import register_derivative
-from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.lift import as_operand
 
 register_derivative(entry_derivative)
 
@@ -53,7 +53,7 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     >>> td.vjp(f, w, df)
     TensorComprehension(IndexedSum(df[i]*x[2*i + p], (i, 0, 3)), (p, 3))
     """
-    T, cotangent = as_expr(T, "the expression"), as_expr(cotangent, "the cotangent")
+    T, cotangent = as_operand(T, "the expression"), as_operand(cotangent, "the cotangent")
     check_shape(cotangent, T, "the cotangent")
     work = Differentiation(T, cotangent)
     leaves = [work.leaf(v) for v in (wrt if _is_tuple(wrt) else (wrt,))]
@@ -116,7 +116,7 @@ def jvp(T: Any, wrt: Any, tangent: Any) -> Any:
     >>> law([1, 2, 3, 4], [5, 6], [7, 8], [9, 10, 11])
     (np.float64(13172.0), np.float64(13172.0))
     """
-    T = as_expr(T, "the expression")
+    T = as_operand(T, "the expression")
     if _is_tuple(wrt) != _is_tuple(tangent):
         raise ArgumentTypeError(
             f"wrt and tangent must both be tuples, or none of them, not {wrt!r} and {tangent!r}; "
@@ -125,11 +125,11 @@ def jvp(T: Any, wrt: Any, tangent: Any) -> Any:
     variables, directions = (tuple(wrt), tuple(tangent)) if _is_tuple(wrt) else ((wrt,), (tangent,))
     if len(variables) != len(directions):
         raise ArgumentError(f"{len(variables)} variables {variables} need as many tangents, not {len(directions)}")
-    directions = tuple(as_expr(direction, "the tangent") for direction in directions)
+    directions = tuple(as_operand(direction, "the tangent") for direction in directions)
     work = Differentiation(T, *directions)
     leaves = [work.leaf(v) for v in variables]
     for v, direction in zip(variables, directions, strict=True):
-        check_shape(direction, v, "the tangent")
+        check_shape(direction, work.variable(v), "the tangent")
     return work.finish(work.pushforward(leaves))
 
 
@@ -155,7 +155,7 @@ def gradient(s: Any, wrt: Any) -> Any:
     >>> td.gradient(td.IndexedSum(x[i]**3, (i, 1, 3)), x)
     TensorComprehension(Piecewise((3*x[p]**2, (p >= 1) & (p <= 3)), (0, True)), (p, 5))
     """
-    s = as_expr(s, "the expression")
+    s = as_operand(s, "the expression")
     if getattr(s, "shape", ()):
         raise ShapeError(f"gradient takes a scalar, not a tensor of shape {tuple(s.shape)}: use td.jacobian or td.vjp")
     return vjp(s, wrt, sympy.S.One)
@@ -178,7 +178,7 @@ def jacobian(T: Any, wrt: Any) -> Any:
     >>> td.jacobian(td.TensorComprehension(x[2*i]**2, (i, 4)), x)
     TensorComprehension(2*KroneckerDelta(2*i, p)*x[2*i], (i, 4), (p, 7))
     """
-    T = as_expr(T, "the expression")
+    T = as_operand(T, "the expression")
     if _is_tuple(wrt):
         return tuple(jacobian(T, v) for v in wrt)
     work = Differentiation(T)
@@ -219,9 +219,9 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     >>> td.hvp(td.IndexedSum(x[i]**3, (i, 0, 3)), x, v)
     TensorComprehension(6*v[p]*x[p], (p, 4))
     """
-    v = as_expr(v, "the vector")
+    v = as_operand(v, "the vector")
     work = _gradient_node(s, wrt, "hvp", v)
-    check_shape(v, wrt, "the vector")
+    check_shape(v, work.variable(wrt), "the vector")
     (node,) = work.pullbacks([work.leaf(wrt)], work.inputs[0])
     return work.finish(node)
 
@@ -233,7 +233,7 @@ def _is_tuple(argument: Any) -> bool:
 
 def _gradient_node(s: Any, wrt: Any, name: str, *also: Any) -> Differentiation:
     """The work on a gradient that stays in the graph, with the facts of ``s``."""
-    s = as_expr(s, "the expression")
+    s = as_operand(s, "the expression")
     if _is_tuple(wrt):
         raise ArgumentTypeError(f"td.{name} takes one variable, not {wrt}; call it once for each pair")
     if getattr(s, "shape", ()):
@@ -264,6 +264,6 @@ def simplify_deltas(e: Any) -> Any:
     >>> td.simplify_deltas(td.IndexedSum(sympy.KroneckerDelta(2*i, j), (i, 0, 10)))
     Piecewise((1, (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
     """
-    e = as_expr(e, "the expression")
+    e = as_operand(e, "the expression")
     work = Differentiation(e)
     return work.finish(work.root)

@@ -21,6 +21,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts
 from sympy_tensordiff.simplify.inline import inline_single_reads
+from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
 
 AXES = "pqrstuvw"
@@ -48,8 +49,13 @@ class Differentiation:
 
     # -------------------------------------------------------------- leaves
 
+    def variable(self, wrt: Any) -> Any:
+        """A variable in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
+        return lift_native(wrt, self.reader.tensors.values())
+
     def leaf(self, wrt: Any) -> Node:
         """The node of a variable: a tensor or a real scalar symbol."""
+        wrt = self.variable(wrt)
         if isinstance(wrt, TensorSymbol):
             return self.reader.tensor(wrt)
         if isinstance(wrt, sympy.Symbol) and not wrt.is_integer:
@@ -126,6 +132,22 @@ class Differentiation:
         extents = (*shape, *extents)
         return graph.comprehension((*value_axes, *axes), extents, entry) if extents else entry
 
+    def derivative(self, variable: Any) -> tuple[Node, tuple[Row, ...]]:
+        """By an entry, of the shape of the expression, else the Jacobian; and the facts about the entry."""
+        variable = self.variable(variable)
+        if not isinstance(variable, TensorEntry):
+            return self.jacobian(self.leaf(variable)), ()
+        if not isinstance(variable.tensor, TensorSymbol):
+            raise UnsupportedError(f"cannot differentiate by {variable}: it is an entry of an expression")
+        leaf = self.leaf(variable.tensor)
+        index = [self.reader.affine(i) for i in variable.indices]
+        facts: tuple[Row, ...] = ()
+        for form, extent in zip(index, self.extents(leaf), strict=True):
+            facts += (Row("ge", form), Row("ge", extent - 1 - form))
+        axes, shape, body = self.entry()
+        node = Sweep(self.graph, [leaf]).start(body, self.graph.one).at(leaf, index)
+        return self.graph.comprehension(axes, shape, node) if shape else node, facts
+
 
 def entry_derivative(expr: Any, variable: Any) -> Any:
     """What plain ``diff`` gives for one of our nodes: the hook of the SymPy classes.
@@ -133,16 +155,7 @@ def entry_derivative(expr: Any, variable: Any) -> Any:
     ``variable`` is an entry ``A[p, q]``, a scalar symbol, or a whole tensor (then ``expr`` is one too).
     """
     work = Differentiation(expr)
-    facts: tuple[Row, ...] = ()
-    if not isinstance(variable, TensorEntry):
-        return work.finish(work.jacobian(work.leaf(variable)))
-    leaf = work.leaf(variable.tensor)
-    index = [work.reader.affine(i) for i in variable.indices]
-    for form, extent in zip(index, work.extents(leaf), strict=True):
-        facts += (Row("ge", form), Row("ge", extent - 1 - form))
-    axes, shape, body = work.entry()
-    node = Sweep(work.graph, [leaf]).start(body, work.graph.one).at(leaf, index)
-    return work.finish(work.graph.comprehension(axes, shape, node) if shape else node, facts)
+    return work.finish(*work.derivative(variable))
 
 
 def check_shape(tensor: Any, like: Any, what: str) -> None:

@@ -22,6 +22,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.symbolic.indices import may_be_real, to_affine
+from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
@@ -174,11 +175,16 @@ class Reader:
     def _function(self, expr: Any, scope: Scope) -> Recursion[Node]:
         return self.graph.call(expr.func, (yield self._all(expr.args, scope)))
 
+    def _native(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """SymPy's own notation."""
+        node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
+        return node
+
     def _delta(self, expr: Any, scope: Scope) -> Recursion[Node]:
         yield from ()
         left, right = expr.args[:2]
         if len(expr.args) > 2:
-            raise UnsupportedError(f"KroneckerDelta with a range of its own: {expr}; put the range into a sum's limits")
+            return (yield self._visit(lift(expr), scope))
         return self.graph.guard([Row("eq", self.affine(left - right, scope))], self.graph.one)
 
     # -------------------------------------------------------------- conditions
@@ -293,12 +299,6 @@ def _decide(pairs: Sequence[tuple[Any, Any]], literal: Any, value: bool) -> list
 
 
 def _way_out(expr: Any) -> str:
-    if isinstance(expr, sympy.Sum):
-        return "; write td.IndexedSum in place of SymPy's Sum"
-    if isinstance(expr, sympy.Product):
-        return "; write exp of an IndexedSum of logarithms where all factors are positive"
-    if isinstance(expr, sympy.Indexed | sympy.IndexedBase):
-        return "; write td.TensorSymbol in place of SymPy's IndexedBase"
     if isinstance(expr, AppliedUndef):
         return "; undefined functions have no derivative and no kernel yet"
     return ""
@@ -327,4 +327,5 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (sympy.Piecewise, Reader._piecewise),
     ((sympy.floor, sympy.ceiling, sympy.Mod), Reader._rounding),
     ((sympy.Max, sympy.Min), Reader._function),
+    (NATIVE, Reader._native),
 ]

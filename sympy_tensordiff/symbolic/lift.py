@@ -1,0 +1,286 @@
+"""SymPy's own notation rewritten into the classes of this package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any, ClassVar
+
+from sympy import (
+    And,
+    Dummy,
+    Expr,
+    Idx,
+    Indexed,
+    IndexedBase,
+    Integral,
+    KroneckerDelta,
+    Max,
+    Piecewise,
+    Product,
+    S,
+    Sum,
+    Symbol,
+    Tuple,
+    expand,
+)
+from sympy.concrete.expr_with_limits import ExprWithLimits
+
+from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.base import Node, TensorEntry
+from sympy_tensordiff.symbolic.binders import Binder, fresh_index
+from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.trampoline import Recursion
+from sympy_tensordiff.symbolic.walk import Scope, Walk, rebound, symbols_in
+
+
+def lift(expr: Any) -> Any:
+    """SymPy's own notation rewritten into the classes of this package.
+
+    Parameters
+    ----------
+    expr : Expr, or tuple or list of them
+        Any expression of SymPy with `sympy.Sum`, `sympy.IndexedBase`, `sympy.Idx` and
+        `sympy.KroneckerDelta` anywhere inside; classes of this package stay as they are.
+
+    Returns
+    -------
+    Expr, or tuple or list of them
+        `IndexedSum` in place of ``Sum``, `TensorSymbol` and `TensorEntry` in place of
+        ``IndexedBase`` and ``Indexed``. An ``IndexedBase`` without a shape has one free positive
+        size per axis: ``n_x``, or ``n_x_0, n_x_1, …`` if there are several. An index that a sum
+        binds becomes an integer symbol of its name, if it is not declared an integer.
+
+    Raises
+    ------
+    IndexExpressionError
+        For a free index or a size that is not declared an integer.
+    ShapeError
+        For a whole ``IndexedBase`` without a shape, and for one name with two shapes.
+    UnsupportedError
+        For ``Product``, ``Integral``, and an ``IndexedBase`` with an offset or with strides.
+    ArgumentError
+        For a range that is infinite.
+
+    Notes
+    -----
+    SymPy's ``Sum`` follows Karr's convention (J. ACM 28, 1981): a sum from 5 to 2 is the negative
+    of the sum from 3 to 4. Ranges whose length is a number are lifted to exactly that. Where the
+    length depends on symbols, an empty range sums to 0 after lifting, which is what is meant by
+    ``Sum(x[i], (i, 0, n - 1))`` at ``n = 0`` in either convention.
+
+    Lifting is local: an expression is lifted to the same whatever stands around it.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> from sympy_tensordiff.symbolic.lift import lift
+    >>> i = sympy.symbols("i")
+    >>> n = sympy.symbols("n", integer=True)
+    >>> x = sympy.IndexedBase("x")
+    >>> lift(sympy.Sum(x[i]**2, (i, 0, n - 1)))
+    IndexedSum(x[i]**2, (i, 0, n - 1))
+    >>> lift(x[0]).tensor.shape
+    (n_x,)
+    """
+    if isinstance(expr, (tuple, list)) and not isinstance(expr, Tuple):
+        return type(expr)(lift(part) for part in expr)
+    return _Lift().run(as_expr(expr, "the expression"))
+
+
+def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
+    """``value`` lifted if it is SymPy's own notation at the top, otherwise as it is.
+
+    ``tensors`` are those that are known: they say what a bare `IndexedBase` without a shape is.
+    """
+    if not isinstance(value, NATIVE):
+        return value
+    if isinstance(value, IndexedBase) and value.shape is None:
+        for tensor in tensors:
+            if tensor.name == str(value.label):
+                return tensor
+    return lift(value)
+
+
+def as_operand(value: object, what: str) -> Any:
+    """``value`` as an expression whose shape is that of this package's classes."""
+    return lift_native(as_expr(value, what))
+
+
+class _Lift(Walk):
+    """One call of `lift`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: dict[str, tuple[TensorSymbol, Expr]] = {}
+
+    # -------------------------------------------------------------- tensors
+
+    def known(self, tensor: TensorSymbol, written: Expr) -> TensorSymbol:
+        """The tensor, if its name means no other one here."""
+        other, origin = self.tensors.setdefault(tensor.name, (tensor, written))
+        if other != tensor:
+            raise ShapeError(
+                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape} and {written} of "
+                f"shape {tensor.shape}; give the IndexedBase one shape everywhere, IndexedBase({tensor.name!r}, "
+                f"shape=(n, …)), or use two names"
+            )
+        return tensor
+
+    def tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Any]:
+        yield from ()
+        return self.known(expr, expr)
+
+    def whole(self, expr: IndexedBase, scope: Scope) -> Recursion[Any]:
+        yield from ()
+        if expr.shape is None:
+            raise ShapeError(
+                f"the IndexedBase {expr} as a whole has no known rank: give it a shape, "
+                f"IndexedBase({str(expr)!r}, shape=(n,)), or write td.TensorSymbol({str(expr)!r}, n)"
+            )
+        return self.known(_variable(expr, ()), expr)
+
+    def entry(self, expr: Indexed, scope: Scope) -> Recursion[Any]:
+        if not isinstance(expr.base, IndexedBase):
+            raise UnsupportedError(
+                f"{expr} is an entry of {expr.base} ({type(expr.base).__name__}): only entries of an IndexedBase are "
+                "lifted; write td.TensorSymbol in its place"
+            )
+        indices = yield self.all(expr.indices, scope)
+        tensor = _variable(expr.base, _invented(str(expr.base.label), len(indices)))
+        return TensorEntry(self.known(tensor, expr if expr.base.shape is None else expr.base), *indices)
+
+    # -------------------------------------------------------------- deltas
+
+    def delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        left, right = yield self.all(expr.args[:2], scope)
+        parse(left - right)  # says which symbol is not declared an integer
+        delta = KroneckerDelta(left, right)
+        if len(expr.args) < 3:
+            return delta
+        low, high = yield self.all(expr.args[2].args, scope)
+        for bound in (low, high):
+            if bound not in NOT_FINITE:
+                parse(bound)
+        # SymPy: zero where an index leaves the range.
+        return Piecewise((delta, And(left >= low, left <= high)), (S.Zero, True), evaluate=False)
+
+    # -------------------------------------------------------------- binders
+
+    def ours(self, expr: Binder, scope: Scope) -> Recursion[Any]:
+        """A binder of this package: its indices are its own."""
+        inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
+        return (yield self.rebuilt(expr, inner))
+
+    def sum(self, expr: Sum, scope: Scope) -> Recursion[Any]:
+        sign, limits = 1, []
+        targets = _Targets(expr)
+        for position, limit in reversed(list(enumerate(expr.limits))):
+            if len(limit) != 3 or None in limit.args:
+                raise ArgumentError(
+                    f"the limit {limit} of {expr} has no complete range; write (index, first, last), e.g. (k, 0, n - 1)"
+                )
+            # Outermost first: the bounds see the indices around them.
+            low, high = yield self.all(limit[1:], scope)
+            scope, index = targets.bind(position, scope)
+            length = expand(high - low)
+            if length.is_Integer and length < -1:
+                sign, low, high = -sign, high + 1, low - 1
+            limits.append((index, low, _unguarded(low, high)))
+        body = yield self.visit(expr.function, scope)
+        return sign * IndexedSum(body, *reversed(limits))
+
+    def refused(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        yield from ()
+        way_out = (
+            "write exp of a Sum of logarithms where all factors are positive"
+            if isinstance(expr, Product)
+            else "only Sum is"
+        )
+        raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}; {way_out}")
+
+    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+        TensorSymbol: tensor_symbol,
+        Binder: ours,
+        Sum: sum,
+        ExprWithLimits: refused,
+        IndexedBase: whole,
+        Indexed: entry,
+        KroneckerDelta: delta,
+    }
+
+
+NATIVE = (Sum, Product, Integral, IndexedBase, Indexed)
+"""The classes of SymPy's that only `lift` can read."""
+
+
+class _Targets:
+    """The integer symbols that the indices of a sum become: like them, and captured by nothing."""
+
+    def __init__(self, expr: Sum) -> None:
+        self.expr = expr
+        self.chosen: set[Any] = set()
+
+    def bind(self, position: int, scope: Scope) -> tuple[Scope, Any]:
+        """The scope inside of a limit, and its index there."""
+        index = self.expr.limits[position][0]
+        if not isinstance(index, (Symbol, Idx)):
+            return scope, index  # refused with the sum
+        target = _integer(index)
+        if target in self.chosen or self._captures(position, index, target, scope):
+            around = {symbol for _, new in scope for symbol in new.free_symbols} | self.chosen
+            target = fresh_index(target, {symbol.name for symbol in symbols_in([self.expr, *around])})
+        self.chosen.add(target)
+        return rebound(scope, index, target), target
+
+    def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
+        """Whether another symbol is, or would be, mistaken for the index."""
+        if target != index and target in symbols_in([self.expr]):
+            return True
+        if any(target in new.free_symbols for old, new in scope if old != index):
+            return True
+        return any(index in bound.free_symbols for limit in self.expr.limits[position:] for bound in limit[1:])
+
+
+def _integer(index: Any) -> Any:
+    """The index as an integer: a sum runs over integers by definition."""
+    if index.is_integer is not None:
+        return index
+    assumptions = {**index._assumptions_orig, "integer": True}
+    if isinstance(index, Dummy):
+        return Dummy(index.name, dummy_index=index.dummy_index, **assumptions)
+    return Symbol(index.name, **assumptions)
+
+
+def _unguarded(low: Expr, high: Expr) -> Expr:
+    """The upper bound without parts that lie below the lower bound: they add nothing to a range."""
+    if not isinstance(high, Max):
+        return high
+    lows = (low, *bound_forms(low))
+    below = [part for part in high.args if any(expand(form - part).is_positive for form in lows)]
+    kept = [part for part in high.args if part not in below]
+    return Max(*(kept or below))
+
+
+def _variable(base: Any, shape: tuple[Expr, ...]) -> TensorSymbol:
+    """The tensor of an `IndexedBase`."""
+    if base.offset != 0 or base.strides is not None:
+        raise UnsupportedError(
+            f"the IndexedBase {base} has the offset {base.offset} and the strides {base.strides}, which are about "
+            "memory, not about values: leave them out"
+        )
+    if base.is_extended_real is False or base.is_commutative is False:
+        raise UnsupportedError(f"the IndexedBase {base} is declared not to be real; tensors are real")
+    result: TensorSymbol = TensorSymbol(str(base.label), shape if base.shape is None else base.shape)
+    return result
+
+
+def _invented(name: str, rank: int) -> tuple[Expr, ...]:
+    """Sizes for the axes of a tensor whose shape nobody has given; no two tensors share one."""
+    if rank == 1 and not re.search(r"_\d+$", name):
+        return (Symbol(f"n_{name}", integer=True, positive=True),)
+    return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))
