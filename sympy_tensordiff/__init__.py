@@ -14,7 +14,9 @@ from sympy_tensordiff.derivative.api import jvp as jvp
 from sympy_tensordiff.derivative.api import simplify_deltas as simplify_deltas
 from sympy_tensordiff.derivative.api import vjp as vjp
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
+from sympy_tensordiff.derivative.native import diff as diff
 from sympy_tensordiff.symbolic.indices import indices as indices
+from sympy_tensordiff.symbolic.lift import lift as lift
 from sympy_tensordiff.symbolic.sums import IndexedSum as IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorComprehension
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
@@ -30,6 +32,7 @@ __all__ = [
     "TensorSymbol",
     "canonical",
     "check_derivative",
+    "diff",
     "generate_code",
     "gradient",
     "hessian",
@@ -38,6 +41,7 @@ __all__ = [
     "jacobian",
     "jvp",
     "lambdify",
+    "lift",
     "simplify_deltas",
     "vjp",
 ]

@@ -292,12 +292,16 @@ VARIABLES = {
             ("an expression", r + 1, r"r \+ 1"),
             ("a set", {x}, "{x}"),
             ("a nested tuple", ((x,),), r"\(x,\)"),
-            ("IndexedBase", IndexedBase("x"), "x"),
             ("MatrixSymbol", MatrixSymbol("M", 3, 3), "M"),
             ("undefined function", g(r), r"g\(r\)"),
         ]
     },
     "a comprehension": (lambda: td.gradient(s, f), UnsupportedError, "it is an expression; name it as a TensorSymbol"),
+    "IndexedBase": (
+        lambda: td.gradient(s, IndexedBase("q")),
+        ShapeError,
+        "q as a whole has no known rank: give it a sh",
+    ),
     "a tensor of another shape": (lambda: td.gradient(s, TENSORS("x", 6)), ShapeError, "two different .* called x"),
     "hessian by a tuple": (lambda: td.hessian(s, (x, A)), ArgumentTypeError, "td.hessian takes one variable, not"),
     "hessian by an entry": (lambda: td.hessian(s, x[0]), ArgumentTypeError, r"by x\[0\]"),
@@ -322,10 +326,9 @@ FUNCTIONS = {
     **{
         name: (lambda e=e: td.gradient(e, x), kind, message)
         for name, e, kind, message in [
-            ("SymPy's Sum", Sum(x[i], (i, 0, 4)), UnsupportedError, "Sum is not supported .*write td.IndexedSum"),
-            ("Sum inside", s * Sum(x[i], (i, 0, 4)), UnsupportedError, "Sum is not supported"),
-            ("Product", Product(x[i], (i, 0, 4)), UnsupportedError, "Product is not supported"),
-            ("Indexed", IndexedBase("z")[i] * x[0], UnsupportedError, r"z\[i\]; write td.TensorSymbol"),
+            ("infinite Sum", s * Sum(x[i], (i, 0, oo)), ArgumentError, "the upper bound of i is oo"),
+            ("Product", Product(x[i], (i, 0, 4)), UnsupportedError, "Product is not supported .*exp of a Sum"),
+            ("Indexed of two ranks", IndexedBase("z")[i] * IndexedBase("z")[i, j], ShapeError, "two different tensors"),
             ("undefined function", g(x[0]), UnsupportedError, r"g\(x\[0\]\); undefined functions"),
             ("integral", Integral(r * x[0], (r, 0, 1)), UnsupportedError, "Integral is not supported"),
             ("derivative", Derivative(g(r), r) * x[0], UnsupportedError, "Derivative is not supported"),
@@ -348,10 +351,10 @@ FUNCTIONS = {
                 ShapeError,
                 r"called x: one of shape \(5,\), one of shape \(6,\)",
             ),
-            ("delta with a range", KroneckerDelta(i, j, (0, 3)) * x[0], UnsupportedError, "put the range into a sum"),
+            ("delta with a range", KroneckerDelta(i, j, (0, r)) * x[0], IndexExpressionError, "r is not declared"),
         ]
     },
-    "simplify a Sum": (lambda: td.simplify_deltas(Sum(i, (i, 0, 3))), UnsupportedError, "write td.IndexedSum"),
+    "simplify a Sum": (lambda: td.simplify_deltas(Sum(i, (i, 0, oo))), ArgumentError, "the upper bound of i is oo"),
     "simplify nothing": (lambda: td.simplify_deltas(None), ArgumentTypeError, "the expression must be .* not None"),
     "check an undefined function": (lambda: td.check_derivative(g(x[0]), x), UnsupportedError, "undefined functions"),
     "check where there is no value": (
@@ -427,7 +430,7 @@ KERNELS = {
     "an expression": (lambda: td.lambdify([r + 1], r), ArgumentTypeError, r"r \+ 1 cannot be an argument"),
     "a number": (lambda: td.lambdify([3], f), ArgumentTypeError, "3 cannot be an argument"),
     "a nested list": (lambda: td.lambdify([[x]], f), ArgumentTypeError, r"\[x\] cannot be an argument"),
-    "IndexedBase": (lambda: td.lambdify([IndexedBase("x")], f), ArgumentTypeError, "give tensor symbols, scalar"),
+    "IndexedBase": (lambda: td.lambdify([IndexedBase("q")], f), ShapeError, "q as a whole has no known rank"),
     "no expression": (lambda: td.lambdify([x], ()), ArgumentError, "there is no expression"),
     "nothing": (lambda: td.lambdify([x], None), ArgumentTypeError, "the expression must be .* not None"),
     "free index": (lambda: td.lambdify([x], x[i]), ArgumentError, "i is .*add it to args"),

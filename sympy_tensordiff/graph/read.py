@@ -184,7 +184,8 @@ class Reader:
         yield from ()
         left, right = expr.args[:2]
         if len(expr.args) > 2:
-            return (yield self._visit(lift(expr), scope))
+            node: Node = yield self._visit(lift(expr), scope)
+            return node
         return self.graph.guard([Row("eq", self.affine(left - right, scope))], self.graph.one)
 
     # -------------------------------------------------------------- conditions

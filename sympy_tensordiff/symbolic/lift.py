@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from itertools import count
 from typing import Any, ClassVar
 
 from sympy import (
@@ -28,7 +27,7 @@ from sympy import (
 from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.base import Node, TensorEntry
+from sympy_tensordiff.symbolic.base import TensorEntry
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms

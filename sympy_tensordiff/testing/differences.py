@@ -17,6 +17,7 @@ from sympy_tensordiff.derivative.api import jacobian, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DerivativeMismatch, OutOfShapeError, ShapeError
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
@@ -105,8 +106,9 @@ def check_derivative(
     ArgumentError
         No inputs or no sizes were found at which the function is differentiable.
     """
-    expression = as_expr(expression, "the expression")
+    expression = lift(as_expr(expression, "the expression"))
     variables = tuple(wrt) if isinstance(wrt, (tuple, list, sympy.Tuple)) else (wrt,)
+    variables = tuple(lift_native(v, tensors_of(expression)) for v in variables)
     if not variables:
         raise ArgumentError("there is no variable to differentiate by: give one, or a tuple of them")
     for v in variables:
