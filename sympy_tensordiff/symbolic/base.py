@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, Symbol, Tuple
+from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, Sum, Symbol, Tuple
 
 from sympy_tensordiff.errors import (
     ArgumentTypeError,
@@ -70,6 +70,11 @@ class Node(Expr):
                 return super().diff(*variables, **assumptions)
             result = derivative
         return result
+
+    def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
+        if rule is Sum and (not pattern or isinstance(self, tuple(pattern))):
+            return hooks.native(self)  # at once: the parts of a node alone do not know the ranges around them
+        return super()._rewrite(pattern, rule, method, **hints)
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
         return self._substituted(old, new) if is_placeholder(new) else None

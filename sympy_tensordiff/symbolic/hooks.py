@@ -1,4 +1,4 @@
-"""The door between the classes and the derivative room: the classes call, the room registers."""
+"""The doors between the classes and what works on them: the classes call, the others register."""
 
 from __future__ import annotations
 
@@ -25,3 +25,29 @@ def register_derivative(function: Derivative) -> None:
 def derivative(expr: Expr, variable: Expr) -> Expr | None:
     """The derivative by the registered function; None where nobody has registered one."""
     return _registered[0](expr, variable) if _registered else None
+
+
+Rewriting: TypeAlias = Callable[[Expr], Any]
+
+_native: list[Rewriting] = []
+_simplification: list[Rewriting] = []
+
+
+def register_native(function: Rewriting) -> None:
+    """Make ``function(expr)`` what ``expr.rewrite(sympy.Sum)`` gives for every class of ours."""
+    _native[:] = [function]
+
+
+def native(expr: Expr) -> Any:
+    """``expr`` in SymPy's own notation."""
+    return _native[0](expr)
+
+
+def register_simplification(function: Rewriting) -> None:
+    """Make ``function(expr)`` what `sympy.simplify` does to deltas under a binder of ours."""
+    _simplification[:] = [function]
+
+
+def simplified(expr: Expr) -> Any:
+    """``expr`` without deltas under sums; as it is where nobody has registered a function."""
+    return _simplification[0](expr) if _simplification else expr

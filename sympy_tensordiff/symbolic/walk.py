@@ -68,16 +68,17 @@ def rebound(scope: Scope, bound: Any, new: Any) -> Scope:
     return rest if new == bound else rest | {(bound, new)}
 
 
-def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
-    """All symbols in the expressions, free or bound; shared parts are visited once."""
+def nodes_in(exprs: Iterable[Basic]) -> list[Any]:
+    """All nodes of the expressions; shared ones once."""
     stack = list(exprs)
     seen = {id(expr): expr for expr in stack}
-    found = set()
     while stack:
-        expr = stack.pop()
-        if isinstance(expr, Symbol):
-            found.add(expr)
-        new = {id(arg): arg for arg in expr.args if id(arg) not in seen}
+        new = {id(arg): arg for arg in stack.pop().args if id(arg) not in seen}
         seen.update(new)
         stack.extend(new.values())
-    return found
+    return list(seen.values())
+
+
+def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
+    """All symbols in the expressions, free or bound."""
+    return {node for node in nodes_in(exprs) if isinstance(node, Symbol)}

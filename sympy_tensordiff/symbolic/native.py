@@ -1,0 +1,173 @@
+"""The classes of this package rewritten into SymPy's own notation: ``expr.rewrite(sympy.Sum)``.
+
+SymPy's ``Sum`` follows Karr's convention, where a range that ends before it starts is not empty
+but negative. Every range that may be empty therefore ends at ``Max(high, low - 1)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from sympy import Expr, Idx, IndexedBase, Max, Piecewise, Sum, Symbol
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.binders import fresh_index
+from sympy_tensordiff.symbolic.hooks import register_native
+from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.trampoline import Recursion
+from sympy_tensordiff.symbolic.walk import Scope, Walk, nodes_in
+
+
+class Around(NamedTuple):
+    """What stands around an expression: the ranges of the sums, and their indices, outermost first.
+
+    ``merging`` says that a sum here is the whole summand of the last one: SymPy makes one of the two.
+    """
+
+    rows: tuple[Row, ...] = ()
+    sums: tuple[tuple[Any, ...], ...] = ()
+    merging: bool = False
+
+
+def native(expr: Any) -> Any:
+    """``expr``, one of the classes of this package, in SymPy's own notation.
+
+    Raises
+    ------
+    UnsupportedError
+        For a whole comprehension, and for a condition that SymPy would carry out of its sum.
+    """
+    try:
+        return _Native(expr).run(expr)
+    except RecursionError:
+        raise UnsupportedError(
+            f"this {type(expr).__name__} is nested too deeply to be written in SymPy's own classes"
+        ) from None
+
+
+class _Native(Walk):
+    """One rewriting."""
+
+    def __init__(self, root: Any) -> None:
+        super().__init__()
+        self.free = {symbol for symbol in root.free_symbols if isinstance(symbol, (Symbol, Idx))}
+        self.numbers: dict[Any, int] = {}
+        extents = {e for node in nodes_in([root]) if isinstance(node, TensorSymbol) for e in node.shape}
+        self.facts = [Row("ge", self.form(extent) - 1) for extent in extents]
+        for symbol in self.free:
+            if symbol.is_integer and symbol.is_nonnegative:
+                self.facts.append(Row("ge", self.form(symbol) - (1 if symbol.is_positive else 0)))
+
+    def form(self, expr: Expr) -> Affine:
+        return to_affine(expr, lambda symbol: self.numbers.setdefault(symbol, len(self.numbers)))
+
+    # -------------------------------------------------------------- tensors
+
+    def tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Any]:
+        yield from ()
+        if not expr.shape:
+            return Symbol(expr.name, real=True)
+        return IndexedBase(expr.name, shape=expr.shape, real=True)
+
+    def comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
+        if expr.rank == 0:
+            return (yield self.visit(expr.body, scope))
+        raise UnsupportedError(
+            f"a whole comprehension has no form in SymPy's own notation: rewrite an entry of it, T[{_letters(expr)}], "
+            f"with T = {expr}"
+        )
+
+    def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+        indices = yield self.all(expr.indices, scope)
+        if isinstance(expr.tensor, TensorComprehension):
+            inner = inside(scope, zip(expr.tensor.indices, indices, strict=True), around(scope))
+            return (yield self.visit(expr.tensor.body, inner))
+        tensor = yield self.visit(expr.tensor, scope)
+        return tensor[tuple(indices)] if indices else tensor
+
+    # -------------------------------------------------------------- sums
+
+    def sum(self, expr: IndexedSum, scope: Scope) -> Recursion[Any]:
+        limits = []
+        rows, sums, merging = around(scope)
+        for index, low, high in reversed(expr.limits):
+            low, high = yield self.all((low, high), scope)
+            new = self.index(index, scope)
+            limits.append((new, low, self.guarded(low, high, rows)))
+            value = self.form(new)
+            rows += tuple(Row("ge", value - self.form(form)) for form in bound_forms(low))
+            rows += tuple(Row("ge", self.form(form) - value) for form in bound_forms(high))
+            scope = inside(scope, [(index, new)], Around(rows, sums))
+        group = tuple(new for new, _, _ in limits)
+        sums = (*sums[:-1], sums[-1] + group) if merging else (*sums, group)
+        scope = inside(scope, [], Around(rows, sums, isinstance(expr.body, IndexedSum)))
+        body = yield self.visit(expr.body, scope)
+        return Sum(body, *reversed(limits))
+
+    def index(self, index: Any, scope: Scope) -> Any:
+        """A symbol for a bound index, unlike all symbols around it."""
+        label = index.label if isinstance(index, Idx) else index
+        visible = self.free.union(*(new.free_symbols for _, new in scope if not isinstance(new, Around)))
+        names = {symbol.name for symbol in visible}
+        return fresh_index(label, names) if label.name in names else label
+
+    def guarded(self, low: Expr, high: Expr, rows: Sequence[Row]) -> Expr:
+        """The upper bound, and not less than one below the lower bound."""
+        facts = (*self.facts, *rows)
+        highs = [self.form(form) for form in bound_forms(high)]
+        open_ = [
+            form - 1
+            for form in bound_forms(low)
+            if not all(implied(Row("ge", top - self.form(form) + 1), facts) for top in highs)
+        ]
+        return Max(high, *open_) if open_ else high
+
+    # -------------------------------------------------------------- conditions
+
+    def piecewise(self, expr: Piecewise, scope: Scope) -> Recursion[Any]:
+        result = yield self.rebuilt(expr, scope)
+        sums = around(scope).sums
+        conditions = set().union(*(condition.free_symbols for _, condition in result.args))
+        for depth, inner in enumerate(sums):
+            bound = conditions.intersection(inner)
+            if bound and not result.free_symbols.isdisjoint(s for outer in sums[:depth] for s in outer):
+                raise UnsupportedError(
+                    f"the condition on {', '.join(sorted(map(str, bound)))} in {expr} stands in a sum inside of a sum: "
+                    "SymPy's Sum would carry it out of its sum (sympy.piecewise_fold); write the condition as a range"
+                )
+        return result
+
+    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+        TensorSymbol: tensor_symbol,
+        TensorComprehension: comprehension,
+        TensorEntry: entry,
+        IndexedSum: sum,
+        Piecewise: piecewise,
+    }
+
+
+def around(scope: Scope) -> Around:
+    """What stands around the expressions of a scope."""
+    return next((new for _, new in scope if isinstance(new, Around)), Around())
+
+
+def inside(scope: Scope, pairs: Iterable[tuple[Any, Any]], ranges: Around) -> Scope:
+    """The scope inside of a binder."""
+    pairs = list(pairs)
+    bound = {old for old, _ in pairs}
+    rest = [pair for pair in scope if pair[0] not in bound and not isinstance(pair[1], Around)]
+    return frozenset([*rest, *pairs, (None, ranges)])
+
+
+def _letters(tensor: TensorExpr) -> str:
+    return ", ".join(f"i{axis}" for axis in range(tensor.rank))
+
+
+register_native(native)
