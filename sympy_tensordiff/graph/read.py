@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 from math import lcm
 from typing import Any
 
@@ -83,11 +84,12 @@ class Reader:
         known = self._done.get(expr)
         if known is not None and all(self.variable(self.symbols[v], scope) == v for v in known.free):
             return known
-        for kind, method in _METHODS:
-            if isinstance(expr, kind):
-                node: Node = yield method(self, expr, scope)
-                self._done[expr] = node
-                return node
+        kind: Any = type(expr)
+        method = _method(kind)
+        if method is not None:
+            node: Node = yield method(self, expr, scope)
+            self._done[expr] = node
+            return node
         if isinstance(expr, sympy.Function) and not isinstance(expr, AppliedUndef):
             node = yield self._function(expr, scope)
             return node
@@ -321,6 +323,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (TensorSymbol, Reader._tensor_symbol),
     ((sympy.Number, sympy.NumberSymbol), Reader._number),
     ((sympy.Symbol, sympy.Idx), Reader._symbol),
+    (NATIVE, Reader._native),  # before Add: a sum of matrices is one, too
     (sympy.Add, Reader._add),
     (sympy.Mul, Reader._mul),
     (sympy.Pow, Reader._pow),
@@ -328,5 +331,10 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (sympy.Piecewise, Reader._piecewise),
     ((sympy.floor, sympy.ceiling, sympy.Mod), Reader._rounding),
     ((sympy.Max, sympy.Min), Reader._function),
-    (NATIVE, Reader._native),
 ]
+
+
+@cache
+def _method(kind: type) -> Callable[[Reader, Any, Scope], Recursion[Node]] | None:
+    """The method for a class, that of the first line that fits; None where there is none."""
+    return next((method for base, method in _METHODS if issubclass(kind, base)), None)

@@ -30,11 +30,13 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.base import TensorEntry
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
+from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound, symbols_in
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
-from sympy_tensordiff.symbolic.walk import Scope, Walk, rebound, symbols_in
+from sympy_tensordiff.symbolic.walkers import names_in
 
 
 def lift(expr: Any) -> Any:
@@ -110,7 +112,7 @@ def as_operand(value: object, what: str) -> Any:
     return lift_native(as_expr(value, what))
 
 
-class _Lift(Walk):
+class _Lift(Rewriting):
     """One call of `lift`."""
 
     def __init__(self) -> None:
@@ -202,7 +204,12 @@ class _Lift(Walk):
         )
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}; {way_out}")
 
+    def matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        yield from ()
+        return lift_matrix(expr, lambda part: self.run(part, scope))
+
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+        **dict.fromkeys(MATRIX_CLASSES, matrix),
         TensorSymbol: tensor_symbol,
         Binder: ours,
         Sum: sum,
@@ -213,7 +220,7 @@ class _Lift(Walk):
     }
 
 
-NATIVE = (Sum, Product, Integral, IndexedBase, Indexed)
+NATIVE = (Sum, Product, Integral, IndexedBase, Indexed, *MATRIX_CLASSES)
 """The classes of SymPy's that only `lift` can read."""
 
 
@@ -232,7 +239,7 @@ class _Targets:
         target = _integer(index)
         if target in self.chosen or self._captures(position, index, target, scope):
             around = {symbol for _, new in scope for symbol in new.free_symbols} | self.chosen
-            target = fresh_index(target, {symbol.name for symbol in symbols_in([self.expr, *around])})
+            target = fresh_index(target, names_in([self.expr, *around]))
         self.chosen.add(target)
         return rebound(scope, index, target), target
 

@@ -19,10 +19,10 @@ from sympy_tensordiff.symbolic.binders import fresh_index
 from sympy_tensordiff.symbolic.hooks import register_native
 from sympy_tensordiff.symbolic.indices import to_affine
 from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, nodes_in
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
-from sympy_tensordiff.symbolic.walk import Scope, Walk, nodes_in
 
 
 class Around(NamedTuple):
@@ -52,7 +52,7 @@ def native(expr: Any) -> Any:
         ) from None
 
 
-class _Native(Walk):
+class _Native(Rewriting):
     """One rewriting."""
 
     def __init__(self, root: Any) -> None:

@@ -15,7 +15,7 @@ Scope: TypeAlias = frozenset[tuple[Any, Any]]
 EMPTY: Scope = frozenset()
 
 
-class Walk:
+class Rewriting:
     """One pass over one expression; shared parts are visited once for each scope.
 
     Subclasses give ``rules`` from a class of nodes to a method; what has no rule is rebuilt from
@@ -38,7 +38,7 @@ class Walk:
             if isinstance(expr, (Symbol, Idx)):
                 result = self.symbol(expr, scope)
             else:
-                rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), Walk.rebuilt)
+                rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), Rewriting.rebuilt)
                 result = yield rule(self, expr, scope)
             self._done[key] = expr, result
         return self._done[key][1]
