@@ -13,8 +13,8 @@ from sympy_tensordiff.derivative.api import jacobian as jacobian
 from sympy_tensordiff.derivative.api import jvp as jvp
 from sympy_tensordiff.derivative.api import simplify_deltas as simplify_deltas
 from sympy_tensordiff.derivative.api import vjp as vjp
-from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.derivative.native import diff as diff
+from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.indices import indices as indices
 from sympy_tensordiff.symbolic.lift import lift as lift
 from sympy_tensordiff.symbolic.sums import IndexedSum as IndexedSum

@@ -331,7 +331,7 @@ FUNCTIONS = {
             ("undefined function", g(x[0]), UnsupportedError, r"g\(x\[0\]\); undefined functions"),
             ("integral", Integral(r * x[0], (r, 0, 1)), UnsupportedError, "Integral is not supported"),
             ("derivative", Derivative(g(r), r) * x[0], UnsupportedError, "Derivative is not supported"),
-            ("matrix inverse", MatrixSymbol("M", 3, 3).I[0, 0] * x[0], UnsupportedError, "Inverse"),
+            ("matrix inverse", MatrixSymbol("M", n, n).I[0, 0] * x[0], UnsupportedError, "Inverse"),
             ("condition", x[0] > 1, UnsupportedError, r"x\[0\] > 1"),
             ("complex", I * x[0], UnsupportedError, "ImaginaryUnit"),
             ("infinite", oo * s, UnsupportedError, "oo is not a finite real number"),

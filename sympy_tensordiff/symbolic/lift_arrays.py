@@ -18,9 +18,9 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.symbolic.binders import names_in
 from sympy_tensordiff.symbolic.tabulate import Factor, common_shape, contract, read, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.walkers import names_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 Lift: TypeAlias = Callable[[Any], Any]

@@ -26,7 +26,6 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.binders import names_in
 from sympy_tensordiff.symbolic.lift_arrays import (
     ARRAY_RULES,
     ARRAYS_REFUSED,
@@ -40,6 +39,7 @@ from sympy_tensordiff.symbolic.lift_arrays import (
 )
 from sympy_tensordiff.symbolic.tabulate import Factor, contract, read, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.walkers import names_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 MATRIX_CLASSES: tuple[Any, ...] = (
