@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
 from sympy_tensordiff.graph.interning import Node, Number, Table
-from sympy_tensordiff.integer.affine import Row, normalise_rows
+from sympy_tensordiff.integer.affine import Row, normalise, normalise_rows
 
 
 class Arithmetic(Table):
@@ -31,14 +31,33 @@ class Arithmetic(Table):
                 else:
                     coefficients[rest] = coefficients.get(rest, 0) + factor
         parts = [self.scale(c, node) for node, c in coefficients.items() if c != 0]
-        parts += [self.guard(rows, self.add(bodies)) for rows, bodies in guarded.items()]
-        parts = [part for part in parts if part is not self.zero]
+        cases = _joined_cases({rows: self.add(bodies) for rows, bodies in guarded.items()})
+        if () in cases:  # what holds in a case and in its opposite holds anyway
+            return self.add([*parts, self.const(constant), *(self.guard(*case) for case in cases.items())])
+        parts += [self.guard(rows, body) for rows, body in cases.items()]
+        parts = self._joined_choices([part for part in parts if part is not self.zero])
         if constant != 0:
             parts.append(self.const(constant))
         if len(parts) < 2:
             return parts[0] if parts else self.zero
         args = tuple(parts)
         return self._node("add", None, args, args, frozenset())
+
+    def _joined_choices(self, parts: list[Node]) -> list[Node]:
+        """The terms, where those that hold a choice by one condition are one choice between sums."""
+        groups: dict[Node | None, list[Node]] = {}
+        for part in parts:
+            groups.setdefault(_condition_of(part), []).append(part)
+        if all(condition is None or len(group) == 1 for condition, group in groups.items()):
+            return parts
+        joined = []
+        for condition, group in groups.items():
+            if condition is None or len(group) == 1:
+                joined += group
+            else:
+                sums = [self.add([self._decided(part, condition, position) for part in group]) for position in (1, 2)]
+                joined.append(self.select(condition, *sums))
+        return [part for part in joined if part is not self.zero]
 
     def split_coefficient(self, node: Node) -> tuple[Number, Node]:
         """``(c, rest)`` with node = c * rest; ``rest`` is one for a number."""
@@ -164,6 +183,33 @@ class Arithmetic(Table):
 
 def _terms(node: Node) -> tuple[Node, ...]:
     return node.args if node.op == "add" else (node,)
+
+
+def _joined_cases(cases: dict[tuple[Row, ...], Node]) -> dict[tuple[Row, ...], Node]:
+    """The bodies by their guards, where two that differ in a row and its opposite only are one for one body."""
+    for rows, body in cases.items():
+        for rest, other in opposites(rows):
+            if cases.get(other) is body and rest not in cases:
+                left = {key: value for key, value in cases.items() if key not in (rows, other)}
+                return _joined_cases({**left, rest: body})
+    return cases
+
+
+def opposites(rows: tuple[Row, ...]) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]]:
+    """For each row that has an opposite: the other rows, and the guard with the opposite in its place."""
+    for row in rows:
+        opposite = normalise(row.negation()) if row.kind == "ge" or row.modulus == 2 else None
+        if isinstance(opposite, Row):
+            rest = tuple(other for other in rows if other is not row)
+            yield rest, tuple(sorted((*rest, opposite)))
+
+
+def _condition_of(term: Node) -> Node | None:
+    """The condition of the first choice among the factors of a term."""
+    for factor in term.args if term.op == "mul" else (term,):
+        if factor.op == "select":
+            return factor.args[0]
+    return None
 
 
 def _has_guard(node: Node) -> bool:

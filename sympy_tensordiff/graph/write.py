@@ -5,11 +5,12 @@ Sums must have triangular rows (`simplify.bounds`): each variable bounded in tho
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sympy
 
+from sympy_tensordiff.graph.arithmetic import opposites
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
@@ -101,10 +102,8 @@ class _Writer:
                 return self.form(node.data, scope)
             case "tensor":
                 return self.reader.tensors[node.data[0]]
-            case "add":
-                return sympy.Add(*args)
             case "mul":
-                return sympy.Mul(*args)
+                return sympy.Mul(*_without_minus(args))
             case "pow":
                 return sympy.Pow(*args)
             case "call":
@@ -131,14 +130,33 @@ class _Writer:
         pairs.append(((yield self.visit(node, scope)), sympy.true))
         return sympy.Piecewise(*pairs, evaluate=False)
 
+    def add(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """A sum, in which a case and its opposite are one choice."""
+        terms = []
+        for term, other, rest in _with_opposites(node.args):
+            if other is None:
+                terms.append((yield self.visit(term, scope)))
+                continue
+            body = yield self.visit(term.args[0], scope)
+            otherwise = yield self.visit(other.args[0], scope)
+            pairs = [(body, self.conjunction(term.data, scope)), (otherwise, self.conjunction(rest, scope))]
+            terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
+        return sympy.Add(*terms)
+
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         body = yield self.visit(node.args[0], scope)
-        conditions = [self.condition(row, scope) for row in node.data if row.kind != "eq"]
-        if conditions:
-            condition = conditions[0] if len(conditions) == 1 else sympy.And(*conditions, evaluate=False)
+        if any(row.kind != "eq" for row in node.data):
+            condition = self.conjunction(node.data, scope)
             body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
         deltas = [sympy.KroneckerDelta(*self.sides(row, scope)) for row in node.data if row.kind == "eq"]
         return sympy.Mul(*deltas, body)
+
+    def conjunction(self, rows: Sequence[Row], scope: Scope) -> Any:
+        """All rows but the equations."""
+        conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
+        if len(conditions) < 2:
+            return conditions[0] if conditions else sympy.true
+        return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
         """The term of a row that a reader expects alone on the left: a bound index, then a free one."""
@@ -153,7 +171,8 @@ class _Writer:
 
     def condition(self, row: Row, scope: Scope) -> Any:
         if row.kind == "mod":
-            return sympy.Eq(sympy.Mod(self.form(row.form, scope), row.modulus), 0)
+            remainder = sympy.Mod(self.form(row.form - row.form.constant, scope), row.modulus)
+            return sympy.Eq(remainder, -row.form.constant % row.modulus, evaluate=False)
         left, right = self.sides(row, scope)
         relation = sympy.Ge if self.lead(row.form, scope)[1] > 0 else sympy.Le
         return relation(left, right, evaluate=False)
@@ -191,6 +210,31 @@ class _Writer:
         entry = yield self.visit(body, scope)
         limits = tuple((self.symbol(v, scope), extent) for v, extent in zip(variables, extents, strict=True))
         return TensorComprehension._trusted(entry, limits)
+
+
+def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Row, ...]]]:
+    """The terms of a sum; a guard with the one that holds where only one of its rows does not, and the other rows."""
+    guards = {term.data: term for term in terms if term.op == "guard"}
+    for term in terms:
+        if term.op != "guard":
+            yield term, None, ()
+        elif guards.pop(term.data, None) is not None:
+            for rest, other in opposites(term.data):
+                if other in guards and not any(row.kind == "eq" for row in rest):
+                    yield term, guards.pop(other), rest
+                    break
+            else:
+                yield term, None, ()
+
+
+def _without_minus(factors: list[Any]) -> list[Any]:
+    """``-(a - b)*x`` as ``(b - a)*x``."""
+    if factors[0].is_Rational and factors[0].is_negative:
+        for n, factor in enumerate(factors):
+            if factor.is_Add and 2 * sum(t.as_coeff_Mul()[0].is_negative for t in factor.args) >= len(factor.args):
+                turned = sympy.Add(*(-term for term in factor.args))
+                return [-factors[0], *factors[1:n], turned, *factors[n + 1 :]]
+    return factors
 
 
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}

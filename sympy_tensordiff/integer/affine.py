@@ -261,6 +261,10 @@ class Row(NamedTuple):
             return value >= 0
         return value == 0 if self.kind == "eq" else value % self.modulus == 0
 
+    def negation(self) -> Row:
+        """The opposite of an inequality, or of a congruence modulo 2, as one row."""
+        return Row("mod", self.form + 1, 2) if self.kind == "mod" else Row("ge", -self.form - 1)
+
     def __repr__(self) -> str:
         if self.kind == "mod":
             return f"({self.form}) mod {self.modulus} == 0"

@@ -163,24 +163,28 @@ class _Tighten:
         single = _single(variables, rows)
         if single is None:
             new = yield self.visit(body, facts + rows)
+            if new is graph.zero:
+                return new
             if guarded(graph, variables, new):
                 # Guards have come to the top of the summand: they are rows of other sums.
                 again = yield self.visit(summation(graph, variables, rows, new), facts)
                 return again
-            return self.close(variables, rows, new, facts)
+            limits, outer = bounds(rows, order(rows, variables), facts)
+            # What the rows say of one variable together may leave it a single value.
+            single = _single(variables, tuple(bound_rows(limits)))
+            if single is None:
+                return self.close(limits, outer, new, facts)
+            body = new
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
         rows = tuple(row.substitute(mapping) for row in (*rows, *guards))
         again = yield self.visit(summation(graph, left, rows, graph.substitute(body, mapping)), facts)
         return again
 
-    def close(self, variables: Sequence[int], rows: Facts, body: Node, facts: Facts) -> Node:
+    def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Facts) -> Node:
         """The sum with triangular bounds and with its common factors outside."""
         graph = self.graph
-        if body is graph.zero:
-            return body
-        variables = order(rows, variables)
-        limits, guards = bounds(rows, variables, facts)
+        variables = [limit.variable for limit in limits]
         whole = _never_empty(limits, facts)
         outside: list[Node] = []
         inside: list[Node] = []

@@ -9,11 +9,12 @@ import re
 import sys
 from typing import Any
 
-from sympy import Add, Idx, Symbol
+from sympy import Idx, Symbol
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
 from sympy_tensordiff.symbolic.indices import Renaming
+from sympy_tensordiff.symbolic.readable import show_index
 
 _ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
 
@@ -27,11 +28,15 @@ class Printed:
     """Text as the constructor call; the base of the mixins with the print methods."""
 
     def _sympystr(self: Any, printer: Any) -> str:
-        return f"{type(self).__name__}({_joined(printer, self.args)})"
+        limits = [
+            f"({', '.join([printer._print(index), *(show_index(printer, bound) for bound in bounds)])})"
+            for index, *bounds in self.limits
+        ]
+        return f"{type(self).__name__}({', '.join([printer._print(self.body), *limits])})"
 
     def _sympyrepr(self: Any, printer: Any) -> str:
         # SymPy exports Piecewise, which takes plain tuples, but not the class of its branches.
-        return str(type(self)._sympystr(self, printer)).replace("ExprCondPair(", "(")
+        return f"{type(self).__name__}({_joined(printer, self.args)})".replace("ExprCondPair(", "(")
 
 
 class PrintedSymbol(Printed):
@@ -59,6 +64,10 @@ class PrintedEntry(Printed):
     """``A[i, j]``, in LaTeX with subscripts."""
 
     def _sympystr(self: Any, printer: Any) -> str:
+        indices = ", ".join(show_index(printer, index) for index in self.indices)
+        return f"{printer._print(self.tensor)}[{indices or '()'}]"
+
+    def _sympyrepr(self: Any, printer: Any) -> str:
         return f"{printer._print(self.tensor)}[{_joined(printer, self.indices) or '()'}]"
 
     def _latex(self: Any, printer: Any) -> str:
@@ -159,19 +168,6 @@ class _SumForm(prettyForm):
 def unlabelled(expr: Any) -> Any:
     """The expression with symbols in place of `Idx`, whose ranges SymPy prints everywhere."""
     return expr.xreplace(Renaming((index, index.label) for index in expr.atoms(Idx)))
-
-
-def show_index(printer: Any, index: Any) -> Any:
-    """An index as a person writes it: ``p - k`` and not ``-k + p``."""
-    if not index.is_Add:
-        return printer._print(index)
-    terms = index.as_ordered_terms()
-    return printer._print_Add(Add(*sorted(terms, key=_term_key), evaluate=False), order="none")
-
-
-def _term_key(term: Any) -> tuple[bool, bool]:
-    """Numbers last, negative terms behind positive ones."""
-    return bool(term.is_Number), bool(term.could_extract_minus_sign())
 
 
 def _needs_parentheses(body: Any) -> bool:

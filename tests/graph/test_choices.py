@@ -1,0 +1,86 @@
+"""Cases and choices that belong together are written as one, and mean the same."""
+
+import sympy
+from sympy import Eq, Mod, Piecewise, sqrt
+
+import sympy_tensordiff as td
+from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
+
+i, k, n, p = td.indices("i k n p")
+x, z, w = td.TensorSymbol("x", 8), td.TensorSymbol("z", 8), td.TensorSymbol("w", 3)
+
+
+def derivative(body):
+    """The derivative of ``sum_i body`` by ``x[p]``, checked against the oracle in both orders."""
+    total = td.IndexedSum(body, (i, 0, 7))
+    assert_derivative_exact(total, x)
+    assert_second_exact(total, x)
+    return sympy.diff(total, x[p])
+
+
+def test_choices_by_one_condition_are_one_choice():
+    result = derivative(Piecewise((x[i] ** 2, x[i] > 0), (x[i], True)))
+    assert result == Piecewise((2 * x[p], x[p] > 0), (1, True))
+
+
+def test_choices_by_one_condition_are_one_choice_whatever_else_they_are_multiplied_by():
+    result = derivative(Piecewise((x[i] ** 2 * z[i], z[i] > 0), (x[i] ** 3, True)) + x[i])
+    assert result == Piecewise((2 * x[p] * z[p], z[p] > 0), (3 * x[p] ** 2, True)) + 1
+
+
+def test_choices_by_different_conditions_stay_apart():
+    result = derivative(Piecewise((x[i] ** 2, z[i] > 0), (0, True)) + Piecewise((x[i], z[i] > 1), (0, True)))
+    assert len(result.atoms(Piecewise)) == 2
+
+
+def test_a_case_and_its_opposite_are_one_choice():
+    result = derivative(Piecewise((x[i] ** 2, Eq(Mod(i, 2), 1)), (x[i], True)))
+    assert result in (
+        Piecewise((2 * x[p], Eq(Mod(p, 2), 1)), (1, True)),
+        Piecewise((1, Eq(Mod(p, 2), 0)), (2 * x[p], True)),
+    )
+    result = derivative(Piecewise((x[i] ** 2, i > 2), (x[i] ** 3, True)))
+    assert result in (
+        Piecewise((2 * x[p], p >= 3), (3 * x[p] ** 2, True)),
+        Piecewise((3 * x[p] ** 2, p <= 2), (2 * x[p], True)),
+    )
+
+
+def test_a_case_and_its_opposite_under_a_common_condition():
+    A = td.TensorSymbol("A", (8, 8))
+    body = Piecewise((A[i, k] ** 2, (i > 2) & (k < 6)), (A[i, k] ** 3, k < 6), (0, True))
+    total = td.IndexedSum(body, (i, 0, 7), (k, 0, 7))
+    assert_derivative_exact(total, A)
+    assert sympy.diff(total, A[p, n]) in (
+        Piecewise((2 * A[p, n], (p >= 3) & (n <= 5)), (3 * A[p, n] ** 2, n <= 5), (0, True)),
+        Piecewise((3 * A[p, n] ** 2, (p <= 2) & (n <= 5)), (2 * A[p, n], n <= 5), (0, True)),
+    )
+
+
+def test_what_holds_in_a_case_and_in_its_opposite_holds_anyway():
+    df = td.TensorSymbol("df", 4)
+    f = td.TensorComprehension((x[2 * i] + x[2 * i + 1]) / 2, (i, 4))
+    assert_derivative_exact(f, x)
+    assert td.vjp(f, x, df) == td.TensorComprehension(df[sympy.floor(p / 2)] / 2, (p, 8))
+    assert not derivative(Piecewise((x[i] * z[i], i > 2), (z[i] * x[i], True))).has(Piecewise)
+
+
+def test_cases_that_are_no_opposites_stay_apart():
+    result = derivative(Piecewise((x[i] ** 2, i > 4), (x[i], i < 4), (0, True)))
+    assert len(result.atoms(Piecewise)) == 2
+
+
+def test_a_difference_takes_the_minus_in():
+    result = derivative(sqrt((z[i] - x[i]) ** 2 + 1))
+    assert result == (x[p] - z[p]) / sqrt((z[p] - x[p]) ** 2 + 1)
+
+
+def test_a_range_that_others_leave_one_value():
+    # Near the lower edge x[0] is repeated; there k <= -i with k >= 0 and i >= 0 leaves i = k = 0.
+    edge = Piecewise((x[0], i + k < 1), (x[i + k - 1], True))
+    f = td.TensorComprehension(td.IndexedSum(edge * w[k], (k, 0, 1)), (i, 8))
+    assert_derivative_exact(f, x)
+    assert_derivative_exact(f, w)
+    df = td.TensorSymbol("df", 8)
+    at_edge = td.vjp(f, x, df).body.coeff(sympy.KroneckerDelta(0, p))
+    assert at_edge == df[0] * w[0]

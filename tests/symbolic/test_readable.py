@@ -1,0 +1,85 @@
+"""Index expressions as a person writes them: the same value, in an order that reads well."""
+
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sympy import Max, Min, Mod, ceiling, floor
+
+import sympy_tensordiff as td
+from sympy_tensordiff.symbolic.readable import arranged
+
+i, k, p, q, N, K = td.indices("i k p q N K")
+x = td.TensorSymbol("x", 99)
+
+TEXTS = {
+    -i + p: "p - i",
+    p - 2 * i + 1: "p - 2*i + 1",
+    9 - p: "9 - p",
+    -p - 1: "-p - 1",
+    N - 1 - p: "N - p - 1",
+    floor((p + 1) / 2): "floor((p + 1)/2)",
+    ceiling((p - K + 1) / 2) - 3: "ceiling((p - K + 1)/2) - 3",
+    floor((9 - p) / 2): "floor((9 - p)/2)",
+    p - 4 * floor(p / 4): "Mod(p, 4)",
+    1 + 2 * p - 8 * floor(p / 4): "2*(Mod(p, 4)) + 1",
+    q - p + 4 * floor(p / 4): "q - Mod(p, 4)",
+    p - 3 * floor(p / 4): "p - 3*floor(p/4)",
+    p + 1 - 5 * floor((p + 1) / 5): "Mod(p + 1, 5)",
+    Max(0, 1 - K + p): "Max(0, p - K + 1)",
+    Min(N - 1, floor(p / 2)): "Min(N - 1, floor(p/2))",
+}
+
+
+@pytest.mark.parametrize(("index", "text"), TEXTS.items(), ids=TEXTS.values())
+def test_texts(index, text):
+    low, high = (0, index) if index.has(Min) else (index, 99)
+    total = td.IndexedSum(1, (k, low, high))
+    assert str(total) == f"IndexedSum(1, (k, {text if index is low else low}, {text if index is high else high}))"
+    if not index.has(Max, Min):
+        assert str(x[index]) == f"x[{text}]"
+
+
+def test_latex_and_pictures():
+    total = td.IndexedSum(x[k], (k, ceiling((p - K + 1) / 2), 9 - p))
+    assert sympy.latex(total) == (r"\sum_{k=\left\lceil{\frac{p - K + 1}{2}}\right\rceil}^{9 - p} x_{k}")
+    assert sympy.latex(x[p - 4 * floor(p / 4)]) == r"x_{p \bmod 4}"
+    assert sympy.pretty(x[p - k + 1]) == "x[p - k + 1]"
+
+
+def test_nothing_else_is_printed_in_another_order():
+    printer = sympy.StrPrinter()
+    before = printer.doprint(1 + i + x[p - k])
+    assert printer.doprint(x[p - k] + 1 + i) == before == "i + x[p - k] + 1"
+    assert printer.order is None
+
+
+def test_the_code_form_is_left_alone():
+    entry = x[p - 4 * floor(p / 4)]
+    assert "Mod" not in sympy.srepr(entry)
+    namespace = {**vars(sympy), "TensorSymbol": td.TensorSymbol}
+    assert eval(sympy.srepr(entry), namespace) == entry
+
+
+@st.composite
+def index_expressions(draw):
+    def linear():
+        numbers = st.integers(-7, 7)
+        return sum((draw(numbers) * s for s in (i, k, p)), sympy.Integer(draw(numbers)))
+
+    total = linear()
+    for _ in range(draw(st.integers(0, 2))):
+        inner, divisor = linear(), draw(st.integers(2, 5))
+        rounded = draw(st.sampled_from((floor, ceiling)))(inner / divisor)
+        times = draw(st.integers(-6, 6))
+        total += times * (inner - divisor * rounded) if draw(st.booleans()) else times * rounded
+    return draw(st.sampled_from((Max, Min)))(total, linear()) if draw(st.booleans()) else total
+
+
+@settings(max_examples=60, deadline=None)
+@given(index_expressions(), st.lists(st.integers(-20, 20), min_size=3, max_size=3))
+def test_the_value_stays(index, values):
+    numbers = dict(zip((i, k, p), values, strict=True))
+    again = sympy.sympify(str(arranged(index)), locals={"i": i, "k": k, "p": p})
+    assert again.subs(numbers) == index.subs(numbers)
+    assert isinstance(arranged(index), Mod) or arranged(index).subs(numbers) == index.subs(numbers)
