@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
+Shapes = Mapping[str, tuple[Affine, ...]]
 
 _MOST_CASES = 64
 
@@ -66,9 +67,13 @@ def size_cases(program: Program) -> tuple[Rows, ...]:
 
 
 class Prover:
-    """Proves rows from a context, from the facts of the call and by cases of the computed sizes."""
+    """Proves rows from a context, from the facts of the call and by cases of the computed sizes.
+
+    ``shapes`` are those of all arrays of the program.
+    """
 
     def __init__(self, program: Program) -> None:
+        self.shapes: Shapes = array_shapes(program)
         self.facts = call_facts(program)
         self.cases = size_cases(program)
 
@@ -87,10 +92,10 @@ class Prover:
 # ---------------------------------------------------------------------------- contexts
 
 
-def axis_rows(kernel: Kernel, program: Program) -> Rows:
+def axis_rows(kernel: Kernel, shapes: Shapes) -> Rows:
     """The rows that the axes of a kernel fulfil."""
     rows = []
-    for axis, extent in zip(kernel.axes, array_shapes(program)[kernel.array], strict=True):
+    for axis, extent in zip(kernel.axes, shapes[kernel.array], strict=True):
         rows += [Row("ge", Affine.variable(axis)), Row("ge", extent - Affine.variable(axis) - 1)]
     return tuple(rows)
 
@@ -169,9 +174,9 @@ def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows]]:
             stack.extend((argument, rows) for argument in reversed(node.arguments))
 
 
-def reads(kernel: Kernel, program: Program) -> Iterator[Read]:
+def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
     """All reads of a kernel in the order of the text."""
-    start = axis_rows(kernel, program)
+    start = axis_rows(kernel, shapes)
     stack: list[tuple[Statement, Rows]] = [(statement, start) for statement in reversed(kernel.body)]
     while stack:
         statement, rows = stack.pop()

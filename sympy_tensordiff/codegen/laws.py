@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from keyword import iskeyword
-from typing import NamedTuple
 
 from sympy_tensordiff.codegen.loops import (
     ELEMENTARY,
@@ -51,23 +50,18 @@ def check_laws(program: Program) -> None:
             raise VerificationError(f"{where}: {kernel.array} is an argument or has been written before")
         if len(kernel.axes) != len(shapes[kernel.array]):
             raise VerificationError(f"{where}: {len(kernel.axes)} axes for rank {len(shapes[kernel.array])}")
-        _KernelLaws(kernel, written, set(shapes)).check(scope)
+        _KernelLaws(kernel, written, shapes, scope).check()
         written[kernel.array] = shapes[kernel.array]
     unwritten = sorted(shapes.keys() - written.keys())
     if unwritten:
         raise VerificationError(f"no kernel writes {', '.join(unwritten)}")
 
 
-class _Scope(NamedTuple):
-    """The names visible in a block."""
-
-    integers: frozenset[str]
-    reals: frozenset[str]
-    booleans: frozenset[str] = frozenset()
-    accumulators: frozenset[str] = frozenset()
+Kinds = Mapping[str, str]
+"""What each visible name is: "integer", "real", "accumulator" (a real number, too) or "condition"."""
 
 
-def _check_globals(program: Program) -> _Scope:
+def _check_globals(program: Program) -> Kinds:
     solved = [s.name for s in solve_sizes(program.arguments)]
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
     for argument in program.arguments:
@@ -87,12 +81,13 @@ def _check_globals(program: Program) -> _Scope:
         _check_identifier("the program", name)
     if len(set(names)) != len(names):
         raise VerificationError(f"a name is declared twice among {', '.join(sorted(names))}")
-    return _Scope(frozenset(integers), frozenset(a.name for a in program.arguments if a.kind == "scalar"))
+    kinds = dict.fromkeys(integers, "integer")
+    return kinds | {a.name: "real" for a in program.arguments if a.kind == "scalar"}
 
 
-def _check_forms(where: str, forms: Iterable[Affine], known: set[str] | frozenset[str]) -> None:
+def _check_forms(where: str, forms: Iterable[Affine], known: Container[str]) -> None:
     for form in forms:
-        unknown = sorted(form.atoms() - known)
+        unknown = sorted(name for name in form.atoms() if name not in known)
         if unknown:
             raise VerificationError(f"{where}: {', '.join(unknown)} in {form} is no integer defined before")
 
@@ -105,101 +100,114 @@ def _check_identifier(where: str, name: str) -> None:
 class _KernelLaws:
     """The laws of one kernel."""
 
-    def __init__(self, kernel: Kernel, written: dict[str, tuple[Affine, ...]], arrays: set[str]) -> None:
+    def __init__(
+        self, kernel: Kernel, written: Mapping[str, tuple[Affine, ...]], arrays: Container[str], outside: Kinds
+    ) -> None:
         self.kernel = kernel
         self.written = written
         self.arrays = arrays
+        self.outside = outside
+        self.inside: dict[str, str] = {}
         self.declared: set[str] = set()
         self.read: set[str] = set()
         self.where = f"kernel {kernel.array}"
 
-    def check(self, scope: _Scope) -> None:
+    def check(self) -> None:
         body = self.kernel.body
         if not body or not isinstance(body[-1], Store) or sum(isinstance(s, Store) for s in statements(body)) != 1:
             raise VerificationError(f"{self.where}: exactly one Store is needed, at top level, last")
         for axis in self.kernel.axes:
-            self.declare(axis, scope)
-        self.block(body, scope._replace(integers=scope.integers | set(self.kernel.axes)))
+            self.declare(axis, "integer")
+        self.block(body)
 
-    def declare(self, name: str, scope: _Scope, again: bool = False) -> None:
+    def kind(self, name: str) -> str | None:
+        """What a visible name is; None where it is not visible."""
+        return self.inside.get(name) or self.outside.get(name)
+
+    def forms(self, forms: Iterable[Affine]) -> None:
+        """Check that forms hold visible integers only."""
+        names = {name for form in forms for name in form.atoms() if self.kind(name) == "integer"}
+        _check_forms(self.where, forms, names)
+
+    def declare(self, name: str, kind: str, again: bool = False) -> None:
         """A new name; a loop variable may be used again by a later loop."""
         _check_identifier(self.where, name)
-        visible = scope.integers | scope.reals | scope.booleans | self.arrays
-        if name in visible or (name in self.declared and not again):
+        if self.kind(name) or name in self.arrays or (name in self.declared and not again):
             raise VerificationError(f"{self.where}: {name} is declared twice")
         self.declared.add(name)
+        self.inside[name] = kind
 
-    def block(self, body: tuple[Statement, ...], scope: _Scope) -> None:
+    def block(self, body: tuple[Statement, ...]) -> None:
+        """Check the statements of a block; the names that they declare are visible in it only."""
         for statement in body:
             self.where = f"kernel {self.kernel.array}, {type(statement).__name__}"
-            scope = self.statement(statement, scope)
+            self.statement(statement)
+        for statement in body:
+            if isinstance(statement, Let | Accumulator):
+                del self.inside[statement.name]
 
-    def statement(self, statement: Statement, scope: _Scope) -> _Scope:
-        """Check one statement; the scope for those behind it."""
+    def statement(self, statement: Statement) -> None:
+        """Check one statement."""
         if isinstance(statement, Loop):
-            self.loop(statement, scope)
+            self.loop(statement)
         elif isinstance(statement, If):
-            _check_forms(self.where, [row.form for row in statement.conditions], scope.integers)
-            self.block(statement.body, scope)
+            self.forms([row.form for row in statement.conditions])
+            self.block(statement.body)
         elif isinstance(statement, Accumulator):
-            self.declare(statement.name, scope)
-            name = {statement.name}
-            return scope._replace(reals=scope.reals | name, accumulators=scope.accumulators | name)
+            self.declare(statement.name, "accumulator")
         elif isinstance(statement, Let):
-            boolean = self.value(statement.value, scope)
-            self.declare(statement.name, scope)
-            if boolean:
-                return scope._replace(booleans=scope.booleans | {statement.name})
-            return scope._replace(reals=scope.reals | {statement.name})
+            condition = self.value(statement.value)
+            self.declare(statement.name, "condition" if condition else "real")
         else:
-            if self.value(statement.value, scope):
+            if self.value(statement.value):
                 raise VerificationError(f"{self.where}: a condition is no number")
             if isinstance(statement, Add):
-                self.add(statement, scope)
-        return scope
+                self.add(statement)
 
-    def loop(self, loop: Loop, scope: _Scope) -> None:
+    def loop(self, loop: Loop) -> None:
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
             raise VerificationError(f"{self.where}: bounds on both sides with positive divisors are needed")
-        _check_forms(self.where, [bound.form for bound in bounds(loop)], scope.integers)
-        self.declare(loop.variable, scope, again=True)
+        self.forms([bound.form for bound in bounds(loop)])
+        self.declare(loop.variable, "integer", again=True)
         inner = list(statements(loop.body))
-        filled = {s.name for s in inner if isinstance(s, Add)} & scope.accumulators
+        filled = {s.name for s in inner if isinstance(s, Add) and self.kind(s.name) == "accumulator"}
         values = [s.value for s in inner if isinstance(s, Let | Add | Store)]
         early = filled & {n.name for value in values for n in subexpressions(value) if isinstance(n, Name)}
         if early:
             raise VerificationError(f"{self.where}: {', '.join(sorted(early))} is read in the loop that fills it")
-        self.block(loop.body, scope._replace(integers=scope.integers | {loop.variable}))
+        self.block(loop.body)
+        del self.inside[loop.variable]
 
-    def add(self, statement: Add, scope: _Scope) -> None:
-        if statement.name not in scope.accumulators:
+    def add(self, statement: Add) -> None:
+        if self.kind(statement.name) != "accumulator":
             raise VerificationError(f"{self.where}: {statement.name} is no accumulator declared before")
         if statement.name in self.read:
             raise VerificationError(f"{self.where}: {statement.name} has been read before")
 
-    def value(self, value: Scalar, scope: _Scope) -> bool:
+    def value(self, value: Scalar) -> bool:
         """Check a scalar expression; whether it is a condition."""
         stack: list[tuple[Scalar, bool | None]] = [(value, None)]
         while stack:
             node, wanted = stack.pop()
-            boolean = self.node(node, scope)
+            boolean = self.node(node)
             if wanted is not None and boolean != wanted:
                 raise VerificationError(f"{self.where}: {node} is {'a condition' if boolean else 'no condition'}")
             if isinstance(node, Operation):
                 stack += zip(node.arguments, _wanted(node), strict=True)
-        return self.node(value, scope)
+        return self.node(value)
 
-    def node(self, node: Scalar, scope: _Scope) -> bool:
+    def node(self, node: Scalar) -> bool:
         """Check one node without what is inside it; whether it is a condition."""
         if isinstance(node, IndexValue):
-            _check_forms(self.where, [node.form], scope.integers)
+            self.forms([node.form])
         elif isinstance(node, Name):
-            if node.name not in scope.reals | scope.booleans:
+            kind = self.kind(node.name)
+            if kind in (None, "integer"):
                 raise VerificationError(f"{self.where}: {node.name} is no scalar defined before")
             self.read.add(node.name)
-            return node.name in scope.booleans
+            return kind == "condition"
         elif isinstance(node, Load):
-            self.load(node, scope)
+            self.load(node)
         elif isinstance(node, Operation):
             least, most = _ARITY.get(node.function, (1, 0))
             count = len(node.arguments)
@@ -210,13 +218,13 @@ class _KernelLaws:
             raise VerificationError(f"{self.where}: {node!r} is no scalar expression")
         return False
 
-    def load(self, node: Load, scope: _Scope) -> None:
+    def load(self, node: Load) -> None:
         if node.array not in self.written:
             raise VerificationError(f"{self.where}: {node.array} is read before it is written")
         rank = len(self.written[node.array])
         if len(node.index) != rank:
             raise VerificationError(f"{self.where}: {len(node.index)} indices for {node.array} of rank {rank}")
-        _check_forms(self.where, node.index, scope.integers)
+        self.forms(node.index)
 
 
 def _wanted(node: Operation) -> tuple[bool, ...]:

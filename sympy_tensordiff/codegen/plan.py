@@ -63,6 +63,10 @@ class Planner:
 
     def rank(self, node: Node, context: Context) -> int:
         """The number of combinations of the axes and loops that ``node`` depends on."""
+        used = [v for v in context.variables if v in node.free]
+        vectors = set(_vectors(node, used))
+        if all(unit in vectors for unit in _units(len(used))):
+            return len(used)
         return len(self._basis(node, context)[0])
 
     def candidate(self, node: Node, context: Context) -> Candidate | None:
@@ -97,8 +101,7 @@ class Planner:
                 basis.append(vector)
         inverse = _integer_inverse(basis, vectors, len(used))
         if inverse is None:  # the variables themselves always do
-            basis = [tuple(int(m == n) for m in range(len(used))) for n in range(len(used))]
-            inverse = basis
+            basis = inverse = _units(len(used))
         forms = [Affine({v: c for v, c in zip(used, vector, strict=True)}) for vector in basis]
         return forms, dict(zip(used, inverse, strict=True))
 
@@ -151,6 +154,11 @@ def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
             if any(vector):
                 found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
     return found
+
+
+def _units(count: int) -> list[tuple[int, ...]]:
+    """The unit vectors."""
+    return [tuple(int(m == n) for m in range(count)) for n in range(count)]
 
 
 def index_forms(node: Node) -> Sequence[Affine]:

@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.walk import array_shapes, scalars, statements, subexpressions
+from sympy_tensordiff.codegen.walk import scalars, statements, subexpressions
 from sympy_tensordiff.errors import UnsupportedError
 
 DEPTH = 30
@@ -85,8 +85,8 @@ class _Splitter:
     def __init__(self, kernel: Kernel, program: Program, prover: Prover) -> None:
         self.own = kernel
         self.prover = prover
-        self.shapes = array_shapes(program)
-        self.rows = axis_rows(kernel, program)
+        self.shapes = prover.shapes
+        self.rows = axis_rows(kernel, self.shapes)
         self.taken = {a.name for a in program.arguments} | set(self.shapes) | {size.name for size in program.sizes}
         self.taken |= {name for shape in self.shapes.values() for form in shape for name in form.atoms()}
         self.taken |= {*kernel.axes, *(n.name for n in scalars(kernel.body) if isinstance(n, Name))}

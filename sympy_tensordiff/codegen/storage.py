@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +82,9 @@ class Storage:
         self._taken = {*self.names.values(), *arrays.values(), *reserved}
         self._locals: set[str] = set()
         self._all_locals: set[str] = set()
+        self._kinds: set[tuple[str, Any]] = set()
+        self._tried: dict[str, int] = {}
+        self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
         self._safe: dict[tuple[Node, Rows], bool] = {}
 
@@ -113,8 +116,8 @@ class Storage:
 
     def _kernel(self, name: str, axes: Sequence[int], rows: Rows, guard: Rows, body: Node) -> Recursion[None]:
         """One instance per entry; 0 where ``guard`` does not hold."""
-        saved = self._locals, self._uses
-        self._locals, self._uses = set(), Counter()
+        saved = self._locals, self._tried_locals, self._uses
+        self._locals, self._tried_locals, self._uses = set(), {}, Counter()
         self._count_uses(body)
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
@@ -122,10 +125,16 @@ class Storage:
         block = Block(Context(tuple(axes), rows), frozenset(axes))
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(loops.Kernel(name, names, (*block.statements, Store(value))))
-        self._locals, self._uses = saved
+        self._locals, self._tried_locals, self._uses = saved
 
     def _temporary(self, node: Node, context: Context) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """The array that keeps ``node``, made where it is new, and the index of this use in it."""
+        if node.op != "comprehension" and _kind(node) not in self._kinds and not self._may_be_worth(node, context):
+            return None  # the quick answer in most cases
+        if node.free.isdisjoint(context.variables):
+            for stored in self.stored.get(node, ()):
+                if not stored.candidate.rows:
+                    return stored, ()
         candidate = self.planner.candidate(node, context)
         if candidate is None:
             return None
@@ -173,6 +182,7 @@ class Storage:
         )
         stored = Stored(name, candidate, lows)
         self.stored.setdefault(candidate.node, []).append(stored)
+        self._kinds.add(_kind(candidate.node))
         return stored
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:
@@ -186,6 +196,9 @@ class Storage:
         sign = 1 if greatest else -1
         self.facts += tuple(Row("ge", sign * (Affine.variable(v) - form)) for form in forms)
         return Affine.variable(v)
+
+    def _may_be_worth(self, node: Node, context: Context) -> bool:
+        return self._worth_keeping(node, self.planner.rank(node, context), context)
 
     def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
         if not self.temporaries:
@@ -225,8 +238,15 @@ class Storage:
         return True
 
     def _count_uses(self, body: Node) -> None:
-        for part in reachable(body):
-            self._uses.update(part.args)
+        """Notes how often each node is used in a kernel; a comprehension has kernels of its own."""
+        seen = {body}
+        stack = [body]
+        while stack:
+            for arg in stack.pop().args:
+                self._uses[arg] += 1
+                if arg not in seen and arg.op != "comprehension":
+                    seen.add(arg)
+                    stack.append(arg)
 
     # -------------------------------------------------------------- names and forms
 
@@ -239,13 +259,15 @@ class Storage:
 
     def _fresh(self, name: str) -> str:
         """A name that nothing else in the program has."""
-        choice = unique(name, self._taken | self._all_locals)
+        choice = unique(name, self._taken, self._all_locals, tried=self._tried)
         self._taken.add(choice)
         return choice
 
     def _local(self, name: str) -> str:
         """A name that nothing else in this kernel has."""
-        choice = unique(name, self._taken | self._locals)
+        if name in self._tried:  # temporaries are called so, and there may be many
+            name = f"{name}_"
+        choice = unique(name, self._taken, self._locals, tried=self._tried_locals)
         self._locals.add(choice)
         self._all_locals.add(choice)
         return choice
@@ -257,12 +279,21 @@ class Storage:
         raise NotImplementedError
 
 
-def unique(name: str, taken: set[str]) -> str:
-    """``name`` as an identifier that is not taken yet."""
+def _kind(node: Node) -> tuple[str, Any]:
+    """What two nodes have in common that differ in their indices only."""
+    return node.op, node.data if node.op in ("call", "compare") else None
+
+
+def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = None) -> str:
+    """``name`` as an identifier that is not taken yet; ``tried`` remembers the numbers that are."""
     base = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
     base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
     base = f"{base}_" if keyword.iskeyword(base) else base
-    choice, n = base, 0
-    while choice in taken:
-        choice, n = f"{base}{n}", n + 1
+    tried = {} if tried is None else tried
+    n = tried.get(base, -1)
+    choice = base if n < 0 else f"{base}{n}"
+    while any(choice in names for names in taken):
+        n += 1
+        choice = f"{base}{n}"
+    tried[base] = n
     return choice

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.facts import Prover, Read, Rows, reads
 from sympy_tensordiff.codegen.laws import check_laws
 from sympy_tensordiff.codegen.loops import Kernel, Load, Program, Statement
-from sympy_tensordiff.codegen.walk import array_shapes, loops
+from sympy_tensordiff.codegen.walk import loops
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
@@ -19,8 +19,9 @@ from sympy_tensordiff.integer.system import definitions
 def verify(program: Program) -> None:
     """Raise `VerificationError` where ``program`` breaks a law of the loop nests."""
     check_laws(program)
+    facts = Prover(program).facts
     for read in unproven_reads(program):
-        if not _is_covered(read, program):
+        if not _is_covered(read, program, facts):
             raise VerificationError(
                 f"kernel {read.kernel.array}: axis {read.axis} of the read {_show(read.load)} in "
                 f"{type(read.statement).__name__} is not provably inside, and no check covers it"
@@ -49,11 +50,10 @@ def unproven_reads(program: Program) -> list[UnprovenRead]:
     the read leaves its array in every call. A read for which the projection is empty is proven.
     """
     prover = Prover(program)
-    shapes = array_shapes(program)
     found: dict[tuple[str, Load, int, Rows, Rows], UnprovenRead] = {}
     for kernel in program.kernels:
-        for read in reads(kernel, program):
-            for axis, row in prover.axes_inside(read.load, shapes[read.load.array], read.context):
+        for read in reads(kernel, prover.shapes):
+            for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
                 failure = _violation(read, row, prover.facts, kernel)
                 if failure is not None:
                     unproven = UnprovenRead(kernel, read.load, axis, failure[0], read.statement, *failure[1:])
@@ -115,11 +115,11 @@ def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row],
     return result, {name for name in names if name.startswith(("quotient ", "multiple "))}
 
 
-def _is_covered(read: UnprovenRead, program: Program) -> bool:
+def _is_covered(read: UnprovenRead, program: Program, facts: Rows) -> bool:
     """Whether a check of the program refuses all sizes for which the read leaves its array."""
     if any(check.points and check.points == read.points for check in program.checks):
         return True
-    known = (*read.violation, *Prover(program).facts)
+    known = (*read.violation, *facts)
     return any(all(implied(row, known) for row in check.violation) for check in program.checks)
 
 

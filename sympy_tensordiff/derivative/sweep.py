@@ -195,11 +195,17 @@ class Sweep:
 
     def _is_active(self, node: Node) -> bool:
         """Whether ``node`` depends on a leaf."""
-        if node not in self._active:
-            for part in reachable(node):
-                if part not in self._active:
-                    self._active[part] = part in self._leaves or any(self._active[a] for a in part.args)
-        return self._active[node]
+        active = self._active
+        stack = [] if node in active else [node]
+        while stack:
+            part = stack[-1]
+            missing = [arg for arg in part.args if arg not in active]
+            if missing:
+                stack += missing
+            else:
+                active[part] = part in self._leaves or any(active[arg] for arg in part.args)
+                stack.pop()
+        return active[node]
 
 
 def _visible(rows: Iterable[Row], variables: set[int]) -> list[Row]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, Sum, Symbol, Tuple
+from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, S, Sum, Symbol, Tuple
 
 from sympy_tensordiff.errors import (
     ArgumentTypeError,
@@ -18,6 +18,8 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.symbolic import hooks, walkers, whole
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.indices import Renaming, as_expr, parse
+from sympy_tensordiff.symbolic.interning import interned
+from sympy_tensordiff.symbolic.measures import Measures, measures
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
 
@@ -25,6 +27,8 @@ class Node(Expr):
     """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
 
     is_commutative = True
+    _measures: Measures | None = None
+    is_number = False  # no class of ours is one; SymPy would ask all arguments in turn
     is_binder = False
     _is_leaf = False  # whether SymPy's functions leave the arguments alone, as those of its own Indexed
 
@@ -35,8 +39,28 @@ class Node(Expr):
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
-        """The node of these arguments without validation; equal to the validated one."""
-        return Expr.__new__(cls, *args)
+        """The node of these arguments without validation; the same object as the validated one."""
+        return interned(cls, args)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Node):
+            return self is other
+        equal: bool = Expr.__eq__(self, other)
+        return equal
+
+    __hash__ = Expr.__hash__
+
+    def sort_key(self, order: Any = None) -> Any:
+        """As `Basic.sort_key`; that of a node too deep for it holds its digest in place of its parts."""
+        if self.is_symbol or not measures(self).is_deep:
+            return super().sort_key(order)
+        return self.class_key(), (measures(self).size, (measures(self).digest,)), S.One.sort_key(), S.One
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
         if whole.is_whole(variable) and not whole.is_whole(self):

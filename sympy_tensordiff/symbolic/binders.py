@@ -21,6 +21,7 @@ from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
+from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.walkers import names_in
 
 
@@ -54,6 +55,16 @@ class Binder(Node):
         if sys._getframe(1).f_code is piecewise_fold.__code__:
             return False
         return bool(super().has(*patterns))
+
+    def compare(self, other: Any) -> int:
+        """As `Basic.compare`; those too deep for it stand behind the others, in an order of their own."""
+        if self is other or type(self) is not type(other):
+            return int(super().compare(other))
+        mine, theirs = measures(self), measures(other)
+        if not mine.is_deep and not theirs.is_deep:
+            return int(super().compare(other))
+        left, right = (mine.is_deep, mine.digest), (theirs.is_deep, theirs.digest)
+        return (left > right) - (left < right)
 
     @property
     def limits(self) -> tuple[Any, ...]:

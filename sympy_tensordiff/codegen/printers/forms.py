@@ -21,6 +21,7 @@ class Names:
     """The identifiers of one generated module: those of the program, moved out of the way of the module's own."""
 
     def __init__(self, names: Iterable[str], own: Iterable[str]) -> None:
+        self._below: Names | None = None
         taken = self._taken = set(own) | RESERVED
         self._text: dict[str, str] = {}
         for name in dict.fromkeys(names):
@@ -35,14 +36,18 @@ class Names:
     def copy(self) -> Names:
         """The same names, to which fresh ones can be added without a trace here."""
         result = Names((), ())
-        result._taken = set(self._taken)
-        result._text = dict(self._text)
+        result._below = self
         return result
+
+    def has(self, text: str) -> bool:
+        """Whether something is called ``text``, in the program or in the module."""
+        here = text in self._taken or text in self._text
+        return here or (self._below is not None and self._below.has(text))
 
     def fresh(self, wish: str) -> str:
         """A name that nothing has: ``wish``, ``wish_1``, ``wish_2``, …; it is its own text from now on."""
         text, number = wish, 0
-        while text in self._taken or text in self._text:
+        while self.has(text):
             number += 1
             text = f"{wish}_{number}"
         self._taken.add(text)
@@ -50,9 +55,12 @@ class Names:
         return text
 
     def __call__(self, name: str) -> str:
-        if name not in self._text:
+        text = self._text.get(name)
+        if text is not None:
+            return text
+        if self._below is None:
             raise VerificationError(f"{name!r} is used, but not defined")
-        return self._text[name]
+        return self._below(name)
 
 
 class FormPrinter:

@@ -16,7 +16,6 @@ from sympy_tensordiff.codegen.loops import (
     Name,
     Number,
     Operation,
-    Program,
     Scalar,
     Statement,
     Store,
@@ -27,7 +26,7 @@ from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
-from sympy_tensordiff.codegen.walk import array_shapes, dependences, forms, scalar_arrays, scalar_names
+from sympy_tensordiff.codegen.walk import dependences, forms, scalar_names
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 _SHORT = 16
@@ -44,19 +43,19 @@ class Frame(NamedTuple):
 class KernelPrinter:
     """Prints one kernel."""
 
-    def __init__(self, kernel: Kernel, program: Program, names: Names, prover: Prover) -> None:
+    def __init__(self, kernel: Kernel, bare: frozenset[str], names: Names, prover: Prover) -> None:
         self.kernel = kernel
         self.names = names
         self.prover = prover
-        self.shapes = array_shapes(program)
+        self.shapes = prover.shapes
         self.uses_block = False
         self.promoted: set[str] = set()
         shape = self.shapes[kernel.array]
         self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, shape, strict=True)))
-        self.values = VectorPrinter(names, self.shapes, scalar_arrays(program.arguments), self.root)
+        self.values = VectorPrinter(names, self.shapes, bare, self.root)
         self.narrowing = Narrowing(self.values, prover)
         self.depends = dependences(kernel)
-        self.context = axis_rows(kernel, program)
+        self.context = axis_rows(kernel, self.shapes)
 
     def print(self) -> str:
         """The text of the function."""

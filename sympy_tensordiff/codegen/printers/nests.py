@@ -13,7 +13,6 @@ from sympy_tensordiff.codegen.loops import (
     Let,
     Load,
     Loop,
-    Program,
     Scalar,
     Statement,
     Store,
@@ -21,7 +20,6 @@ from sympy_tensordiff.codegen.loops import (
 from sympy_tensordiff.codegen.printers.base import ScalarPrinter
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.forms import Names
-from sympy_tensordiff.codegen.walk import scalar_arrays
 from sympy_tensordiff.integer.affine import Affine
 
 WIDENED = frozenset({"sign", "heaviside", "floor", "ceil"})
@@ -41,10 +39,10 @@ class NestPrinter(ScalarPrinter):
     }  # fmt: skip
     """The texts of the functions, without ``floor`` and ``ceil``: `math` turns these into integers."""
 
-    def __init__(self, names: Names, kernel: Kernel, program: Program) -> None:
+    def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str]) -> None:
         super().__init__(names)
         self.kernel = kernel
-        self.bare = scalar_arrays(program.arguments)
+        self.bare = bare
         self.lines: list[str] = []
         self.loop_depth = 0
 

@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
+from sympy_tensordiff.codegen.walk import scalar_arrays
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
 # and reciprocals do not keep results near the limits of the number range: they stay off.
@@ -42,9 +43,9 @@ class NumbaPrinter(NestPrinter):
 
     functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"}
 
-    def __init__(self, names: Names, kernel: Kernel, program: Program, prover: Prover) -> None:
-        super().__init__(names, kernel, program)
-        self.rows = row_plan(kernel, program, prover)
+    def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str], prover: Prover) -> None:
+        super().__init__(names, kernel, bare)
+        self.rows = row_plan(kernel, prover)
 
     def print(self) -> str:
         """The text of the function."""
@@ -125,7 +126,8 @@ def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program``."""
     names = module_names(program, OWN_NAMES)
     prover = Prover(program)
-    kernels = [NumbaPrinter(names, kernel, program, prover).print() for kernel in program.kernels]
+    bare = scalar_arrays(program.arguments)
+    kernels = [NumbaPrinter(names, kernel, bare, prover).print() for kernel in program.kernels]
     pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, DECORATOR)
     if any(" = plus(" in text for text in kernels):
         pieces.append(PLUS.strip("\n"))

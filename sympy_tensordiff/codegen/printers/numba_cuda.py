@@ -71,15 +71,16 @@ class CudaPrinter(NestPrinter):
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
     names = module_names(program, OWN_NAMES | {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE})
+    bare = scalar_arrays(program.arguments)
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
-    pieces += [_kernel(kernel, program, names) for kernel in program.kernels]
+    pieces += [_kernel(kernel, bare, names) for kernel in program.kernels]
     pieces += [LAUNCH.strip("\n"), _compute(program, names), _run(program, names)]
     top = [header(program, "cuda", names), imports(pieces, "from numba import cuda"), labels(program)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 
-def _kernel(kernel: Kernel, program: Program, names: Names) -> str:
-    printer = CudaPrinter(names, kernel, program)
+def _kernel(kernel: Kernel, bare: frozenset[str], names: Names) -> str:
+    printer = CudaPrinter(names, kernel, bare)
     printer.line(0, f"@cuda.jit\ndef {function_name(kernel)}{call_text(kernel, names)}:")
     printer.line(1, f'"""Fill {entry_text(kernel, names)}, one thread per entry."""')
     printer.line(1, f"real = {names(kernel.array)}.dtype.type")
@@ -142,7 +143,7 @@ def _run(program: Program, names: Names) -> str:
     """The function that copies the arguments to the device and the results back."""
     outputs = [(names(a.name), bool(a.shape)) for a in program.outputs]
     bare = scalar_arrays(program.arguments)
-    read = used_arguments(program)
+    read = set(used_arguments(program))
     lines = ['"""Fill the arrays behind the arguments, which lie in the memory of the host."""']
     passed = []
     for argument in program.arguments:

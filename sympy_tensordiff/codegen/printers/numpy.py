@@ -11,6 +11,7 @@ from sympy_tensordiff.codegen.loops import Program
 from sympy_tensordiff.codegen.printers.driver import header, host_driver, imports, labels, module_names
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.kernels import KernelPrinter
+from sympy_tensordiff.codegen.walk import scalar_arrays
 
 OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", "BLOCK", *NUMPY_HELPERS})
 
@@ -19,7 +20,8 @@ def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program``."""
     names = module_names(program, OWN_NAMES)
     prover = Prover(program)
-    kernels = [KernelPrinter(kernel, program, names.copy(), prover) for kernel in program.kernels]
+    bare = scalar_arrays(program.arguments)
+    kernels = [KernelPrinter(kernel, bare, names.copy(), prover) for kernel in program.kernels]
     pieces = [kernel.print() for kernel in kernels]
     used = set().union(*(kernel.values.helpers for kernel in kernels))
     pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)] + pieces

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Load, Loop, Name, Program, Statement
-from sympy_tensordiff.codegen.walk import array_shapes, bounds, dependences, scalars, statements
+from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Load, Loop, Name, Statement
+from sympy_tensordiff.codegen.walk import bounds, dependences, scalars, statements
 from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Row
 
@@ -34,12 +34,12 @@ class RowPlan:
     expanded: frozenset[str]
 
 
-def row_plan(kernel: Kernel, program: Program, prover: Prover) -> RowPlan | None:
+def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     """How to run a kernel row by row; None where that gains nothing, or a row may have no entries."""
     if not kernel.axes:
         return None
     plan = RowPlanner(kernel).plan()
-    if plan is None or not prover.proves(Row("ge", array_shapes(program)[kernel.array][-1] - 1)):
+    if plan is None or not prover.proves(Row("ge", prover.shapes[kernel.array][-1] - 1)):
         return None
     return plan
 

@@ -49,7 +49,9 @@ class VectorPrinter(ScalarPrinter):
         "and": (" & ", COMPARE), "or": (" | ", COMPARE + 0),
     }  # fmt: skip
 
-    def __init__(self, names: Names, shapes: dict[str, tuple[Affine, ...]], bare: frozenset[str], lanes: Lanes) -> None:
+    def __init__(
+        self, names: Names, shapes: Mapping[str, tuple[Affine, ...]], bare: frozenset[str], lanes: Lanes
+    ) -> None:
         super().__init__(names)
         self.shapes = shapes
         self.bare = bare
