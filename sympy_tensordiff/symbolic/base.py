@@ -23,19 +23,12 @@ from sympy_tensordiff.symbolic.measures import Measures, measures
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
 
-class Node(Expr):
+class Node(walkers.Shown, Expr):
     """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
 
     is_commutative = True
     _measures: Measures | None = None
     is_number = False  # no class of ours is one; SymPy would ask all arguments in turn
-    is_binder = False
-    _is_leaf = False  # whether SymPy's functions leave the arguments alone, as those of its own Indexed
-
-    @property
-    def is_Atom(self) -> bool:  # noqa: N802
-        walkers.reserve_names(self, sys._getframe(1))
-        return self._is_leaf
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:

@@ -9,15 +9,13 @@ defines to be unaware of scopes (with a bound index as key it renames body and l
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Symbol, Tuple
-from sympy.functions.elementary.piecewise import piecewise_fold
+from sympy import Basic, Dummy, Expr, Idx, Sum, Symbol, Tuple
 
-from sympy_tensordiff.symbolic import walkers
+from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
@@ -31,30 +29,9 @@ class Binder(Node):
     is_binder = True
 
     @property
-    def args(self) -> tuple[Any, ...]:
-        """The body and the limits; `cse` and `replace` are shown what they cannot misuse."""
-        asking = sys._getframe(1)
-        if walkers.asked_by_cse(asking):
-            return (self._args,)  # no SymPy object: a leaf that has arguments
-        clashing = self._clashing(walkers.replaced_symbols(asking)) if asking.f_code is walkers.WALK else None
-        args: tuple[Any, ...] = self.with_fresh_indices(clashing, clashing).args if clashing else self._args
-        return args
-
-    @property
-    def func(self) -> Any:
-        """The class; for `cse`, which cannot change the arguments that it sees, the node itself."""
-        return (lambda *args: self) if walkers.asked_by_cse(sys._getframe(1)) else type(self)
-
-    @property
     def body(self) -> Any:
         """The expression under the binder."""
         return self.args[0]
-
-    def has(self, *patterns: Any) -> bool:
-        """As `Basic.has`; `piecewise_fold`, which would carry conditions on a bound index out, is kept off."""
-        if sys._getframe(1).f_code is piecewise_fold.__code__:
-            return False
-        return bool(super().has(*patterns))
 
     def compare(self, other: Any) -> int:
         """As `Basic.compare`; those too deep for it stand behind the others, in an order of their own."""
@@ -108,6 +85,11 @@ class Binder(Node):
         """The names of the bound indices in the canonical form, as a rule that gives this form (for `as_dummy`)."""
         return CanonicalNames(zip(self.variables, canonical(self).variables, strict=True))
 
+    def without_clashes(self, symbols: set[Any]) -> Any:
+        """The same binder with bound indices other than the ``symbols``."""
+        clashing = self._clashing(symbols)
+        return self.with_fresh_indices(clashing, symbols) if clashing else self
+
     def with_fresh_indices(self, clashing: Iterable[Basic], others: Iterable[Basic]) -> Any:
         """The same binder with the ``clashing`` bound indices renamed away from all names inside and in ``others``."""
         taken = names_in(self.args) | names_in(others)
@@ -144,6 +126,14 @@ class Binder(Node):
     def _clashing(self, symbols: set[Any]) -> set[Any]:
         """The bound indices among the symbols; an `Idx` also by the symbol that is its label."""
         return {v for v in self.variables if v in symbols or (isinstance(v, Idx) and v.label in symbols)}
+
+    def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
+        try:
+            return super()._rewrite(pattern, rule, method, **hints)
+        except TensorDiffError:
+            if rule is Sum or hasattr(self, method):
+                raise
+            return self  # as SymPy's own where there is no such form: a complex body, a bound that is no index
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         body = self.body.simplify(**kwargs)

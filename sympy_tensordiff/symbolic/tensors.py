@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import keyword
-import sys
 import unicodedata
 from typing import Any
 
@@ -11,7 +10,6 @@ from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
@@ -113,12 +111,6 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
     @property
     def shape(self) -> tuple[Expr, ...]:
         return tuple(limit.args[1] for limit in self.args[1:])
-
-    @property
-    def is_Atom(self) -> bool:  # noqa: N802
-        asking = sys._getframe(1)
-        walkers.reserve_names(self, asking)
-        return self.rank > 0 and walkers.asked_by_cse(asking)  # a name that cse gives is a scalar
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
         """The body with ``indices`` in place of the bound ones."""

@@ -1,47 +1,139 @@
-"""What the walkers of SymPy that know no scopes see of our nodes.
+"""What functions of SymPy that know no scopes are shown of our nodes.
 
 Most functions of SymPy take a node apart by ``args``, put it together by ``func``, and come to the
-same value whatever stands between. Two do not, since a term under a binder means something else
-outside: `sympy.cse` names terms that hold a bound index, and `replace` lets a bound index capture
-the free symbols of what it puts in. Both ask the node first; the asking frame tells them apart.
+same value whatever stands between. Some do not, since a term under a binder means something else
+outside: `sympy.cse` names terms that hold a bound index; `replace` lets a bound index capture the
+free symbols of what it puts in; those that ask ``has(Piecewise)`` carry conditions on a bound index
+out of its scope, or never end. All ask the node first, and the asking frame tells them apart.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-from sympy import Basic, Symbol
+from sympy import Basic, Expr, Piecewise, S, Symbol, preorder_traversal
+from sympy.core.traversal import iterargs
+from sympy.functions.elementary.piecewise import piecewise_fold
 from sympy.simplify import cse_main
 
 CSE = vars(cse_main)
+SIMPLIFY = vars(sys.modules["sympy.simplify.simplify"])  # the package has a function of the module's name
+HAS = iterargs.__code__
+FOLD = piecewise_fold.__code__
 REPLACE = Basic.replace.__code__
 WALK = next((c for c in REPLACE.co_consts if isinstance(c, CodeType) and c.co_name == "walk"), None)
 
 
-def asked_by_cse(asking: FrameType) -> bool:
-    """Whether the frame is one of `sympy.cse`, which may name a binder as a whole but no term inside."""
-    return asking.f_globals is CSE
+class Shown:
+    """Mixin of all nodes: the attributes that functions without scopes ask for."""
+
+    _args: tuple[Any, ...]
+    is_binder = False
+    _is_leaf = False  # whether SymPy's functions leave the arguments alone, as those of its own Indexed
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """All state of the node."""
+        asking = sys._getframe(1)
+        code, module = asking.f_code, asking.f_globals
+        if code is WALK or code is HAS or module is CSE or module is SIMPLIFY:
+            return shown_args(self, asking)
+        return self._args
+
+    @property
+    def func(self) -> Any:
+        """The class, such that ``func(*args)`` is the node."""
+        asking = sys._getframe(1)
+        if asking.f_globals is CSE:
+            return lambda *args: self
+        if asks_to_simplify(self, asking):
+            return lambda *args: self.simplify(**asking.f_locals.get("kwargs", {}))  # type: ignore[attr-defined]
+        return type(self)
+
+    @property
+    def is_Atom(self) -> bool:  # noqa: N802
+        """Whether SymPy's functions take the node for a leaf; no name in it is given to what `cse` names."""
+        asking = sys._getframe(1)
+        if asking.f_globals is CSE and "excluded_symbols" in asking.f_locals:
+            asking.f_locals["excluded_symbols"].update(names_in([self]))
+        return self._is_leaf or (asking.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
+
+    def has(self, *patterns: Any) -> bool:
+        """As `Basic.has`."""
+        asked = any(pattern is Piecewise for pattern in patterns) and sys._getframe(1).f_code is not FOLD
+        if asked and self.atoms(Piecewise):  # type: ignore[attr-defined]
+            return True
+        return bool(super().has(*patterns))  # type: ignore[misc]
 
 
-def reserve_names(node: Basic, asking: FrameType) -> None:
-    """No name that occurs in a node which `cse` does not look into is given to a common subexpression."""
-    taken = asking.f_locals.get("excluded_symbols") if asked_by_cse(asking) else None
-    if taken is not None:
-        taken.update(names_in((node,)))
+class Cases(Expr):
+    """Stands for a `Piecewise` under a binder: holds the same parts, and nobody takes it apart."""
+
+    is_real = True
+    is_commutative = True
 
 
-def replaced_symbols(walk: FrameType) -> set[Any]:
-    """The free symbols of the pattern and the expression of the call of `replace` that a walk belongs to.
+def shown_args(node: Any, asking: FrameType) -> tuple[Any, ...]:
+    """The arguments of a node as the asking frame may see them."""
+    own: tuple[Any, ...] = node._args
+    if asking.f_globals is CSE:
+        return (own,)  # no SymPy object: a leaf that has arguments
+    if asks_to_simplify(node, asking):
+        return (S.Zero,)
+    if asking.f_code is HAS:
+        return own if not asked_for_cases(asking) else without_cases(node)
+    if asking.f_code is WALK:
+        query, value = called_replace(asking)
+        if getattr(query, "__globals__", None) is SIMPLIFY:
+            return own if node.is_symbol else ()
+        both = (expr.free_symbols for expr in (query, value) if isinstance(expr, Basic))
+        return tuple(node.without_clashes(set().union(*both))._args) if node.is_binder else own
+    return own
 
-    None where they are functions: what a function brings in cannot be known.
-    """
+
+def asks_to_simplify(node: Any, asking: FrameType) -> bool:
+    """Whether `sympy.simplify` is about to simplify the arguments of a node inside of an expression."""
+    return asking.f_globals is SIMPLIFY and asking.f_code.co_name == "<lambda>" and not node.is_symbol
+
+
+def asked_for_cases(walk: FrameType) -> bool:
+    """Whether the walk belongs to ``has(Piecewise)``."""
+    patterns = walk.f_back.f_locals.get("patterns", ()) if walk.f_back is not None else ()
+    return any(pattern is Piecewise for pattern in patterns)
+
+
+def without_cases(node: Any) -> tuple[Any, ...]:
+    """The arguments with `Cases` for every `Piecewise` under a binder; alike for all who ask: `has` is cached."""
+    if not node.is_binder:
+        return tuple(node._args)
+    shown = node.__dict__.get("_shown")
+    if shown is None:
+        body, *limits = node._args
+        cases = {p: Cases(*(part for pair in p.args for part in pair.args)) for p in own_cases(body)}
+        shown = node.__dict__["_shown"] = (body.xreplace(cases), *limits)
+    return tuple(shown)
+
+
+def own_cases(body: Basic) -> Iterable[Any]:
+    """The outermost `Piecewise` of a body; those of binders inside are shown by these."""
+    walk = preorder_traversal(body)
+    for node in walk:
+        if isinstance(node, Piecewise):
+            yield node
+        if isinstance(node, (Piecewise, Shown)):
+            walk.skip()
+
+
+def called_replace(walk: FrameType) -> tuple[Any, Any]:
+    """What the call of `replace` that a walk belongs to looks for and puts in."""
     frame: FrameType | None = walk
     while frame is not None and frame.f_code is not REPLACE:
         frame = frame.f_back
-    both = [] if frame is None else [frame.f_locals.get(name) for name in ("query", "value")]
-    return set().union(*(expr.free_symbols for expr in both if isinstance(expr, Basic)))
+    names = {} if frame is None else frame.f_locals
+    return names.get("query"), names.get("value")
 
 
 def names_in(expressions: Iterable[Basic]) -> set[str]:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 import sympy
-from sympy import Abs, Add, Dummy, Idx, KroneckerDelta, Max, Mul, Piecewise, Symbol, Tuple
+from sympy import Abs, Add, Dummy, Idx, KroneckerDelta, Mul, Piecewise, Symbol, Tuple
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError

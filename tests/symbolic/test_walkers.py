@@ -4,6 +4,7 @@ import pytest
 import sympy
 from sympy import Matrix, Piecewise, Symbol, Tuple, Wild
 
+from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol, indices, walkers
 
 i, j, k, n, m, p = indices("i j k n m p")
@@ -105,6 +106,47 @@ def test_replace_with_patterns_and_functions():
     exponential = IndexedSum(sympy.exp(x[j]), (j, 0, m - 1))
     assert exponential.replace(sympy.exp, sympy.sin) == IndexedSum(sympy.sin(x[j]), (j, 0, m - 1))
     assert exponential.replace(lambda e: e == x, lambda e: y) == IndexedSum(sympy.exp(y[j]), (j, 0, m - 1))
+
+
+GUARDED = IndexedSum(Piecewise((x[j - 1] * sympy.exp(2 * c), j > 0), (y[j], True)), (j, 0, m - 1))
+ENTRY = TensorComprehension(Piecewise((c * x[j - 1], j > 0), (sympy.cos(y[j]) ** 2, True)), (j, m))[p]
+
+
+@pytest.mark.parametrize("part", [GUARDED, ENTRY, IndexedSum(GUARDED * A[i, j] + x[i], (i, 0, n - 1))], ids=str)
+def test_conditions_on_bound_indices_stay_inside(part):
+    """SymPy's piecewise_fold and simplify would carry them out, never end, or fail on what is left."""
+    around = Piecewise((part * x[i] + 1, i > 0), (0, True))
+    for expr in (part, 2 * part + x[i], sympy.exp(part) / (1 + part), around, 2 * x[p] * around):
+        for rewrite in (sympy.piecewise_fold, sympy.piecewise_exclusive, sympy.simplify):
+            result = rewrite(expr)
+            assert result.free_symbols <= expr.free_symbols
+            values = {x: [2, 3, 5], y: [7, 11, 13], A: [[1, 2, 4]] * 2, i: 1, j: 0, p: 2, c: 0.25}
+            assert abs(evaluate(result, values) - evaluate(expr, values)) < 1e-12 * abs(evaluate(expr, values))
+
+
+def test_has_tells_whether_there_are_cases():
+    assert GUARDED.has(Piecewise) and ENTRY.has(Piecewise) and not S.has(Piecewise)
+    (cases,) = GUARDED.atoms(Piecewise)
+    for expr in (GUARDED, 2 * GUARDED, sympy.sin(ENTRY) + GUARDED):
+        assert all(expr.has(node) for node in sympy.preorder_traversal(expr))
+        assert expr.atoms(Piecewise) and expr.find(Piecewise) and expr.has(cases) and expr.has(sympy.exp) is True
+    # SymPy's passes ask so for cases that they may take apart.
+    assert not (2 * GUARDED).has(Piecewise) and (2 * GUARDED + Piecewise((1, i > 0), (0, True))).has(Piecewise)
+
+
+def test_simplify_works_on_the_parts():
+    unit = sympy.sin(x[j]) ** 2 + sympy.cos(x[j]) ** 2
+    assert sympy.simplify(2 * IndexedSum(unit, (j, 0, m - 1)) + S) == 2 * IndexedSum(1, (j, 0, m - 1)) + S
+    hyperbolic = IndexedSum(sympy.cosh(x[j]) ** 2 + sympy.exp(-x[j] * c) * sympy.sin(x[j]) ** 2, (j, 0, m - 1))
+    assert sympy.simplify(2 * hyperbolic * x[i]).atoms(IndexedSum)
+
+
+def test_a_form_that_does_not_exist_leaves_the_node_alone():
+    trigonometric = IndexedSum(sympy.cos(x[j]), (j, 0, m - 1))
+    assert trigonometric.rewrite(sympy.exp) == trigonometric  # complex exponentials
+    assert IndexedSum(sympy.cosh(x[j]), (j, 0, 2)).rewrite(sympy.exp).has(sympy.exp)
+    low = IndexedSum(x[j], (j, sympy.Max(0, p - 1), m - 1))
+    assert low.rewrite(Piecewise) == low
 
 
 def test_everybody_else_sees_the_arguments():
