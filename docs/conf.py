@@ -26,3 +26,5 @@ autodoc_member_order = "bysource"
 html_theme = "furo"
 html_title = "sympy_tensordiff"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["formulas.css"]

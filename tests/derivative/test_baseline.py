@@ -1,0 +1,68 @@
+"""The 42 derivatives of the baseline: right everywhere, without deltas, and as the documentation shows them."""
+
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import sympy
+from baseline import tasks
+from baseline_truth import answers, equal, is_right, points
+
+from sympy_tensordiff.errors import TensorDiffError
+
+TASKS = tasks()
+REFUSED = [name for name, task in TASKS.items() if task.refused]
+SCRIPT = Path(__file__).parents[2] / "docs" / "regenerate_baseline.py"
+SHOWN_VERSION = "1.14.0"
+
+
+def script():
+    spec = importlib.util.spec_from_file_location("regenerate_baseline", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@cache
+def shown():
+    return SCRIPT.with_name("baseline.md").read_text(encoding="utf-8")
+
+
+def test_there_are_42_and_four_are_refused():
+    assert len(TASKS) == 42 and REFUSED == ["10", "18", "18b", "24"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_right_at_every_point_and_as_shown(name):
+    task, three = TASKS[name], answers(TASKS[name])
+    if task.refused:
+        assert isinstance(three.ours.result, TensorDiffError)
+        assert task.refused in str(three.ours.result)
+    else:
+        assert three.ours.right == three.ours.points > 0
+        assert three.ours.deltas == 0 and not three.ours.result.has(sympy.Sum, sympy.Indexed)
+    if sympy.__version__ == SHOWN_VERSION:
+        row, section = script().part(name, task, three)
+        assert row in shown() and section.strip() in shown(), "run docs/regenerate_baseline.py"
+
+
+def test_the_page_is_made_of_these_parts():
+    text, module = shown(), script()
+    rows = re.findall(r"^\| \[.*\n", text, re.MULTILINE)
+    sections = re.split(r"^(?=\(case-)", text, flags=re.MULTILINE)[1:]
+    parts = [module.Part(row, section) for row, section in zip(rows, sections, strict=True)]
+    assert [re.match(r"\| \[(\w+)\]", row)[1] for row in rows] == list(TASKS)
+    assert module.page(parts, SHOWN_VERSION) == text, "run docs/regenerate_baseline.py"
+
+
+def test_the_judgement_sees_a_wrong_answer():
+    """A judgement that finds everything right would pass as well."""
+    task = TASKS["8"]
+    where = points(task)
+    native = sympy.diff(task.function, *task.by).doit()
+    assert {is_right(native, point) for point in where} == {True, False}
+    assert all(is_right(sympy.diff(task.function, *task.by), point) for point in where)
+    assert not equal(sympy.Rational(1, 3), sympy.Rational(1, 3) + sympy.Rational(1, 10**40))
+    assert equal(sympy.exp(1), sympy.E.evalf(40)) and not equal(sympy.exp(1), sympy.Rational(2718281828, 10**9))
