@@ -30,7 +30,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.base import TensorEntry
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.indices import as_expr, parse
-from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix
+from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound, symbols_in
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -205,8 +205,9 @@ class _Lift(Rewriting):
         raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}; {way_out}")
 
     def matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        yield from ()
-        return lift_matrix(expr, lambda part: self.run(part, scope))
+        yield self.all(matrix_operands(expr), scope)  # remembered, so that nothing recurses below
+        result = lift_matrix(expr, lambda part: self.run(part, scope))
+        return self.known(result, expr) if isinstance(result, TensorSymbol) else result
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         **dict.fromkeys(MATRIX_CLASSES, matrix),

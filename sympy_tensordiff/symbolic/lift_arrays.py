@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import sympy
-from sympy import Add, Dummy, Expr, KroneckerDelta, Mod, Mul, S, Symbol, floor
+from sympy import Add, Dummy, Expr, KroneckerDelta, Mod, Mul, S, floor
 from sympy.tensor.array.array_comprehension import ArrayComprehension, ArrayComprehensionMap
 from sympy.tensor.array.array_derivatives import ArrayDerivative
 from sympy.tensor.array.expressions import array_expressions as arrays
@@ -20,7 +20,6 @@ from sympy.tensor.array.ndim_array import NDimArray
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.tabulate import Factor, common_shape, contract, read, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.walkers import names_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 Lift: TypeAlias = Callable[[Any], Any]
@@ -66,15 +65,21 @@ def explicit(expr: Any, lift: Lift) -> Any:
     return tabulate(shape, values.values(), entry)
 
 
+def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], lift: Lift) -> Any:
+    """The tensor with the entries ``function(i, j, …)``, which are lifted."""
+    arguments = [Dummy(integer=True) for _ in shape]  # nothing around can mean them
+    body = lift(function(*arguments))
+    return tabulate(
+        shape, (body,), lambda *indices: body.xreplace(dict(zip(arguments, indices, strict=True)))
+    )
+
+
 def _comprehension(expr: Any, lift: Lift) -> Any:
-    shape = [last - first + 1 for _, first, last in expr.limits]
-    inside = [Symbol(name) for name in names_in([expr.function])]
+    def function(*arguments: Expr) -> Any:
+        moved = [(v, index + first) for (v, first, _), index in zip(expr.limits, arguments, strict=True)]
+        return expr.function.subs(moved, simultaneous=True)
 
-    def entry(*indices: Expr) -> Any:
-        moved = [(v, index + first) for (v, first, _), index in zip(expr.limits, indices, strict=True)]
-        return lift(expr.function.subs(moved, simultaneous=True))
-
-    return tabulate(shape, inside, entry)
+    return tabulate_function([last - first + 1 for _, first, last in expr.limits], function, lift)
 
 
 # ------------------------------------------------------------------ entry by entry

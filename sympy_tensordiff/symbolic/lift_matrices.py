@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
-from sympy import Add, And, Expr, KroneckerDelta, Lt, Mod, Mul, Piecewise, Pow, S, Symbol, floor
+from sympy import Add, And, Expr, KroneckerDelta, Lt, Mod, Mul, Piecewise, Pow, S, floor
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.companion import CompanionMatrix
 from sympy.matrices.expressions.factorizations import Factorization
@@ -36,10 +36,10 @@ from sympy_tensordiff.symbolic.lift_arrays import (
     element,
     elementwise,
     explicit,
+    tabulate_function,
 )
 from sympy_tensordiff.symbolic.tabulate import Factor, contract, read, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.walkers import names_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 MATRIX_CLASSES: tuple[Any, ...] = (
@@ -115,8 +115,7 @@ def _symbol(expr: Any, lift: Lift) -> Any:
 
 
 def _function_matrix(expr: Any, lift: Lift) -> Any:
-    inside = [Symbol(name) for name in names_in([expr.lamda])]
-    return tabulate(expr.shape, inside, lambda i, j: lift(expr.lamda(i, j)))
+    return tabulate_function(expr.shape, expr.lamda, lift)
 
 
 # ------------------------------------------------------------------ products and sums
