@@ -24,12 +24,14 @@ from sympy import (
     Tuple,
     expand,
 )
+from sympy import conjugate as conjugate_function
 from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.base import TensorEntry
+from sympy_tensordiff.symbolic.base import Node, TensorEntry
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound, symbols_in
@@ -37,6 +39,7 @@ from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.walkers import names_in
+from sympy_tensordiff.symbolic.whole import is_whole
 
 
 def lift(expr: Any) -> Any:
@@ -209,6 +212,18 @@ class _Lift(Rewriting):
         result = lift_matrix(expr, lambda part: self.run(part, scope))
         return self.known(result, expr) if isinstance(result, TensorSymbol) else result
 
+    def conjugate(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """Of what is real here, though SymPy has not been told."""
+        argument = yield self.visit(expr.args[0], scope)
+        return expr.func(argument) if argument.has(S.ImaginaryUnit) else argument
+
+    def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """The same node over lifted arguments, unless SymPy's scalar node has taken whole tensors for scalars."""
+        args = yield self.all(expr.args, scope)
+        if any(map(is_whole, args)) and not isinstance(expr, Node) and type(expr) is not Tuple:
+            return whole_operation(expr, args)
+        return (yield super().rebuilt(expr, scope))
+
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         **dict.fromkeys(MATRIX_CLASSES, matrix),
         TensorSymbol: tensor_symbol,
@@ -218,6 +233,7 @@ class _Lift(Rewriting):
         IndexedBase: whole,
         Indexed: entry,
         KroneckerDelta: delta,
+        conjugate_function: conjugate,
     }
 
 

@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import sympy
-from sympy import Add, Dummy, Expr, KroneckerDelta, Mod, Mul, S, floor
+from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mod, Mul, S, floor
+from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.tensor.array.array_comprehension import ArrayComprehension, ArrayComprehensionMap
 from sympy.tensor.array.array_derivatives import ArrayDerivative
 from sympy.tensor.array.expressions import array_expressions as arrays
 from sympy.tensor.array.ndim_array import NDimArray
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.tabulate import Factor, common_shape, contract, read, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.whole import is_whole
@@ -28,6 +29,7 @@ Lift: TypeAlias = Callable[[Any], Any]
 Rule: TypeAlias = Callable[[Any, Lift], Any]
 """Lifts an expression of one class."""
 
+AXES = "call td.diff, which has the axes of the value first and those of the variable last"
 EXPLICIT_LIMIT = 64
 """An explicit array of more entries than these is refused."""
 
@@ -69,9 +71,7 @@ def tabulate_function(shape: Sequence[Expr], function: Callable[..., Any], lift:
     """The tensor with the entries ``function(i, j, …)``, which are lifted."""
     arguments = [Dummy(integer=True) for _ in shape]  # nothing around can mean them
     body = lift(function(*arguments))
-    return tabulate(
-        shape, (body,), lambda *indices: body.xreplace(dict(zip(arguments, indices, strict=True)))
-    )
+    return tabulate(shape, (body,), lambda *indices: body.xreplace(dict(zip(arguments, indices, strict=True))))
 
 
 def _comprehension(expr: Any, lift: Lift) -> Any:
@@ -79,6 +79,8 @@ def _comprehension(expr: Any, lift: Lift) -> Any:
         moved = [(v, index + first) for (v, first, _), index in zip(expr.limits, arguments, strict=True)]
         return expr.function.subs(moved, simultaneous=True)
 
+    if any(v in bound.free_symbols for v in expr.variables for _, *bounds in expr.limits for bound in bounds):
+        raise ShapeError(f"{expr}: the length of an axis depends on the index of another one; no tensor has such rows")
     return tabulate_function([last - first + 1 for _, first, last in expr.limits], function, lift)
 
 
@@ -92,17 +94,30 @@ def constant(entry: Callable[..., Expr]) -> Rule:
 
 def elementwise(combine: Callable[..., Expr]) -> Rule:
     """The rule of an array with the entries ``combine(a, b, …)`` of its arguments, all of one shape or scalars."""
+    return lambda expr, lift: _entrywise(combine, [lift(arg) for arg in expr.args], type(expr).__name__)
 
-    def rule(expr: Any, lift: Lift) -> Any:
-        operands = [lift(arg) for arg in expr.args]
-        shape = common_shape([shape_of(operand) for operand in operands if is_whole(operand)], type(expr).__name__)
 
-        def entry(*indices: Expr) -> Expr:
-            return combine(*(read(operand, indices, once=operands.count(operand) == 1) for operand in operands))
+def _entrywise(combine: Callable[..., Expr], operands: Sequence[Any], owner: str) -> Any:
+    shape = common_shape([shape_of(operand) for operand in operands if is_whole(operand)], owner)
 
-        return tabulate(shape, operands, entry)
+    def entry(*indices: Expr) -> Expr:
+        return combine(*(read(operand, indices, once=operands.count(operand) == 1) for operand in operands))
 
-    return rule
+    return tabulate(shape, operands, entry)
+
+
+def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
+    """A scalar node of SymPy's whose lifted arguments hold whole tensors: sums and multiples of arrays."""
+    whole = [operand for operand in operands if is_whole(operand)]
+    name = "a case of Piecewise" if isinstance(expr, ExprCondPair) else type(expr).__name__
+    if (isinstance(expr, Add) and len(whole) == len(operands)) or (isinstance(expr, Mul) and len(whole) == 1):
+        return _entrywise(expr.func, operands, type(expr).__name__)
+    way_out = "for its entries write A.applyfunc(f), HadamardProduct, A[i, j] in a Sum, or a td.TensorComprehension"
+    if isinstance(expr, Derivative):
+        way_out = AXES
+    raise UnsupportedError(
+        f"{name} of a whole tensor of rank {whole[0].rank}: {expr}; what SymPy means by it has no index form: {way_out}"
+    )
 
 
 def apply_function(expr: Any, lift: Lift) -> Any:
@@ -216,6 +231,6 @@ ARRAY_RULES: dict[Any, Rule] = {
 }
 
 ARRAYS_REFUSED: dict[Any, str] = {
-    ArrayDerivative: "its axes are in SymPy's order; call td.diff, which has the axes of the variable last",
+    ArrayDerivative: AXES,
     ArrayComprehensionMap: "write td.TensorComprehension",
 }

@@ -289,6 +289,7 @@ RULES: dict[Any, Rule] = {
 
 WHOLE = "functions of a whole matrix are not supported yet; "
 OTHERWISE = "write it entry by entry with td.TensorSymbol, td.IndexedSum and td.TensorComprehension"
+PERMUTED = "a permuted index is not affine; multiply by the explicit matrix, PermutationMatrix(p).as_explicit()"
 
 REFUSED: dict[Any, str] = {
     **ARRAYS_REFUSED,
@@ -300,6 +301,6 @@ REFUSED: dict[Any, str] = {
     GenericZeroMatrix: "it has no shape; write ZeroMatrix(n, m)",
     DFT: "its entries are complex, and tensors are real",
     CompanionMatrix: OTHERWISE,
-    PermutationMatrix: "its entries are read by data; write the permuted entries with td.TensorComprehension",
-    MatrixPermute: "its entries are read by data; write the permuted entries with td.TensorComprehension",
+    PermutationMatrix: PERMUTED,
+    MatrixPermute: PERMUTED,
 }

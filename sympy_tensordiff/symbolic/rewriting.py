@@ -38,7 +38,7 @@ class Rewriting:
             if isinstance(expr, (Symbol, Idx)):
                 result = self.symbol(expr, scope)
             else:
-                rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), Rewriting.rebuilt)
+                rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), type(self).rebuilt)
                 result = yield rule(self, expr, scope)
             self._done[key] = expr, result
         return self._done[key][1]

@@ -65,8 +65,10 @@ def fresh_indices(number: int, avoid: Iterable[Basic]) -> list[Any]:
     Bound indices of sums in ``avoid`` would be other symbols, but are avoided for the reader.
     """
     avoid = list(avoid)
-    taken = {str(symbol) for expr in avoid for symbol in expr.free_symbols}
-    taken |= {str(part) for expr in avoid if not is_whole(expr) for part in _upper_nodes(expr) if part.is_Symbol}
+    taken = {symbol.name for expr in avoid for symbol in expr.free_symbols}
+    taken |= {
+        part.name for expr in avoid if not is_whole(expr) for part in _upper_nodes(expr) if isinstance(part, Symbol)
+    }
     names = chain(LETTERS, (f"i_{n}" for n in count(1)))
     return [Symbol(next(name for name in names if name not in taken), integer=True) for _ in range(number)]
 

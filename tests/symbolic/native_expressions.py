@@ -73,10 +73,13 @@ class RandomExpressions:
 class RandomMatrices(RandomExpressions):
     """Matrix expressions with every node that has an index form."""
 
+    def symbol(self, shape: Shape) -> Any:
+        return sympy.MatrixSymbol(f"{self.random.choice('ABC')}{shape[0]}{shape[1]}", *shape)
+
     def leaf(self, shape: Shape) -> Any:
         draw = self.random.random()
         if draw < 0.75 or math.prod(shape) > 16:
-            return sympy.MatrixSymbol(f"{self.random.choice('ABC')}{shape[0]}{shape[1]}", *shape)
+            return self.symbol(shape)
         if draw < 0.8:
             return sympy.OneMatrix(*shape)
         if draw < 0.85 and shape[0] == shape[1]:
@@ -95,7 +98,7 @@ class RandomMatrices(RandomExpressions):
         if min(shape) > 1:
             makers.append(self.blocks)
         if shape[0] == shape[1]:
-            makers += [self.matrix_power, self.diagonal]
+            makers += [self.matrix_power, self.diagonal, self.diagonal]
         if shape[1] == 1:
             makers.append(self.diagonal_of)
         return makers
@@ -151,11 +154,12 @@ class RandomMatrices(RandomExpressions):
 
     def diagonal(self, shape: Shape, depth: int) -> Any:
         extent = shape[0]
-        choice = self.random.choice([(extent, extent), (extent, 1), (1, extent)])
+        choice = self.random.choice([(extent, extent), (extent, extent), (extent, 1), (1, extent)])
         return (sympy.DiagMatrix if 1 in choice else sympy.DiagonalMatrix)(self.expression(choice, depth))
 
     def diagonal_of(self, shape: Shape, depth: int) -> Any:
-        return sympy.DiagonalOf(self.leaf((shape[0], shape[0] + self.random.choice((0, 1)))))
+        # Not of an explicit matrix: SymPy asks its extents, Python integers, for is_Integer.
+        return sympy.DiagonalOf(self.symbol((shape[0], shape[0] + self.random.choice((0, 1)))))
 
 
 class RandomArrays(RandomExpressions):
@@ -259,8 +263,6 @@ def explicit(expr: Any, values: dict[Any, Any]) -> Any:
     return expr
 
 
-
-
 def _blocks(expr: Any, go: Callable[[Any], Any]) -> Any:
     rows, columns = expr.blockshape
     return ImmutableMatrix(sympy.Matrix([[go(expr.blocks[r, c]) for c in range(columns)] for r in range(rows)]))
@@ -289,6 +291,7 @@ def _diagonal_of(expr: Any, go: Callable[[Any], Any]) -> Any:
 RULES: dict[Any, Callable[[Any, Callable[[Any], Any]], Any]] = {
     MatrixElement: lambda expr, go: go(expr.parent)[expr.i, expr.j],
     sympy.conjugate: lambda expr, go: go(expr.args[0]),
+    sympy.Add: lambda expr, go: sum(map(go, expr.args)),
     sympy.Mul: lambda expr, go: math.prod((go(arg) for arg in expr.args), start=sympy.Integer(1)),
     sympy.MatMul: lambda expr, go: reduce(lambda a, b: a * b, map(go, expr.args)),
     sympy.MatAdd: lambda expr, go: reduce(lambda a, b: a + b, map(go, expr.args)),

@@ -1,0 +1,435 @@
+"""Matrix and array expressions of SymPy: values, derivatives, forms, and what is refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy
+from native_expressions import ALPHA, RandomArrays, RandomMatrices, explicit, random_arrays, symbols_of
+from sympy import (
+    Adjoint,
+    Array,
+    BlockDiagMatrix,
+    BlockMatrix,
+    DiagMatrix,
+    DiagonalMatrix,
+    DiagonalOf,
+    DotProduct,
+    FunctionMatrix,
+    HadamardProduct,
+    Identity,
+    ImmutableMatrix,
+    IndexedBase,
+    Lambda,
+    MatPow,
+    Matrix,
+    MatrixSlice,
+    MatrixSymbol,
+    OneMatrix,
+    Rational,
+    Sum,
+    Symbol,
+    Trace,
+    symbols,
+)
+from sympy.combinatorics import Permutation
+from sympy.matrices.expressions.companion import CompanionMatrix
+from sympy.matrices.expressions.factorizations import QofQR
+from sympy.matrices.expressions.fourier import DFT
+from sympy.matrices.expressions.hadamard import HadamardPower
+from sympy.matrices.expressions.kronecker import KroneckerProduct
+from sympy.matrices.expressions.permutation import MatrixPermute, PermutationMatrix
+from sympy.matrices.expressions.special import GenericIdentity, GenericZeroMatrix
+from sympy.tensor.array import ArrayComprehension
+from sympy.tensor.array.array_derivatives import ArrayDerivative
+from sympy.tensor.array.expressions import (
+    ArrayAdd,
+    ArrayContraction,
+    ArrayDiagonal,
+    ArrayElement,
+    ArraySymbol,
+    ArrayTensorProduct,
+    PermuteDims,
+    Reshape,
+    array_derive,
+)
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    IndexExpressionError,
+    OutOfShapeError,
+    ShapeError,
+    TensorDiffError,
+    UnsupportedError,
+)
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import assert_derivative_exact, assert_equal, assert_second_exact
+
+i, j, k, p, q = td.indices("i j k p q")
+n, m = symbols("n m", integer=True, positive=True)
+A, B, X, Y = MatrixSymbol("A", n, m), MatrixSymbol("B", m, n), MatrixSymbol("X", n, n), MatrixSymbol("Y", n, n)
+x, y = MatrixSymbol("x", n, 1), MatrixSymbol("y", n, 1)
+P, Q = MatrixSymbol("P", 3, 3), MatrixSymbol("Q", 2, 3)
+S = ArraySymbol("S", (n, m, 2))
+
+
+def fraction(number: Any) -> Fraction:
+    return Fraction(int(number.p), int(number.q))
+
+
+def as_object_array(value: Any) -> np.ndarray:
+    """A matrix or an array of SymPy as an array of fractions."""
+    shape = tuple(int(extent) for extent in value.shape)
+    result = np.empty(shape, dtype=object)
+    for place in np.ndindex(shape):
+        result[place] = fraction(value[place])
+    return result
+
+
+def lifted_values(values: dict[Any, Any]) -> dict[Any, Any]:
+    """Values of SymPy's symbols as values of the lifted ones."""
+    numbers = {ALPHA: fraction(values[ALPHA])}
+    arrays = {td.lift(symbol): as_object_array(value) for symbol, value in values.items() if symbol != ALPHA}
+    return {**arrays, **numbers}
+
+
+def random_case(kind: str, seed: int) -> tuple[Any, tuple[int, ...]]:
+    """An expression and its shape."""
+    make = RandomMatrices(seed) if kind == "matrices" else RandomArrays(seed)
+    shape = make.shape(2) if kind == "matrices" else make.shape(1, 1, 2, 2, 3)
+    return make.expression(shape, make.random.choice((1, 2, 2, 3))), shape
+
+
+# ------------------------------------------------------------------ random expressions
+
+
+@pytest.mark.parametrize("kind", ["matrices", "arrays"])
+@pytest.mark.parametrize("block", range(4))
+def test_values_are_those_of_sympys_explicit_arrays(kind: str, block: int) -> None:
+    for seed in range(20 * block, 20 * block + 20):
+        expr, shape = random_case(kind, seed)
+        values = random_arrays(expr, seed)
+        result = td.lift(expr)
+        assert result.shape == shape, (seed, expr)
+        assert_equal(
+            evaluate(result, lifted_values(values)), as_object_array(explicit(expr, values)), f"{seed}: {expr}"
+        )
+
+
+@pytest.mark.parametrize("kind", ["matrices", "arrays"])
+@pytest.mark.parametrize("block", range(4))
+def test_derivatives_are_exact(kind: str, block: int) -> None:
+    for seed in range(1000 + 8 * block, 1008 + 8 * block):
+        expr, _ = random_case(kind, seed)
+        variables = symbols_of(expr)
+        if variables:
+            variable = td.lift(variables[seed % len(variables)])
+            assert_derivative_exact(td.lift(expr), variable, seed=seed)
+            if seed % 4 == 0 and np.prod(variable.shape) <= 9:
+                assert_second_exact(td.lift(expr), variable, seed=seed)
+
+
+def test_the_generators_make_every_node() -> None:
+    """Otherwise the tests above would test less than they say."""
+    kinds = set()
+    for kind in ("matrices", "arrays"):
+        for seed in range(80):
+            kinds |= {type(node).__name__ for node in sympy.preorder_traversal(random_case(kind, seed)[0])}
+    assert kinds >= {
+        *("MatAdd", "MatMul", "MatPow", "Transpose", "Adjoint", "Trace", "DotProduct", "HadamardProduct"),
+        *("HadamardPower", "ElementwiseApplyFunction", "Identity", "ZeroMatrix", "OneMatrix", "FunctionMatrix"),
+        *("MatrixElement", "MatrixSlice", "BlockMatrix", "KroneckerProduct", "DiagMatrix", "DiagonalMatrix"),
+        *("DiagonalOf", "ImmutableDenseMatrix", "ImmutableDenseNDimArray", "ArraySymbol", "ArrayTensorProduct"),
+        *("ArrayContraction", "ArrayDiagonal", "PermuteDims", "ArrayAdd", "ArrayElementwiseApplyFunc", "Reshape"),
+        *("ZeroArray", "OneArray", "ArrayComprehension"),
+    }
+
+
+# ------------------------------------------------------------------ symbolic sizes
+
+BLOCKS = BlockMatrix([[X, A], [B, Identity(m)]])
+SYMBOLIC = [
+    *(A * B * X, x.T * X * x, X**3 * x, Trace(A * B * X), HadamardProduct(X, A * B) * x, (A * B).applyfunc(sympy.sin)),
+    *(KroneckerProduct(X, Q), BLOCKS, BLOCKS * BLOCKS.T, Trace(BlockDiagMatrix(X, Y) * BlockDiagMatrix(Y, X))),
+    *(DiagMatrix(x) * X, DiagMatrix(x.T), DiagonalOf(X * Y), DiagonalMatrix(X * Y), X[1:n, 0 : n - 1], X[0:n, 0:2] * Q),
+    *(Reshape(S, (n, 2 * m)), Reshape(ArraySymbol("S", (n, 4)), (2 * n, 2)), DotProduct(x, y) * X),
+    *(ArrayContraction(ArrayTensorProduct(S, S), (0, 3), (1, 4)), ArrayDiagonal(ArrayTensorProduct(S, A), (0, 3))),
+    *(Matrix([[1, 2], [3, 4]]) * MatrixSymbol("Z", 2, n), OneMatrix(n, m) * B, X * Trace(X), X[1, n - 1] * X),
+]
+
+
+@pytest.mark.parametrize("expr", SYMBOLIC, ids=str)
+def test_symbolic_sizes(expr: Any) -> None:
+    result = td.lift(expr)
+    for position, variable in enumerate(sorted(map(td.lift, symbols_of(expr)), key=str)):
+        assert_derivative_exact(result, variable, {n: 3, m: 2})
+        assert_derivative_exact(result, variable, {n: 2, m: 3}, backends=())
+        if position == 0:
+            assert_second_exact(result, variable, {n: 2, m: 2}, backends=())
+
+
+@pytest.mark.parametrize("expr", [KroneckerProduct(Q, P) * KroneckerProduct(P, P), BLOCKS**2])
+def test_kernels(expr: Any) -> None:
+    variable = td.lift(symbols_of(expr)[-1])
+    assert_derivative_exact(td.lift(expr), variable, {n: 3, m: 2}, backends=("numba",))
+
+
+# ------------------------------------------------------------------ forms
+
+FORMS = {
+    A * B: "TensorComprehension(IndexedSum(A[i, k]*B[k, j], (k, 0, m - 1)), (i, n), (j, n))",
+    A.T: "TensorComprehension(A[j, i], (i, m), (j, n))",
+    Adjoint(A): "TensorComprehension(A[j, i], (i, m), (j, n))",
+    Adjoint(Adjoint(A)): "A",
+    2 * A: "TensorComprehension(2*A[i, j], (i, n), (j, m))",
+    A * B + X: "TensorComprehension(X[i, j] + IndexedSum(A[i, k]*B[k, j], (k, 0, m - 1)), (i, n), (j, n))",
+    Trace(X): "IndexedSum(X[i, i], (i, 0, n - 1))",
+    Trace(X * Y): "IndexedSum(X[i, k]*Y[k, i], (k, 0, n - 1), (i, 0, n - 1))",
+    Trace(X) * X: "TensorComprehension(X[j, k]*IndexedSum(X[i, i], (i, 0, n - 1)), (j, n), (k, n))",
+    X * x: "TensorComprehension(IndexedSum(X[i, k]*x[k, 0], (k, 0, n - 1)), (i, n), (j, 1))",
+    DotProduct(x, y): "IndexedSum(x[i, 0]*y[i, 0], (i, 0, n - 1))",
+    HadamardPower(X, Y): "TensorComprehension(X[i, j]**Y[i, j], (i, n), (j, n))",
+    HadamardPower(2, X): "TensorComprehension(2**X[i, j], (i, n), (j, n))",
+    X.applyfunc(sympy.Abs): "TensorComprehension(Abs(X[i, j]), (i, n), (j, n))",
+    MatPow(X, 0): "TensorComprehension(KroneckerDelta(i, j), (i, n), (j, n))",
+    KroneckerProduct(
+        X, Q
+    ): "TensorComprehension(Q[Mod(i, 2), Mod(j, 3)]*X[floor(i/2), floor(j/3)], (i, 2*n), (j, 3*n))",
+    MatrixSlice(P, (2, 0, -1), (0, 3)): "TensorComprehension(P[2 - i, j], (i, 2), (j, 3))",
+    BlockMatrix([[X, x]]): "TensorComprehension(Piecewise((X[i, j], j < n), (x[i, 0], True)), (i, n), (j, n + 1))",
+    FunctionMatrix(
+        n, m, Lambda(symbols("i j"), Symbol("i") - Symbol("j"))
+    ): "TensorComprehension(i - j, (i, n), (j, m))",
+    ImmutableMatrix([[1, 0], [0, ALPHA]]): (
+        "TensorComprehension(alpha*KroneckerDelta(1, i)*KroneckerDelta(1, j) "
+        "+ KroneckerDelta(0, i)*KroneckerDelta(0, j), (i, 2), (j, 2))"
+    ),
+    X[i, j]: "X[i, j]",
+    S[i, 0, 1]: "S[i, 0, 1]",
+    PermuteDims(S, Permutation([2, 0, 1])): "TensorComprehension(S[j, k, i], (i, 2), (j, n), (k, m))",
+    ArrayContraction(S, (2,)): "TensorComprehension(IndexedSum(S[i, j, k], (k, 0, 1)), (i, n), (j, m))",
+    ArrayAdd(A, A): "TensorComprehension(2*A[i, j], (i, n), (j, m))",
+    ArraySymbol("v", (n,)) + 2 * ArraySymbol("w", (n,)): "TensorComprehension(v[i] + 2*w[i], (i, n))",
+    ArrayComprehension(i * j, (i, 1, 3), (j, 0, n)): "TensorComprehension(j*(i + 1), (i, 3), (j, n + 1))",
+}
+
+
+@pytest.mark.parametrize("expr", FORMS, ids=str)
+def test_forms(expr: Any) -> None:
+    assert str(td.lift(expr)) == FORMS[expr]
+
+
+def test_lifting_again_changes_nothing() -> None:
+    for expr in FORMS:
+        assert td.lift(td.lift(expr)) == td.lift(expr)
+
+
+# ------------------------------------------------------------------ names and scopes
+
+
+def test_indices_are_not_captured() -> None:
+    """Free indices in scalar coefficients, in functions, and in the sums around."""
+    assert str(td.lift(i * X)) == "TensorComprehension(i*X[j, k], (j, n), (k, n))"
+    assert str(td.lift(X[i, j] * X)) == "TensorComprehension(X[i, j]*X[k, l], (k, n), (l, n))"
+    named = MatrixSymbol("i", n, n) * MatrixSymbol("j", n, n)
+    assert str(td.lift(named)) == "TensorComprehension(IndexedSum(i[k, m]*j[m, l], (m, 0, n - 1)), (k, n), (l, n))"
+    scaled = td.lift(X.applyfunc(lambda e: e * i + Sum(j * e, (j, 0, 2))))
+    value = evaluate(scaled, {td.lift(X): [[1, 2], [3, 4]], i: 10})
+    assert value.tolist() == [[13, 26], [39, 52]]
+    function = FunctionMatrix(2, 2, Lambda(symbols("u v"), Symbol("u") * i + Sum(j * Symbol("v"), (j, 0, 2))))
+    assert evaluate(td.lift(function), {i: 10}).tolist() == [[0, 3], [10, 13]]
+    assert td.lift(Trace(i * X)).subs(i, k).dummy_eq(td.lift(Trace(k * X)))
+
+
+def test_sums_around_matrices() -> None:
+    """The index of a sum may be a plain symbol, which becomes an integer one."""
+    plain = Symbol("i")
+    power = Sum(Trace(plain * P) * P[plain, 0], (plain, 0, 2))
+    values = {P: Matrix(3, 3, range(9))}
+    expected = sum(r * 12 * values[P][r, 0] for r in range(3))
+    assert evaluate(td.lift(power), {td.lift(P): np.arange(9).reshape(3, 3)}) == expected
+    sliced = Sum(Trace(X[plain : plain + 2, 0:2]), (plain, 0, n - 2))
+    array = np.arange(9).reshape(3, 3)
+    assert evaluate(td.lift(sliced), {td.lift(X): array}) == sum(np.trace(array[r : r + 2, :2]) for r in range(2))
+
+
+def test_one_name_is_one_tensor() -> None:
+    mixed = Trace(P) * IndexedBase("P", shape=(3, 3))[0, 1] + ArraySymbol("P", (3, 3))[2, 2]
+    assert td.lift(mixed).atoms(td.TensorSymbol) == {td.TensorSymbol("P", (3, 3))}
+    with pytest.raises(ShapeError, match=r"two different tensors are called P: .*\(2, 2\).*\(3, 3\)"):
+        td.lift(Trace(P) + Trace(MatrixSymbol("P", 2, 2)))
+
+
+# ------------------------------------------------------------------ sharing
+
+
+def distinct_sums(expr: Any) -> set[Any]:
+    """All sums of an expression; shared parts are visited once."""
+    stack, seen = [expr], {expr}
+    while stack:
+        new = set(stack.pop().args) - seen
+        seen |= new
+        stack += new
+    return {node for node in seen if isinstance(node, td.IndexedSum)}
+
+
+def test_products_are_chains_of_products_of_two() -> None:
+    matrices = [MatrixSymbol(f"M{number}", n, n) for number in range(12)]
+    product = td.lift(sympy.MatMul(*matrices))
+    sums = distinct_sums(product)
+    assert len(sums) == 11 and all(len(total.limits) == 1 for total in sums)
+    assert len(distinct_sums(td.lift(X**1000))) == 9 + 5  # squares, and one product per further 1 in 1111101000
+    assert td.lift(X**3 * x) == td.lift(sympy.MatMul(X, X, X, x)) != td.lift(sympy.MatMul(X, X, x))
+
+
+def test_vectors_are_multiplied_first() -> None:
+    """No sum of a product of two matrices: every one has a vector in it."""
+    for expr in (X * Y * x, x.T * X * Y, x.T * X * Y * y, X * x * x.T * Y, X**5 * x):
+        for total in distinct_sums(td.lift(expr)):
+            assert total.body.has(0), (expr, total)
+
+
+def test_contractions_of_tensor_products_are_chains_too() -> None:
+    factors = [MatrixSymbol(f"M{number}", n, n) for number in range(6)]
+    pairs = [(2 * number + 1, 2 * number + 2) for number in range(5)]
+    chain = ArrayContraction(ArrayTensorProduct(*factors), *pairs)
+    assert td.lift(chain) == td.lift(sympy.MatMul(*factors))
+    assert len(td.lift(ArrayContraction(ArrayTensorProduct(A, A), (0, 2), (1, 3))).limits) == 2
+
+
+def test_shared_operands_stay_shared() -> None:
+    """2**40 factors, if every operand were written out."""
+    expr: Any = X
+    for _ in range(40):
+        product = sympy.MatMul(expr, Y)
+        expr = HadamardProduct(product, product)
+    assert len(distinct_sums(td.lift(expr))) == 40
+    small = td.lift(sum((X.applyfunc(Lambda(e, e / 2)) * X for e in [Symbol("e")]), X))
+    assert evaluate(small, {td.lift(X): [[2, 0], [0, 4]]}).tolist() == [[4, 0], [0, 12]]
+
+
+def test_deep_expressions_need_no_deep_stack() -> None:
+    expr: Any = X
+    for number in range(400):
+        expr = HadamardProduct(Y, sympy.MatMul(Rational(number + 2, number + 1), expr, Y))
+    assert len(distinct_sums(td.lift(expr))) == 400
+
+
+# ------------------------------------------------------------------ derivatives and their axes
+
+
+def test_the_gradient_of_a_trace() -> None:
+    """SymPy's matrix calculus agrees on gradients of scalars."""
+    scalars = [Trace(A * X * B), Trace(A * B * X * X), (x.T * X * y)[0, 0], Trace(X.T * X), DotProduct(x, X * y)]
+    drawn = np.random.default_rng(5)
+    for expr in [Trace(A * B * X), Trace(X * Y * X), Trace(X.T * X), Trace(A.T * X * A)]:
+        theirs, ours = td.lift(expr.diff(X)), td.gradient(td.lift(expr), td.lift(X))
+        values = {t: drawn.integers(-5, 6, (3, 3)) for t in map(td.lift, (A, B, X, Y))}
+        assert_equal(evaluate(ours, values, {n: 3, m: 3}), evaluate(theirs, values, {n: 3, m: 3}), str(expr))
+        assert_equal(evaluate(td.diff(expr, X), values, {n: 3, m: 3}), evaluate(ours, values, {n: 3, m: 3}), str(expr))
+    assert len(scalars) == 5
+
+
+@pytest.mark.parametrize("expr", [P * P, P.T, Q * P, HadamardProduct(P, P), P.applyfunc(sympy.exp) * P], ids=str)
+def test_axes_of_sympys_array_derivatives_are_the_other_way_round(expr: Any) -> None:
+    """The axes of the value come first here, those of the variable in SymPy's array derivatives."""
+    variable = td.lift(P)
+    ours = td.diff(expr, P)
+    assert ours.shape == (*expr.shape, 3, 3)
+    drawn = random_arrays(expr, 1)
+    values = {td.lift(s): as_object_array(value) for s, value in drawn.items() if s != ALPHA}
+    value = evaluate(ours, values)
+    theirs = sympy.derive_by_array(Array(expr.as_explicit()), Array(P.as_explicit()))
+    entries = {P[r, c]: drawn[P][r, c] for r in range(3) for c in range(3)}
+    if expr.has(Q):
+        entries |= {Q[r, c]: drawn[Q][r, c] for r in range(2) for c in range(3)}
+    for place in np.ndindex(value.shape):
+        expected = theirs[(*place[2:], *place[:2])].subs(entries)
+        assert abs(float(value[place]) - float(expected)) < 1e-9 * max(1, abs(float(expected))), place
+    assert_derivative_exact(td.lift(expr), variable)
+
+
+def test_sympys_own_array_derivative_lifts_to_the_permuted_jacobian() -> None:
+    theirs = td.lift(array_derive(Q * P, P))
+    ours = td.diff(Q * P, P)
+    values = {td.lift(Q): np.arange(6).reshape(2, 3)}
+    assert theirs.shape == (3, 3, 2, 3) and ours.shape == (2, 3, 3, 3)
+    assert_equal(evaluate(theirs, values), evaluate(ours, values).transpose(2, 3, 0, 1), "array_derive")
+
+
+def test_by_entries() -> None:
+    assert str(td.diff(Trace(X * Y), X[p, q])) == "Y[q, p]"
+    assert td.diff(P * P, P[p, q]).shape == (3, 3)
+    assert (
+        str(td.diff(ArrayContraction(ArrayTensorProduct(S, S), (0, 3), (1, 4), (2, 5)), S[p, q, 0])) == "2*S[p, q, 0]"
+    )
+    assert not td.diff(DiagMatrix(x) * X, x[p, 0]).body.has(td.IndexedSum)
+
+
+# ------------------------------------------------------------------ refused
+
+ENTRY = "write it entry by entry"
+REFUSED = [
+    (X.inv(), UnsupportedError, r"Inverse has no index form: X\*\*\(-1\).*pass the inverse as a tensor"),
+    (X.det(), UnsupportedError, "Determinant has no index form.*pass the determinant as a scalar"),
+    (sympy.Permanent(P), UnsupportedError, "Permanent has no index form"),
+    (MatPow(X, -2), UnsupportedError, r"exponent -2: only non-negative integer.*HadamardPower"),
+    (MatPow(X, k), UnsupportedError, "has the exponent k: only non-negative"),
+    (MatPow(X, sympy.S.Half), UnsupportedError, "has the exponent 1/2"),
+    (QofQR(P), UnsupportedError, "QofQR has no index form.*pass its factors"),
+    (DFT(3), UnsupportedError, "DFT has no index form.*complex"),
+    (CompanionMatrix(sympy.Poly([1, 2, 3], ALPHA)), UnsupportedError, f"CompanionMatrix has no index form.*{ENTRY}"),
+    (PermutationMatrix(Permutation([1, 0])), UnsupportedError, "PermutationMatrix has no index form.*as_explicit"),
+    (MatrixPermute(P, Permutation([1, 0, 2])), UnsupportedError, "MatrixPermute has no index form.*as_explicit"),
+    (GenericIdentity(), UnsupportedError, r"write Identity\(n\)"),
+    (GenericZeroMatrix(), UnsupportedError, r"write ZeroMatrix\(n, m\)"),
+    (sympy.exp(P), UnsupportedError, r"exp of a whole tensor of rank 2: exp\(P\).*applyfunc"),
+    (sympy.sin(P), UnsupportedError, r"sin of a whole tensor of rank 2: sin\(P\).*applyfunc"),
+    (sympy.Eq(P, P.T), UnsupportedError, "Equality of a whole tensor of rank 2"),
+    (sympy.Piecewise((P, i > 0), (P.T, True)), UnsupportedError, "a case of Piecewise of a whole tensor of rank 2"),
+    (ArraySymbol("v", (3,)) * ArraySymbol("w", (3,)), UnsupportedError, r"Mul of a whole tensor of rank 1: v\*w"),
+    (ArraySymbol("v", (3,)) + 1, UnsupportedError, "Add of a whole tensor of rank 1"),
+    (sympy.I * X, UnsupportedError, r"is complex: I\*X\[i, j\]"),
+    (KroneckerProduct(X, Y), UnsupportedError, "symbolic extents in a factor that is not the first"),
+    (Reshape(S, (2 * n * m,)), UnsupportedError, "would be a quotient by a symbolic extent"),
+    (Reshape(ArraySymbol("v", (n, m)), (m, n)), UnsupportedError, r"reshapes \(n, m\) to \(m, n\)"),
+    (Matrix(9, 9, range(81)), UnsupportedError, r"shape \(9, 9\) with 80 entries: more than 64.*TensorSymbol"),
+    (ArrayElement("v", (i,)), UnsupportedError, r"v\[i\]: v has no shape; declare it"),
+    (sympy.tensor.array.ArrayComprehensionMap(lambda: 1, (j, 0, 3)), UnsupportedError, "ArrayComprehensionMap"),
+    (ArrayDerivative(P, P), UnsupportedError, "ArrayDerivative has no index form.*call td.diff"),
+    (sympy.Derivative(P, P), UnsupportedError, "Derivative of a whole tensor of rank 2.*call td.diff"),
+    (ArrayComprehension(i, (i, 0, j), (j, 0, 3)), ShapeError, "the length of an axis depends on the index of another"),
+    (A + B, ShapeError, r"MatAdd: the shapes \(n, m\) and \(m, n\) of its operands differ"),
+    (HadamardProduct(A, B), ShapeError, "HadamardProduct: the shapes"),
+    (A * A, ShapeError, "MatPow: an axis of extent m meets one of extent n"),
+    (A * X, ShapeError, "MatMul: an axis of extent m meets one of extent n"),
+    (Trace(A), ShapeError, "Trace: an axis of extent n meets one of extent m"),
+    (DiagonalOf(A), ShapeError, r"shape \(n, m\) has no known length"),
+    (MatrixSymbol("A", Symbol("n"), 2), ShapeError, r"n is not declared an integer: use td.indices\('n'\)"),
+    (MatrixSymbol("A", 0, 2), ShapeError, "the extent 0: an extent must be a positive integer"),
+    (MatrixSymbol("A", n * m, 2), UnsupportedError, r"the extent m\*n: products of sizes"),
+    (MatrixSymbol("A_{1}", 2, 2), ArgumentError, r"'A_\{1\}' is no name for a tensor: use a Python identifier"),
+    (MatrixSymbol("lambda", 2, 2), ArgumentError, "'lambda' is no name for a tensor"),
+    (P[i, Symbol("r")], IndexExpressionError, "r is not declared an integer"),
+    (P[0:3:k, 0:1], IndexExpressionError, r"multiplies indices or sizes"),
+    (P[-1, 0], OutOfShapeError, r"index -1 of axis 0 lies outside of 0 … 2"),
+]
+
+
+@pytest.mark.parametrize(("expr", "error", "message"), REFUSED, ids=[str(case[0])[:40] for case in REFUSED])
+def test_refused_by_name(expr: Any, error: type[TensorDiffError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        td.lift(expr)
+    with pytest.raises(TensorDiffError):
+        td.diff(2 * Trace(X) + td.TensorSymbol("t", ()), td.lift(expr))
+
+
+def test_a_read_outside_of_a_sliced_matrix_is_refused_at_the_call() -> None:
+    call = td.lambdify((td.lift(X),), td.lift(X[0:3, 0:3]))
+    assert call(np.eye(4)).shape == (3, 3)
+    with pytest.raises(TensorDiffError):
+        call(np.eye(2))
