@@ -18,7 +18,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.derivative.pullbacks import pull
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.simplify.deltas import summation

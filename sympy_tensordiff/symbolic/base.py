@@ -6,7 +6,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, S, Sum, Symbol, Tuple
+from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, S, Sum, Symbol, Tuple, Wild
+from sympy.core.kind import NumberKind
+from sympy.tensor.array.ndim_array import ArrayKind
 
 from sympy_tensordiff.errors import (
     ArgumentTypeError,
@@ -56,13 +58,17 @@ class Node(walkers.Shown, Expr):
         return self
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
-        if whole.is_whole(variable) and not whole.is_whole(self):
+        integer = isinstance(variable, (Symbol, Idx)) and variable.is_integer and variable in self.free_symbols
+        scalar_by_tensor = whole.is_whole(variable) and not whole.is_whole(self)
+        if (integer or scalar_by_tensor) and walkers.asks_whether_constant(sys._getframe(1)):
+            return None  # an unevaluated Derivative, which is not 0
+        if scalar_by_tensor:
             entry = f"{short(variable)}[{', '.join('pqrs'[: variable.rank]) or 'p'}]"
             raise UnsupportedError(
                 f"the derivative of a scalar by the whole tensor {variable} is a tensor, which SymPy's scalar rules "
                 f"would misuse: call td.gradient(expression, {variable}), or differentiate by an entry, e.g. {entry}"
             )
-        if isinstance(variable, (Symbol, Idx)) and variable.is_integer and variable in self.free_symbols:
+        if integer:
             raise UnsupportedError(f"{self} has no derivative by {variable}, which is an integer")
         return hooks.derivative(self, variable)
 
@@ -149,6 +155,7 @@ def is_placeholder(new: Basic) -> bool:
 class RealScalar(Node):
     """A real number of unknown sign: says so at once, where SymPy would deduce it anew for every node."""
 
+    kind = NumberKind
     is_real = True
     is_scalar = True
     is_nonzero = is_positive = is_negative = is_nonpositive = is_nonnegative = None
@@ -205,6 +212,17 @@ class TensorExpr(Node):
 
     def _eval_is_finite(self) -> bool:
         return True
+
+    @property
+    def kind(self) -> Any:
+        """Array of numbers, so that SymPy puts no number in its place."""
+        return ArrayKind(NumberKind) if whole.is_whole(self) else NumberKind
+
+    def match(self, pattern: Any, old: bool = False) -> Any:
+        """As `Basic.match`; a pattern for scalars does not fit a whole tensor."""
+        if whole.is_whole(self) and not isinstance(pattern, (Wild, TensorExpr)):
+            return None
+        return super().match(pattern, old)
 
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802
         whole.refuse_whole(self, "Eq")

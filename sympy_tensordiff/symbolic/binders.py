@@ -119,7 +119,9 @@ class Binder(Node):
             if not any(old in bound for old in rule):
                 free = self.free_symbols
                 used = [(old, new) for old, new in rule.items() if not old.free_symbols.isdisjoint(free)]
-                clashing = self._clashing(set().union(*(s.free_symbols for pair in used for s in pair)))
+                # What holds a bound index in the rule is another one outside, whether it occurs inside or not.
+                outside = (s.free_symbols for s in (*rule, *(new for _, new in used)))
+                clashing = self._clashing(set().union(*outside))
                 scope = self.with_fresh_indices(clashing, rule.values()) if clashing else self
         return super(Binder, scope)._xreplace(rule)
 

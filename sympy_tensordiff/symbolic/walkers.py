@@ -3,7 +3,7 @@
 Most functions of SymPy take a node apart by ``args``, put it together by ``func``, and come to the
 same value whatever stands between. Some do not, since a term under a binder means something else
 outside: `sympy.cse` names terms that hold a bound index; `replace` lets a bound index capture the
-free symbols of what it puts in; those that ask ``has(Piecewise)`` carry conditions on a bound index
+free symbols of what it puts in; those that look for a `Piecewise` carry conditions on a bound index
 out of its scope, or never end. All ask the node first, and the asking frame tells them apart.
 """
 
@@ -18,10 +18,16 @@ from sympy import Basic, Expr, Piecewise, S, Symbol, preorder_traversal
 from sympy.core.traversal import iterargs
 from sympy.functions.elementary.piecewise import piecewise_fold
 from sympy.simplify import cse_main
+from sympy.solvers import solvers
 
 CSE = vars(cse_main)
 SIMPLIFY = vars(sys.modules["sympy.simplify.simplify"])  # the package has a function of the module's name
+PIECEWISE = vars(sys.modules[piecewise_fold.__module__])
 HAS = iterargs.__code__
+SOLVERS = vars(solvers)
+CONSTANT = Expr.is_constant.__code__
+ATOMS = Basic.atoms.__code__
+PREORDER = preorder_traversal._preorder_traversal.__code__
 FOLD = piecewise_fold.__code__
 REPLACE = Basic.replace.__code__
 WALK = next((c for c in REPLACE.co_consts if isinstance(c, CodeType) and c.co_name == "walk"), None)
@@ -39,7 +45,7 @@ class Shown:
         """All state of the node."""
         asking = sys._getframe(1)
         code, module = asking.f_code, asking.f_globals
-        if code is WALK or code is HAS or module is CSE or module is SIMPLIFY:
+        if code is PREORDER or code is WALK or code is HAS or module is CSE or module is SIMPLIFY:
             return shown_args(self, asking)
         return self._args
 
@@ -83,6 +89,8 @@ def shown_args(node: Any, asking: FrameType) -> tuple[Any, ...]:
         return (own,)  # no SymPy object: a leaf that has arguments
     if asks_to_simplify(node, asking):
         return (S.Zero,)
+    if asking.f_code is PREORDER:
+        return () if node.is_binder and asked_for_atoms(asking) else own
     if asking.f_code is HAS:
         return own if not asked_for_cases(asking) else without_cases(node)
     if asking.f_code is WALK:
@@ -105,6 +113,17 @@ def asked_for_cases(walk: FrameType) -> bool:
     return any(pattern is Piecewise for pattern in patterns)
 
 
+def asked_for_atoms(walk: FrameType) -> bool:
+    """Whether a `Piecewise` around a node collects all conditions in it, to decide them in every combination."""
+    frame: FrameType | None = walk
+    while frame is not None and frame.f_code is PREORDER:
+        frame = frame.f_back
+    for _ in range(3):  # the iterator, and from Python 3.12 on no comprehension
+        if frame is not None and frame.f_code is not ATOMS:
+            frame = frame.f_back
+    return frame is not None and frame.f_back is not None and frame.f_back.f_globals is PIECEWISE
+
+
 def without_cases(node: Any) -> tuple[Any, ...]:
     """The arguments with `Cases` for every `Piecewise` under a binder; alike for all who ask: `has` is cached."""
     if not node.is_binder:
@@ -125,6 +144,14 @@ def own_cases(body: Basic) -> Iterable[Any]:
             yield node
         if isinstance(node, (Piecewise, Shown)):
             walk.skip()
+
+
+def asks_whether_constant(asking: FrameType) -> bool:
+    """Whether SymPy differentiates in order to see if an expression depends on a symbol, whatever that is."""
+    frame: FrameType | None = asking
+    while frame is not None and frame.f_code is not CONSTANT and frame.f_globals is not SOLVERS:
+        frame = frame.f_back
+    return frame is not None
 
 
 def called_replace(walk: FrameType) -> tuple[Any, Any]:

@@ -3,7 +3,9 @@
 import pytest
 import sympy
 from sympy import Matrix, Piecewise, Symbol, Tuple, Wild
+from sympy.core.kind import NumberKind
 
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol, indices, walkers
 
@@ -124,6 +126,14 @@ def test_conditions_on_bound_indices_stay_inside(part):
             assert abs(evaluate(result, values) - evaluate(expr, values)) < 1e-12 * abs(evaluate(expr, values))
 
 
+def test_conditions_of_a_sum_are_not_decided_by_the_cases_around_it():
+    around = Piecewise((GUARDED * c, i > 0), (0, True))
+    assert sympy.integrate(around, x[i]) == Piecewise((GUARDED * c * x[i], i > 0), (0, True))
+    plain = around.subs(GUARDED, S)
+    assert sympy.integrate(plain, c) == Piecewise((S * c**2 / 2, i > 0), (0, True))
+    assert GUARDED.xreplace({j > 0: sympy.true}) == GUARDED and GUARDED.xreplace({x[j]: c, y[j]: c}) == GUARDED
+
+
 def test_has_tells_whether_there_are_cases():
     assert GUARDED.has(Piecewise) and ENTRY.has(Piecewise) and not S.has(Piecewise)
     (cases,) = GUARDED.atoms(Piecewise)
@@ -147,6 +157,28 @@ def test_a_form_that_does_not_exist_leaves_the_node_alone():
     assert IndexedSum(sympy.cosh(x[j]), (j, 0, 2)).rewrite(sympy.exp).has(sympy.exp)
     low = IndexedSum(x[j], (j, sympy.Max(0, p - 1), m - 1))
     assert low.rewrite(Piecewise) == low
+
+
+def test_sympy_may_ask_whether_something_is_constant():
+    """Which it answers by derivatives by every free symbol, tensors and sizes among them."""
+    z = Symbol("z", real=True)
+    assert S.is_constant() is False and (z * S).is_constant() is False and S.is_constant(z)
+    assert (2 * S).equals(S + S) and not (2 * S).equals(S + c)
+    assert sympy.solve(z * S - c, z) == [c / S] and sympy.solve(S * 2 - c, S) == [c / 2]
+    assert sympy.solve(sympy.exp(z) * S - 1, z) == [sympy.log(1 / S)]
+    assert set(sympy.solve(z**2 * S - 1, z)) == {sympy.sqrt(1 / S), -sympy.sqrt(1 / S)}
+    assert sympy.linsolve([z * S - c], z) == sympy.FiniteSet((c / S,))
+    with pytest.raises(UnsupportedError, match="has no derivative by m, which is an integer"):
+        S.diff(m)
+
+
+def test_patterns_for_scalars_do_not_fit_whole_tensors():
+    anything = Wild("anything")
+    assert x.match(anything + 1) is None and x.match(2 * anything) is None and x.match(anything) == {anything: x}
+    assert (2 * S + 1).match(2 * anything + 1) == {anything: S}
+    assert isinstance(sympy.integrate(IndexedSum(c * x[j] + c**2, (j, 0, m - 1)), c), sympy.Integral)
+    assert sympy.integrate(S * c, (c, 0, 1)) == S / 2
+    assert x.kind == TensorComprehension(x[j], (j, m)).kind != S.kind == x[i].kind == NumberKind
 
 
 def test_everybody_else_sees_the_arguments():
