@@ -120,9 +120,9 @@ class Binder(Node):
                 free = self.free_symbols
                 used = [(old, new) for old, new in rule.items() if not old.free_symbols.isdisjoint(free)]
                 # What holds a bound index in the rule is another one outside, whether it occurs inside or not.
-                outside = (s.free_symbols for s in (*rule, *(new for _, new in used)))
-                clashing = self._clashing(set().union(*outside))
-                scope = self.with_fresh_indices(clashing, rule.values()) if clashing else self
+                outside = [s for s in (*rule, *(new for _, new in used)) if isinstance(s, Basic)]
+                clashing = self._clashing(set().union(*(s.free_symbols for s in outside)))
+                scope = self.with_fresh_indices(clashing, outside) if clashing else self
         return super(Binder, scope)._xreplace(rule)
 
     def _clashing(self, symbols: set[Any]) -> set[Any]:
