@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import sympy
-from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mod, Mul, S, floor
+from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mul, S
 from sympy.functions.elementary.piecewise import ExprCondPair
 from sympy.tensor.array.array_comprehension import ArrayComprehension, ArrayComprehensionMap
 from sympy.tensor.array.array_derivatives import ArrayDerivative
@@ -19,7 +19,16 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.tabulate import Factor, common_shape, contract, read, same_extent, shape_of, tabulate
+from sympy_tensordiff.symbolic.tabulate import (
+    Factor,
+    common_shape,
+    contract,
+    digits,
+    read,
+    same_extent,
+    shape_of,
+    tabulate,
+)
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -183,10 +192,8 @@ def _reshape(expr: Any, lift: Lift) -> Any:
             flat = S.Zero
             for axis in outer:
                 flat = flat * new[axis] + indices[axis]
-            for axis in reversed(inner[1:]):
-                place[axis], flat = Mod(flat, old[axis]), floor(flat / old[axis])
-            if inner:
-                place[inner[0]] = flat
+            for axis, digit in zip(inner, digits(flat, [old[axis] for axis in inner]), strict=True):
+                place[axis] = digit
         return read(tensor, place, indices)
 
     return tabulate(new, (tensor,), entry)

@@ -7,25 +7,22 @@ n x 1 and 1 x n included. What has no index form (inverses, determinants, …) i
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import sympy
-from sympy import Add, And, Expr, KroneckerDelta, Lt, Mod, Mul, Piecewise, Pow, S, floor
+from sympy import Add, Expr, KroneckerDelta, Mul, Pow, S
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.companion import CompanionMatrix
 from sympy.matrices.expressions.factorizations import Factorization
 from sympy.matrices.expressions.fourier import DFT
 from sympy.matrices.expressions.hadamard import HadamardPower
-from sympy.matrices.expressions.kronecker import KroneckerProduct
 from sympy.matrices.expressions.matexpr import MatrixElement
 from sympy.matrices.expressions.permutation import MatrixPermute, PermutationMatrix
 from sympy.matrices.expressions.special import GenericIdentity, GenericZeroMatrix
 from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
-from sympy_tensordiff.errors import ShapeError, UnsupportedError
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.lift_arrays import (
     ARRAY_RULES,
     ARRAYS_REFUSED,
@@ -38,7 +35,14 @@ from sympy_tensordiff.symbolic.lift_arrays import (
     explicit,
     tabulate_function,
 )
-from sympy_tensordiff.symbolic.tabulate import Factor, contract, read, same_extent, shape_of, tabulate
+from sympy_tensordiff.symbolic.lift_parts import PART_RULES
+from sympy_tensordiff.symbolic.tabulate import (
+    Factor,
+    contract,
+    read,
+    shape_of,
+    tabulate,
+)
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -88,12 +92,16 @@ def lift_matrix(expr: Any, lift: Lift) -> Any:
     IndexedSum(A[i, k]*B[k, i], (k, 0, 2), (i, 0, 1))
     """
     for kind in type(expr).__mro__:
-        rule = RULES.get(kind)
-        if rule is not None:
-            return rule(expr, lift)
+        if kind in RULES:
+            return RULES[kind](expr, lift)
         if kind in REFUSED:
-            raise UnsupportedError(f"{type(expr).__name__} has no index form: {expr}; {REFUSED[kind]}")
-    raise UnsupportedError(f"{type(expr).__name__} has no index form that is known here: {expr}; {OTHERWISE}")
+            break
+    raise _refusal(expr)
+
+
+def _refusal(expr: Any) -> UnsupportedError:
+    way_out = next((REFUSED[kind] for kind in type(expr).__mro__ if kind in REFUSED), OTHERWISE)
+    return UnsupportedError(f"{type(expr).__name__} has no index form: {expr}; {way_out}")
 
 
 def matrix_operands(expr: Any) -> list[Any]:
@@ -139,6 +147,8 @@ def _repeated(arg: Any) -> list[Any]:
 
 def _matpow(expr: Any, lift: Lift) -> Any:
     base, exponent = expr.args
+    if base.shape == (1, 1):
+        return elementwise(Pow)(expr, lift)
     if not (exponent.is_Integer and exponent >= 0):
         raise UnsupportedError(
             f"the matrix power {expr} has the exponent {exponent}: only non-negative integer numbers have an index "
@@ -156,6 +166,17 @@ def _product(left: Any, right: Any) -> Any:
     return contract([Factor(left, (0, 1)), Factor(right, (1, 2))], (0, 2), "MatPow")
 
 
+def _of_number(rule: Rule) -> Rule:
+    """The rule of a function of whole matrices where the matrix is 1 x 1, a number; others are refused."""
+
+    def checked(expr: Any, lift: Lift) -> Any:
+        if expr.args[0].shape != (1, 1):
+            raise _refusal(expr)
+        return rule(expr, lift)
+
+    return checked
+
+
 def _trace(expr: Any, lift: Lift) -> Any:
     return contract([Factor(lift(expr.arg), (0, 0))], (), "Trace")
 
@@ -167,101 +188,9 @@ def _dot_product(expr: Any, lift: Lift) -> Any:
     return contract([Factor(*pair) for pair in zip(vectors, labels, strict=True)], (), "DotProduct")
 
 
-# ------------------------------------------------------------------ entries moved
-
-
-def _moved(place: Callable[[Expr, Expr], tuple[Expr, Expr]]) -> Rule:
-    """The rule of a matrix whose entry ``[i, j]`` is that of its argument at ``place(i, j)``."""
-
-    def rule(expr: Any, lift: Lift) -> Any:
-        tensor = lift(expr.args[0])
-        return tabulate(expr.shape, (tensor,), lambda *indices: read(tensor, place(*indices), indices))
-
-    return rule
-
-
-def _slice(expr: Any, lift: Lift) -> Any:
-    tensor = lift(expr.parent)
-    row, _, down = map(lift, expr.rowslice)
-    column, _, right = map(lift, expr.colslice)
-
-    def entry(i: Expr, j: Expr) -> Expr:
-        return read(tensor, (down * i + row, right * j + column), (i, j))
-
-    return tabulate(expr.shape, (tensor, row, down, column, right), entry)
-
-
-def _diagonal_of(expr: Any, lift: Lift) -> Any:
-    tensor = lift(expr.arg)
-    rows, columns = shape_of(tensor)
-    lengths = [extent for extent in (rows, columns) if extent.is_Integer]
-    if not lengths and not same_extent(rows, columns):
-        raise ShapeError(f"{expr}: the diagonal of a matrix of shape {(rows, columns)} has no known length")
-    return tabulate((min(lengths, default=rows), 1), (tensor,), lambda i, j: read(tensor, (i, i), (i,)))
-
-
-def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
-    tensor = lift(expr.arg)
-    return tabulate(shape_of(tensor), (tensor,), lambda i, j: KroneckerDelta(i, j) * read(tensor, (i, j)))
-
-
-def _diag_matrix(expr: Any, lift: Lift) -> Any:
-    tensor = lift(expr.args[0])
-    rows, columns = shape_of(tensor)
-
-    def entry(i: Expr, j: Expr) -> Expr:
-        return KroneckerDelta(i, j) * (read(tensor, (0, j), (j,)) if rows == 1 else read(tensor, (i, 0), (i,)))
-
-    length = columns if rows == 1 else rows
-    return tabulate((length, length), (tensor,), entry)
-
-
-def _kronecker(expr: Any, lift: Lift) -> Any:
-    tensors = [lift(arg) for arg in expr.args]
-    if not all(extent.is_Integer for tensor in tensors[1:] for extent in shape_of(tensor)):
-        raise UnsupportedError(
-            f"{expr} has symbolic extents in a factor that is not the first: the indices of its factors are quotients "
-            "by these extents, which must be numbers; write the product of entries with one axis per factor"
-        )
-
-    def entry(*indices: Expr) -> Expr:
-        place, entries = list(indices), []
-        for tensor in reversed(tensors[1:]):
-            extents = shape_of(tensor)
-            entries.append(read(tensor, list(map(Mod, place, extents)), indices))
-            place = [floor(index / extent) for index, extent in zip(place, extents, strict=True)]
-        return Mul(read(tensors[0], place, indices), *entries)
-
-    return tabulate(expr.shape, tensors, entry)
-
-
-def _block_matrix(expr: Any, lift: Lift) -> Any:
-    """Which block an entry is in, is a condition on its indices."""
-    rows, columns = _starts(expr.rowblocksizes), _starts(expr.colblocksizes)
-    places = itertools.product(range(len(rows) - 1), range(len(columns) - 1))
-    blocks = [(r, c, lift(expr.blocks[r, c])) for r, c in places]
-
-    def entry(i: Expr, j: Expr) -> Expr:
-        branches = []
-        for r, c, block in blocks:
-            value = read(block, (i - rows[r], j - columns[c]), (i, j))
-            branches.append((value, And(*_before(i, rows, r), *_before(j, columns, c))))
-        return Piecewise(*branches)
-
-    return tabulate(expr.shape, [block for _, _, block in blocks], entry)
-
-
-def _starts(extents: Sequence[Expr]) -> list[Expr]:
-    return list(itertools.accumulate(extents, initial=S.Zero))
-
-
-def _before(index: Expr, starts: list[Expr], number: int) -> list[Any]:
-    """The condition that an index, not in an earlier block, is in this one; none for the last block."""
-    return [Lt(index, starts[number + 1])] if number + 2 < len(starts) else []
-
-
 RULES: dict[Any, Rule] = {
     **ARRAY_RULES,
+    **PART_RULES,
     sympy.MatrixSymbol: _symbol,
     MatrixElement: lambda expr, lift: element(expr.parent, expr.indices, expr, lift),
     MatrixBase: explicit,
@@ -275,16 +204,10 @@ RULES: dict[Any, Rule] = {
     ElementwiseApplyFunction: apply_function,
     sympy.MatMul: _matmul,
     sympy.MatPow: _matpow,
+    sympy.Inverse: _of_number(elementwise(Pow)),
+    sympy.Determinant: _of_number(lambda expr, lift: read(lift(expr.arg), (S.Zero, S.Zero))),
     sympy.Trace: _trace,
     sympy.DotProduct: _dot_product,
-    sympy.Transpose: _moved(lambda i, j: (j, i)),
-    sympy.Adjoint: _moved(lambda i, j: (j, i)),
-    sympy.MatrixSlice: _slice,
-    sympy.DiagonalOf: _diagonal_of,
-    sympy.DiagonalMatrix: _diagonal_matrix,
-    sympy.DiagMatrix: _diag_matrix,
-    KroneckerProduct: _kronecker,
-    sympy.BlockMatrix: _block_matrix,
 }
 
 WHOLE = "functions of a whole matrix are not supported yet; "

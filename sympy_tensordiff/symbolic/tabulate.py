@@ -11,7 +11,7 @@ from itertools import chain, count
 from math import prod
 from typing import Any, NamedTuple
 
-from sympy import Basic, Expr, Mul, S, Symbol, expand, sympify
+from sympy import Basic, Expr, Mod, Mul, S, Symbol, expand, floor, sympify
 
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.symbolic.base import TensorEntry
@@ -95,6 +95,26 @@ def tabulate(shape: Sequence[Expr], operands: Iterable[Basic], entry: Callable[.
 def places(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
     """The indices, and 0 along axes of extent 1."""
     return tuple(S.Zero if extent == 1 else index for index, extent in zip(indices, shape, strict=True))
+
+
+def digits(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
+    """The digits of an index in a mixed radix, the most significant first; see `has_digits`."""
+    result, stride = [S.Zero] * len(extents), S.One
+    wide = _wide(extents)
+    for axis in reversed(wide):
+        digit = floor(index / stride)
+        result[axis] = digit if axis == wide[0] else Mod(digit, extents[axis])
+        stride *= extents[axis]
+    return result
+
+
+def has_digits(extents: Sequence[Expr]) -> bool:
+    """Whether nothing is divided by a symbol for the digits: all radices but the first that is not 1 are numbers."""
+    return all(extents[axis].is_Integer for axis in _wide(extents)[1:])
+
+
+def _wide(extents: Sequence[Expr]) -> list[int]:
+    return [axis for axis, extent in enumerate(extents) if extent != 1]
 
 
 def read(tensor: Any, indices: Sequence[Expr], scope: Iterable[Expr] | None = None, *, once: bool = True) -> Any:

@@ -142,7 +142,13 @@ def test_the_generators_make_every_node() -> None:
 BLOCKS = BlockMatrix([[X, A], [B, Identity(m)]])
 SYMBOLIC = [
     *(A * B * X, x.T * X * x, X**3 * x, Trace(A * B * X), HadamardProduct(X, A * B) * x, (A * B).applyfunc(sympy.sin)),
-    *(KroneckerProduct(X, Q), BLOCKS, BLOCKS * BLOCKS.T, Trace(BlockDiagMatrix(X, Y) * BlockDiagMatrix(Y, X))),
+    *(
+        KroneckerProduct(X, Q),
+        KroneckerProduct(A, Q, Q.T),
+        BLOCKS,
+        BLOCKS * BLOCKS.T,
+        Trace(BlockDiagMatrix(X, Y) * BlockDiagMatrix(Y, X)),
+    ),
     *(DiagMatrix(x) * X, DiagMatrix(x.T), DiagonalOf(X * Y), DiagonalMatrix(X * Y), X[1:n, 0 : n - 1], X[0:n, 0:2] * Q),
     *(Reshape(S, (n, 2 * m)), Reshape(ArraySymbol("S", (n, 4)), (2 * n, 2)), DotProduct(x, y) * X),
     *(ArrayContraction(ArrayTensorProduct(S, S), (0, 3), (1, 4)), ArrayDiagonal(ArrayTensorProduct(S, A), (0, 3))),
@@ -196,6 +202,10 @@ FORMS = {
         "TensorComprehension(alpha*KroneckerDelta(1, i)*KroneckerDelta(1, j) "
         "+ KroneckerDelta(0, i)*KroneckerDelta(0, j), (i, 2), (j, 2))"
     ),
+    KroneckerProduct(x.T, y): "TensorComprehension(x[j, 0]*y[i, 0], (i, n), (j, n))",
+    (x.T * x) ** sympy.S.Half: ("TensorComprehension(sqrt(IndexedSum(x[k, 0]**2, (k, 0, n - 1))), (i, 1), (j, 1))"),
+    (x.T * x).inv(): "TensorComprehension(1/IndexedSum(x[k, 0]**2, (k, 0, n - 1)), (i, 1), (j, 1))",
+    sympy.Determinant(x.T * x): "IndexedSum(x[k, 0]**2, (k, 0, n - 1))",
     X[i, j]: "X[i, j]",
     S[i, 0, 1]: "S[i, 0, 1]",
     PermuteDims(S, Permutation([2, 0, 1])): "TensorComprehension(S[j, k, i], (i, 2), (j, n), (k, m))",
