@@ -66,10 +66,27 @@ class _Writer:
         terms = [sympy.Integer(form.constant)]
         for v, c in form.terms:
             if isinstance(v, Quotient):
-                terms.append(c * sympy.floor(self.form(v.form, scope) / v.divisor))
+                terms.append(c * self.rounded(sympy.floor, v.form, v.divisor, scope))
             else:
                 terms.append(c * self.symbol(v, scope))
         return sympy.Add(*terms)
+
+    def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
+        """``floor`` or ``ceiling`` of a quotient: what SymPy makes of it, which takes it milliseconds."""
+        if divisor == 1 or self.is_known(form):
+            return function(self.form(form, scope) / divisor)
+        inside = Affine({v: c for v, c in form.terms if c % divisor}, form.constant if form.constant % divisor else 0)
+        whole = self.form((form - inside).divided(divisor), scope)
+        return whole + function(self.form(inside, scope) / divisor, evaluate=not inside.terms)
+
+    def is_known(self, *forms: Affine) -> bool:
+        """Whether SymPy may know of an index that it is even, or a sign that the rows do not."""
+        for v in frozenset().union(*(form.atoms() for form in forms)):
+            symbol = self.reader.symbols.get(v, _PLAIN)
+            signed = symbol.is_nonnegative is not None or symbol.is_nonpositive is not None
+            if not symbol.is_Symbol or symbol.is_even is not None or (signed and v not in self.sizes):
+                return True
+        return False
 
     # -------------------------------------------------------------- the walk
 
@@ -195,12 +212,15 @@ class _Writer:
             # c*v + rest >= 0: v >= -rest/c or v <= rest/|c|
             rest = form - Affine({variable: c})
             if c > 0:
-                low = self.form(-rest, scope)
-                lows.append(low if c == 1 else sympy.ceiling(low / c))
+                lows.append(self.rounded(sympy.ceiling, -rest, c, scope))
             else:
-                high = self.form(rest, scope)
-                highs.append(high if c == -1 else sympy.floor(high / -c))
-        return lows[0] if len(lows) == 1 else sympy.Max(*lows), highs[0] if len(highs) == 1 else sympy.Min(*highs)
+                highs.append(self.rounded(sympy.floor, rest, -c, scope))
+        # No bound follows from the others, so there is nothing to find out by comparing them.
+        evaluate = len(forms) > 2 and self.is_known(*forms)
+        return (
+            lows[0] if len(lows) == 1 else sympy.Max(*lows, evaluate=evaluate),
+            highs[0] if len(highs) == 1 else sympy.Min(*highs, evaluate=evaluate),
+        )
 
     def comprehension(self, node: Node, scope: Scope, axes: tuple[str, ...] = ()) -> Recursion[Any]:
         variables, _, body = self.graph.open(node)
@@ -237,5 +257,6 @@ def _without_minus(factors: list[Any]) -> list[Any]:
     return factors
 
 
+_PLAIN = sympy.Symbol("i", integer=True)
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 _RELATIONS = {"lt": sympy.Lt, "le": sympy.Le, "eq": sympy.Eq, "ne": sympy.Ne}
