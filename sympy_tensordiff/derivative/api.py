@@ -7,8 +7,8 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
-from sympy_tensordiff.symbolic.hooks import register_derivative
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
+from sympy_tensordiff.symbolic.hooks import register_derivative, register_simplification
 from sympy_tensordiff.symbolic.lift import as_operand
 
 register_derivative(entry_derivative)
@@ -245,17 +245,17 @@ def _gradient_node(s: Any, wrt: Any, name: str, *also: Any) -> Differentiation:
 
 
 def simplify_deltas(e: Any) -> Any:
-    """``e`` with every `KroneckerDelta` under an `IndexedSum` eliminated, exactly over the integers.
+    """``e`` with every `KroneckerDelta` under a sum eliminated, exactly over the integers.
 
     Parameters
     ----------
     e : Expr
-        A scalar or a tensor expression.
+        A scalar or a tensor expression; SymPy's own ``Sum`` is lifted first (see `lift`).
 
     Returns
     -------
     Expr
-        The same value. Deltas between free indices stay.
+        The same value, in the classes of this package. Deltas between free indices stay.
 
     Examples
     --------
@@ -263,7 +263,27 @@ def simplify_deltas(e: Any) -> Any:
     >>> i, j = td.indices("i j")
     >>> td.simplify_deltas(td.IndexedSum(sympy.KroneckerDelta(2*i, j), (i, 0, 10)))
     Piecewise((1, (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
+
+    SymPy forgets that half of an odd number is no index:
+
+    >>> x = sympy.IndexedBase("x", shape=11)
+    >>> own = sympy.Sum(sympy.KroneckerDelta(2*i, j)*x[i], (i, 0, 10))
+    >>> own.doit()
+    Piecewise((x[j/2], (j >= 0) & (j <= 20)), (0, True))
+    >>> td.simplify_deltas(own)
+    Piecewise((x[floor(j/2)], (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
     """
     e = as_operand(e, "the expression")
     work = Differentiation(e)
     return work.finish(work.root)
+
+
+def _simplified(e: Any) -> Any:
+    """What `sympy.simplify` makes of a binder with deltas; nothing where it cannot be read."""
+    try:
+        return simplify_deltas(e)
+    except TensorDiffError:
+        return e
+
+
+register_simplification(_simplified)

@@ -306,7 +306,8 @@ class TensorEntry(PrintedEntry, RealScalar):
         return body.doit(**hints) if hints.get("deep", True) else body
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
-        return self
+        tensor = self.tensor.simplify(**kwargs)
+        return self if tensor == self.tensor else self._trusted(tensor, self.indices)
 
 
 def _is_plain(variable: Any) -> bool:

@@ -13,13 +13,15 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Sum, Symbol, Tuple
+from sympy import Basic, Dummy, Expr, Idx, KroneckerDelta, Piecewise, Sum, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
 from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.rewriting import nodes_in
 from sympy_tensordiff.symbolic.walkers import names_in
 
 
@@ -138,8 +140,15 @@ class Binder(Node):
             return self  # as SymPy's own where there is no such form: a complex body, a bound that is no index
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
-        body = self.body.simplify(**kwargs)
-        return self if body == self.body else self.func(body, *self.limits)
+        holds_delta = any(isinstance(node, KroneckerDelta) for node in nodes_in([self]))
+        result = hooks.simplified(self) if holds_delta else self
+        if isinstance(result, Piecewise):  # guards as they are: SymPy would simplify them over the reals
+            cases = [(value.simplify(**kwargs), condition) for value, condition in result.args]
+            return Piecewise(*cases, evaluate=False)
+        if not isinstance(result, Binder):
+            return result
+        body = result.body.simplify(**kwargs)
+        return result if body == result.body else result.func(body, *result.limits)
 
     def doit(self, **hints: Any) -> Any:
         """The body evaluated; the binder stays (nothing is summed or tabulated)."""

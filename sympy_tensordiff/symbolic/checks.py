@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sympy import And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piecewise, S
+from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piecewise, S
 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
@@ -125,15 +125,18 @@ def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
             inner = inner.entered(*limit) if inner is not None else None
         return [(node.body, inner)]
     if isinstance(node, Piecewise):
-        return _branches(node, scope)
+        return _branches(node.args, scope)
+    if isinstance(node, ITE):
+        condition, value, otherwise = node.args
+        return _branches([(value, condition), (otherwise, S.true)], scope)
     if isinstance(node, Mul) and any(isinstance(factor, KroneckerDelta) for factor in node.args):
         return []
     return [(arg, scope) for arg in node.args]
 
 
-def _branches(node: Piecewise, scope: Scope | None) -> list[tuple[Any, Scope | None]]:
+def _branches(pairs: Sequence[tuple[Any, Any]], scope: Scope | None) -> list[tuple[Any, Scope | None]]:
     parts: list[tuple[Any, Scope | None]] = []
-    for value, condition in node.args:
+    for value, condition in pairs:
         if scope is None:
             break
         parts.append((condition, scope))

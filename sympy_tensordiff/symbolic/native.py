@@ -133,6 +133,8 @@ class _Native(Rewriting):
 
     def piecewise(self, expr: Piecewise, scope: Scope) -> Recursion[Any]:
         result = yield self.rebuilt(expr, scope)
+        if not isinstance(result, Piecewise):  # the indices of an entry have decided it
+            return result
         sums = around(scope).sums
         conditions = set().union(*(condition.free_symbols for _, condition in result.args))
         for depth, inner in enumerate(sums):

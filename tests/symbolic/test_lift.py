@@ -1,0 +1,206 @@
+"""SymPy's own notation into ours: values against plain loops with Karr's sums, names, refusals."""
+
+import itertools
+
+import pytest
+import sympy
+from native_values import native_value
+from sympy import (
+    Dummy,
+    Idx,
+    IndexedBase,
+    Integral,
+    KroneckerDelta,
+    Max,
+    Min,
+    Piecewise,
+    Product,
+    Rational,
+    Sum,
+    Symbol,
+    floor,
+    oo,
+)
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexExpressionError,
+    ShapeError,
+    TensorDiffError,
+    UnsupportedError,
+)
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.symbolic.rewriting import nodes_in
+
+i, j, k, n, m, p, q = td.indices("i j k n m p q")
+I, J, K, t = sympy.symbols("i j k t")
+x, y = IndexedBase("x"), IndexedBase("y")
+A = IndexedBase("A", shape=(n, m))
+n_x = Symbol("n_x", integer=True, positive=True)
+X = td.TensorSymbol("x", n_x)
+TA = td.TensorSymbol("A", (n, m))
+
+
+def filled(extents, seed=1):
+    """An array of distinct fractions."""
+    numbers = (Rational(3 * number * number + seed * number + 1, 7) for number in itertools.count())
+
+    def fill(rest):
+        return [fill(rest[1:]) for _ in range(rest[0])] if rest else next(numbers)
+
+    return fill(list(extents))
+
+
+ARRAYS = {"x": filled([9]), "y": filled([9], 2), "A": filled([5, 6]), "c": filled([5, 5, 5], 3)}
+VALUED = [
+    Sum(x[I] * y[I], (I, 0, n - 1)),
+    Sum(A[I, J] * x[J], (J, 0, I), (I, 0, n - 1)),
+    Sum(A[I, J] * Sum(x[K] ** 2, (K, J, m)) / 3, (J, 0, I), (I, 0, p)),
+    Sum(x[2 * I + 1] - t, (I, 0, n - 2)) ** 2 / (1 + Sum(y[I] ** 2, (I, 0, 2))),
+    Sum(x[I], (I, 5, 2)) + Sum(x[I], (I, 2, 1)) + Sum(y[I], (I, p, p - 2)),
+    Sum(x[I] * Sum(y[I] + p, (I, 0, p)), (I, 6, 2)),
+    Sum(Sum(x[I], (I, 0, I)), (I, 0, p)),
+    Sum(Sum(x[I] + y[J], (J, 5, 1)), (I, 4, 0)),
+    Sum(x[i] * Sum(A[i, I] * y[i], (I, 0, p)), (i, 0, n - 1)),
+    Sum(KroneckerDelta(2 * I, p) * x[I], (I, 0, n)),
+    Sum(KroneckerDelta(I, p, (1, n)) * x[p], (I, 0, 4)) + KroneckerDelta(p, q, (1, 2)),
+    Sum(Piecewise((x[I - 1] * p, I > 0), (-1, True)), (I, 0, n)),
+    Sum(Max(x[I], y[I]) * floor(x[I]), (I, Max(0, p - 1), Min(n, 4))),
+    Sum(x[I], (I, 0, Max(n - 1, -1))) + Sum(y[I], (I, p, Max(n, p - 1))),
+    Sum(IndexedBase("c")[I, J, I], (I, 0, 2), (J, I, 4)).subs(I, 1),
+    Sum(x[Idx("k", n)] * y[Idx("k", n)], Idx("k", n)),
+    Sum(A[Idx("k", (1, n - 1)), Idx("l", m)], Idx("k", (1, n - 1)), Idx("l", m)),
+    Sum(td.TensorSymbol("z", 4)[i] * x[i] + td.IndexedSum(x[j], (j, 0, i)), (i, 0, 3)),
+]
+SIZES = {n: (1, 3, 5), m: (1, 6), p: (0, 1, 3), q: (1, 3)}
+
+
+@pytest.mark.parametrize("expr", VALUED, ids=str)
+def test_values(expr):
+    """Wherever no range of symbolic length is reversed, both sides mean the same."""
+    lifted = td.lift(expr)
+    assert not lifted.atoms(Sum, sympy.Indexed, IndexedBase)
+    symbols = [s for s in SIZES if s in expr.free_symbols | lifted.free_symbols]
+    compared = 0
+    for chosen in itertools.product(*(SIZES[s] for s in symbols)):
+        env = dict(zip(symbols, chosen, strict=True)) | {t: Rational(5, 3)}
+        arrays = dict(ARRAYS, A=filled([env.get(n, 5), env.get(m, 6)]), z=[2, 3, 5, 7])
+        values = {tensor: arrays[tensor.name] for tensor in lifted.atoms(td.TensorSymbol)}
+        extents = {s: v for s, v in env.items() if s != t and s in lifted.free_symbols}
+        try:
+            expected = native_value(native_parts(expr), arrays, env)
+        except IndexError:  # the sizes do not fit the expression
+            continue
+        values |= {t: env[t]} if t in lifted.free_symbols else {}
+        assert evaluate(lifted, values, extents) == expected
+        compared += 1
+    assert compared
+
+
+def native_parts(expr):
+    """The same in SymPy's notation alone, for the oracle."""
+    z = td.TensorSymbol("z", 4)
+    return expr.xreplace({z[i]: IndexedBase("z")[i], td.IndexedSum(x[j], (j, 0, i)): Sum(x[j], (j, 0, i))})
+
+
+def test_classes_of_ours_stay():
+    ours = td.TensorComprehension(td.IndexedSum(TA[i, j], (j, 0, m - 1)), (i, n))
+    assert td.lift(ours) is ours
+    assert td.lift((ours, Sum(x[I], (I, 0, 1)))) == (ours, td.IndexedSum(X[i], (i, 0, 1)))
+    assert td.lift([ours[p] + 1]) == [ours[p] + 1]
+    mixed = td.TensorComprehension(Sum(x[J] * A[i, J], (J, 0, i)), (i, n))
+    assert td.lift(mixed) == td.TensorComprehension(td.IndexedSum(X[j] * TA[i, j], (j, 0, i)), (i, n))
+
+
+def test_lifting_is_local():
+    a, b = Sum(x[I], (I, 0, n)), Sum(A[I, p] * x[I] ** 2, (I, 0, n))
+    assert td.lift(a) + td.lift(b) == td.lift(a + b)
+    assert td.lift(sympy.sin(a) * b) == sympy.sin(td.lift(a)) * td.lift(b)
+    assert td.lift(td.lift(a)) == td.lift(a)
+    dummy = Dummy("d")
+    assert td.lift(Sum(x[dummy], (dummy, 0, 3))) == td.lift(Sum(x[dummy], (dummy, 0, 3)))
+
+
+def test_sizes_of_what_has_no_shape():
+    assert td.lift(x[p]).tensor == X
+    assert td.lift(A[p, q]).tensor == TA == td.lift(A)
+    assert [str(size) for size in td.lift(IndexedBase("B")[p, q]).tensor.shape] == ["n_B_0", "n_B_1"]
+    # x_0 of rank 1 must not share the size of an axis of x.
+    assert [str(size) for size in td.lift(IndexedBase("x_0")[p]).tensor.shape] == ["n_x_0_0"]
+    assert all(size.is_positive for size in td.lift(IndexedBase("B")[p, q]).tensor.shape)
+    real = IndexedBase("x", real=True)
+    assert td.lift(real[p] + x[q]) == X[p] + X[q]
+
+
+@pytest.mark.parametrize(
+    ("expr", "expected"),
+    [
+        (Sum(x[I], (I, 0, 3)), "IndexedSum(x[i], (i, 0, 3))"),
+        (Sum(x[I] * y[i], (I, 0, 3)), "IndexedSum(x[i_1]*y[i], (i_1, 0, 3))"),
+        (Sum(x[i], (i, 0, i)), "IndexedSum(x[i_1], (i_1, 0, i))"),
+        (I * Sum(x[I], (I, 0, 3)), "i*IndexedSum(x[i], (i, 0, 3))"),
+        (Sum(x[i], (i, 5, 2)), "-IndexedSum(x[i], (i, 3, 4))"),
+        (Sum(x[i], (i, n, n - 4)), "-IndexedSum(x[i], (i, n - 3, n - 1))"),
+        (Sum(x[i], (i, 3, 2)), "IndexedSum(x[i], (i, 3, 2))"),
+        (Sum(x[i], (i, 0, Max(-1, n - 1))), "IndexedSum(x[i], (i, 0, n - 1))"),
+        (Sum(x[i], (i, Max(0, p), Max(-1, p - 1, Min(p, 4)))), "IndexedSum(x[i], (i, Max(0, p), Min(4, p)))"),
+        (KroneckerDelta(p, q, (0, n)), "Piecewise((KroneckerDelta(p, q), (p >= 0) & (p <= n)), (0, True))"),
+    ],
+    ids=str,
+)
+def test_forms(expr, expected):
+    assert str(td.lift(expr)) == expected
+
+
+BASE = Symbol("N")
+REFUSED = {
+    "product": (Product(x[i], (i, 0, 3)), UnsupportedError, r"Product is not supported.*exp of a Sum of logarithms"),
+    "integral": (Integral(x[i] * t, (t, 0, 1)), UnsupportedError, "Integral is not supported"),
+    "infinite": (Sum(x[i], (i, 0, oo)), ArgumentError, "the upper bound of i is oo; a sum needs a finite range"),
+    "free index": (x[I + 1], IndexExpressionError, r"x\[i \+ 1\]: i is not declared an integer: use td.indices"),
+    "free delta": (KroneckerDelta(I, j) * t, IndexExpressionError, "i is not declared an integer"),
+    "delta range": (KroneckerDelta(i, j, (0, BASE)), IndexExpressionError, "N is not declared an integer"),
+    "bound": (Sum(x[i], (i, 0, BASE - 1)), IndexExpressionError, "upper bound of i: N is not declared an integer"),
+    "size": (IndexedBase("x", shape=(BASE,))[i], ShapeError, "extent N: N is not declared an integer: use td.indices"),
+    "whole": (x + 1, ShapeError, r"x as a whole has no known rank: give it a shape, IndexedBase\('x', shape=\(n,\)\)"),
+    "offset": (IndexedBase("x", offset=2)[i], UnsupportedError, "the offset 2 and the strides None.*leave them out"),
+    "strides": (IndexedBase("x", strides=(1,))[i], UnsupportedError, r"the strides \(1,\)"),
+    "ranks": (x[i] * x[i, j], ShapeError, r"two different.*x\[i\] of shape \(n_x,\) and x\[i, j\] of shape \(n_x_0"),
+    "shapes": (A[i, j] + IndexedBase("A")[i, j], ShapeError, r"shape \(n, m\).*shape \(n_A_0, n_A_1\)|n_A_0.*\(n, m\)"),
+    "ours": (td.TensorSymbol("x", 3)[i] + x[i], ShapeError, r"two different tensors are called x"),
+    "imaginary": (IndexedBase("x", imaginary=True)[i], UnsupportedError, "declared not to be real"),
+    "data": (Sum(x[IndexedBase("c")[i]], (i, 0, 3)), IndexExpressionError, "gathers"),
+    "noninteger": (
+        Sum(x[Symbol("u", integer=False)], (Symbol("u", integer=False), 0, 3)),
+        IndexExpressionError,
+        "u is",
+    ),
+    "sign": (Sum(t, (Symbol("u", positive=True), 0, 3)), ArgumentError, "declared positive.*td.indices"),
+    "union": (Sum(x[i], (i, 0, Max(n, m))), IndexExpressionError, "Min of some; split the sum in two"),
+    "a text": ("x", ArgumentTypeError, "must be a SymPy expression"),
+}
+
+
+@pytest.mark.parametrize(("expr", "kind", "message"), REFUSED.values(), ids=REFUSED)
+def test_refusals(expr, kind, message):
+    with pytest.raises(TensorDiffError, match=message) as caught:
+        td.lift(expr)
+    assert isinstance(caught.value, kind)
+
+
+def test_shared_parts_are_lifted_once():
+    """Sixty levels that read the level below twice: as a tree, that is 10^18 nodes."""
+    e = Sum(x[I], (I, 0, 3))
+    for _ in range(60):
+        e = sympy.Add(sympy.Mul(e, e, evaluate=False), t, evaluate=False)
+    assert len(nodes_in([td.lift(e)])) < 300
+
+
+def test_deep_chains_of_ours_are_walked_without_recursion():
+    T = td.TensorComprehension(Sum(x[i + J], (J, 0, 1)), (i, 3))
+    for _ in range(80):
+        T = td.TensorComprehension(T[i] ** 2, (i, 3))
+    lifted = td.lift(T)
+    assert not lifted.body.has(Sum) and lifted.shape == (3,)
