@@ -1,0 +1,159 @@
+"""``rewrite(sympy.Sum)``: the same values in SymPy's own notation, where Karr's convention never shows."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy
+from native_values import native_value
+from sympy import Idx, Indexed, IndexedBase, KroneckerDelta, Max, Min, Piecewise, Rational, Sum, Symbol, ceiling, floor
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import random_comprehension, random_values
+
+i, j, k, n, m, p, q = td.indices("i j k n m p q")
+x, y, A = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("A", (n, m))
+d, s = td.TensorSymbol("d", 12), td.TensorSymbol("s", ())
+I = Idx("i", n)
+row = td.TensorComprehension(td.IndexedSum(A[i, j] * d[j], (j, 0, m - 1)) ** 2, (i, n))
+SUMS = {
+    "whole axis": td.IndexedSum(x[i] * y[i], (i, 0, n - 1)),
+    "may be empty": td.IndexedSum(x[i] ** 2, (i, 1, n - 2)),
+    "free bounds": td.IndexedSum(d[i], (i, p, q)),
+    "always reversed": td.IndexedSum(d[i], (i, 5, 2)),
+    "triangle": td.IndexedSum(A[i, j] * d[j], (j, 0, Min(i, m - 1)), (i, 0, n - 1)),
+    "shrinking": td.IndexedSum(d[i] * d[j], (j, i + 3, q), (i, p, 4)),
+    "max and min": td.IndexedSum(d[p - k + 4] ** 3, (k, Max(0, p - 2), Min(q, p))),
+    "rounded": td.IndexedSum(d[2 * k], (k, ceiling((p - 3) / 2), floor(q / 2))),
+    "nested": td.IndexedSum(x[i] * td.IndexedSum(d[j] * x[i] ** 2, (j, i, p)) ** 2, (i, 0, n - 1)),
+    "one name twice": td.IndexedSum(x[i] * td.IndexedSum(d[i] ** 2, (i, 2, p)), (i, 0, n - 1)),
+    "idx": td.IndexedSum(x[I] * p, I),
+    "entry": row[n - 1],
+    "entries in a sum": td.IndexedSum(row[i] * row[n - 1 - i], (i, 0, p)),
+    "condition": td.IndexedSum(Piecewise((d[i - p], i >= p), (-1, True)), (i, 0, q)),
+    "delta": td.IndexedSum(KroneckerDelta(2 * i, p) * d[i], (i, 0, 11)),
+    "rank 0": s**2 * td.IndexedSum(x[i] * s, (i, 0, p)),
+    "rank 0 comprehension": td.TensorComprehension(s + td.IndexedSum(d[i], (i, 1, p))),
+}
+SIZES = {n: (1, 2, 4), m: (1, 3), p: (0, 1, 3), q: (-2, 0, 5)}
+
+
+def assignments(expr):
+    """All chosen sizes with arrays of distinct fractions, for the interpreter and for native values."""
+    symbols = [symbol for symbol in SIZES if symbol in expr.free_symbols]
+    for chosen in itertools.product(*(SIZES[symbol] for symbol in symbols)):
+        sizes = dict(zip(symbols, chosen, strict=True))
+        values = random_values(expr, sizes, seed=len(symbols))
+        arrays = {t.name: np.asarray(v).tolist() for t, v in values.items() if isinstance(t, td.TensorSymbol)}
+        yield sizes, values, arrays
+
+
+@pytest.mark.parametrize("expr", SUMS.values(), ids=SUMS)
+def test_values_for_all_sizes(expr):
+    native = expr.rewrite(Sum)
+    assert not native.has(td.IndexedSum, td.TensorEntry, td.TensorComprehension, td.TensorSymbol)
+    lifted, compared = td.lift(native), 0
+    for sizes, values, arrays in assignments(expr):
+        try:
+            expected = evaluate(expr, values, sizes)
+        except IndexError:  # these sizes do not fit
+            continue
+        scalar = {Symbol("s", real=True): arrays.get("s", 0)}
+        assert native_value(native, arrays, {**sizes, **scalar}) == expected
+        kept = {t: v for t, v in values.items() if t in lifted.free_symbols}
+        kept |= {t: v for t, v in scalar.items() if t in lifted.free_symbols}
+        assert evaluate(lifted, kept, {t: v for t, v in sizes.items() if t in lifted.free_symbols}) == expected
+        compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize(
+    "expr", [SUMS[name] for name in ("may be empty", "free bounds", "shrinking", "nested")], ids=str
+)
+def test_sympy_itself_comes_to_the_same(expr):
+    """Native evaluation at numeric sizes, empty ranges included."""
+    empty = 0
+    for sizes, values, arrays in assignments(expr):
+        try:
+            expected = evaluate(expr, values, sizes)
+        except IndexError:
+            continue
+        written = expr.rewrite(Sum).xreplace({symbol: sympy.Integer(v) for symbol, v in sizes.items()})
+        while written.has(Sum):  # of dependent ranges SymPy writes out one at a time
+            written = written.doit()
+        entries = {}
+        for entry in written.atoms(Indexed):
+            number = Fraction(arrays[entry.base.name][int(entry.indices[0])])
+            entries[entry] = Rational(number.numerator, number.denominator)
+        assert written.xreplace(entries) == Rational(expected.numerator, expected.denominator)
+        empty += expected == 0
+    assert empty or expr == SUMS["nested"]
+
+
+@pytest.mark.parametrize(
+    "name", ["whole axis", "may be empty", "triangle", "max and min", "rounded", "nested", "delta"]
+)
+def test_forms_survive_the_round_trip(name):
+    assert td.lift(SUMS[name].rewrite(Sum)) == SUMS[name]
+
+
+def test_guards_stand_only_where_a_range_may_be_empty():
+    assert SUMS["whole axis"].rewrite(Sum).limits == ((i, 0, n - 1),)
+    assert td.IndexedSum(d[j], (j, 0, i), (i, 0, 4)).rewrite(Sum).limits == ((j, 0, i), (i, 0, 4))
+    assert SUMS["may be empty"].rewrite(Sum).limits == ((i, 1, Max(0, n - 2)),)
+    assert SUMS["always reversed"].rewrite(Sum).limits == ((i, 5, 4),)
+    natural = Symbol("N", integer=True, nonnegative=True)
+    assert td.IndexedSum(1, (i, 0, natural - 1)).rewrite(Sum).limits == ((i, 0, natural - 1),)
+    # The same summand, proven for one range only.
+    inner = td.IndexedSum(d[j], (j, 0, i))
+    both = td.IndexedSum(inner**2, (i, 0, 3)) + td.IndexedSum(inner**2, (i, -3, 3))
+    guards = {total.limits[0][2] for total in both.rewrite(Sum).atoms(Sum) if total.variables == [j]}
+    assert guards == {i, Max(-1, i)}
+
+
+def test_tensors_become_indexed_bases():
+    assert A.rewrite(Sum) == IndexedBase("A", shape=(n, m), real=True)
+    assert A[p, q].rewrite(Sum) == IndexedBase("A", shape=(n, m), real=True)[p, q]
+    assert td.lift(A.rewrite(Sum)) == A
+    assert s.rewrite(Sum) == Symbol("s", real=True)
+    assert sympy.Abs(x[p].rewrite(Sum)).diff(x[p].rewrite(Sum)) == sympy.sign(x[p].rewrite(Sum))
+    expr = sympy.sin(SUMS["whole axis"]) + x[p]
+    assert not expr.rewrite(Sum).has(td.IndexedSum, td.TensorEntry) and td.lift(expr.rewrite(Sum)) == expr
+
+
+def test_what_has_no_native_form():
+    with pytest.raises(UnsupportedError, match=r"a whole comprehension has no form .* rewrite an entry of it, T\[i0\]"):
+        row.rewrite(Sum)
+    with pytest.raises(UnsupportedError, match="nested too deeply"):
+        deep = td.TensorComprehension(d[i], (i, 12))
+        for _ in range(3000):
+            deep = td.TensorComprehension(sympy.sin(deep[i]), (i, 12))
+        deep[0].rewrite(Sum)
+
+
+def test_other_rewritings_stay_as_they_were():
+    assert SUMS["whole axis"].rewrite(sympy.Add) == SUMS["whole axis"]
+    both = SUMS["whole axis"] * sympy.cos(x[p])
+    assert both.rewrite(sympy.exp) == SUMS["whole axis"] * (
+        sympy.exp(sympy.I * x[p]) / 2 + sympy.exp(-sympy.I * x[p]) / 2
+    )
+    assert both.rewrite(sympy.cos, Sum) == both
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_functions(seed):
+    function = random_comprehension(seed, depth=4).function
+    values = random_values(function, {}, seed)
+    arrays = {t.name: np.asarray(v).tolist() for t, v in values.items() if isinstance(t, td.TensorSymbol)}
+    scalars = {t: v for t, v in values.items() if not isinstance(t, td.TensorSymbol)}
+    scalars |= {Symbol(t.name, real=True): v.item() for t, v in values.items() if not getattr(t, "shape", (1,))}
+    axes = td.indices("u v w")[: function.rank]
+    native = function[axes].rewrite(Sum)
+    lifted = td.TensorComprehension(td.lift(native), *zip(axes, function.shape, strict=True))
+    expected, again = evaluate(function, values), evaluate(lifted, {**values, **scalars})
+    for place in np.ndindex(expected.shape):
+        env = {**scalars, **dict(zip(axes, place, strict=True))}
+        assert native_value(native, arrays, env) == expected[place] == again[place]
