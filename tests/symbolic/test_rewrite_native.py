@@ -71,7 +71,7 @@ def test_values_for_all_sizes(expr):
 
 
 @pytest.mark.parametrize(
-    "expr", [SUMS[name] for name in ("may be empty", "free bounds", "shrinking", "nested")], ids=str
+    "expr", [SUMS[name] for name in ("may be empty", "free bounds", "max and min", "nested")], ids=str
 )
 def test_sympy_itself_comes_to_the_same(expr):
     """Native evaluation at numeric sizes, empty ranges included."""
@@ -81,9 +81,7 @@ def test_sympy_itself_comes_to_the_same(expr):
             expected = evaluate(expr, values, sizes)
         except IndexError:
             continue
-        written = expr.rewrite(Sum).xreplace({symbol: sympy.Integer(v) for symbol, v in sizes.items()})
-        while written.has(Sum):  # of dependent ranges SymPy writes out one at a time
-            written = written.doit()
+        written = expr.rewrite(Sum).xreplace({symbol: sympy.Integer(v) for symbol, v in sizes.items()}).doit()
         entries = {}
         for entry in written.atoms(Indexed):
             number = Fraction(arrays[entry.base.name][int(entry.indices[0])])
@@ -129,7 +127,7 @@ def test_what_has_no_native_form():
         row.rewrite(Sum)
     with pytest.raises(UnsupportedError, match="nested too deeply"):
         deep = td.TensorComprehension(d[i], (i, 12))
-        for _ in range(3000):
+        for _ in range(400):
             deep = td.TensorComprehension(sympy.sin(deep[i]), (i, 12))
         deep[0].rewrite(Sum)
 
