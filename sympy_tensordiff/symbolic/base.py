@@ -19,13 +19,14 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.symbolic import hooks, walkers, whole
 from sympy_tensordiff.symbolic.canonical import canonical
+from sympy_tensordiff.symbolic.code import NoCode
 from sympy_tensordiff.symbolic.indices import Renaming, as_expr, parse
 from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.measures import Measures, measures
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
 
-class Node(walkers.Shown, Expr):
+class Node(walkers.Shown, NoCode, Expr):
     """Base of all classes: immutable, all state in ``args``, derivatives through the hook."""
 
     is_commutative = True
@@ -264,7 +265,10 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     def __new__(cls, tensor: TensorExpr, *indices: Any) -> Any:
         if not isinstance(tensor, TensorExpr):
-            raise ArgumentTypeError(f"the tensor of an entry must be a tensor expression, not {tensor!r}")
+            hint = ""
+            if isinstance(tensor, Symbol):
+                hint = "; where sympy.lambdify puts dummies in the place of tensors: use td.lambdify"
+            raise ArgumentTypeError(f"the tensor of an entry must be a tensor expression, not {tensor!r}{hint}")
         if tensor.rank == 0 and not indices and tensor.is_symbol:
             return tensor
         return cls._unchecked(tensor, *_checked_indices(tensor, indices))

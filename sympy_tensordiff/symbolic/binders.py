@@ -125,7 +125,8 @@ class Binder(Node):
                 outside = [s for s in (*rule, *(new for _, new in used)) if isinstance(s, Basic)]
                 clashing = self._clashing(set().union(*(s.free_symbols for s in outside)))
                 scope = self.with_fresh_indices(clashing, outside) if clashing else self
-        return super(Binder, scope)._xreplace(rule)
+        result, changed = super(Binder, scope)._xreplace(rule)
+        return (result, True) if changed else (self, False)
 
     def _clashing(self, symbols: set[Any]) -> set[Any]:
         """The bound indices among the symbols; an `Idx` also by the symbol that is its label."""
