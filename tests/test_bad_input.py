@@ -328,18 +328,16 @@ FUNCTIONS = {
             ("infinite Sum", s * Sum(x[i], (i, 0, oo)), ArgumentError, "the upper bound of i is oo"),
             ("Product", Product(x[i], (i, 0, 4)), UnsupportedError, "Product is not supported .*exp of a Sum"),
             ("Indexed of two ranks", IndexedBase("z")[i] * IndexedBase("z")[i, j], ShapeError, "two different tensors"),
-            ("undefined function", g(x[0]), UnsupportedError, r"g\(x\[0\]\); undefined functions"),
             ("integral", Integral(r * x[0], (r, 0, 1)), UnsupportedError, "Integral is not supported"),
-            ("derivative", Derivative(g(r), r) * x[0], UnsupportedError, "Derivative is not supported"),
+            ("derivative", Derivative(sin(r), r) * x[0], UnsupportedError, r"evaluate it first, with .doit\(\)"),
             ("matrix inverse", MatrixSymbol("M", n, n).I[0, 0] * x[0], UnsupportedError, "Inverse"),
             ("condition", x[0] > 1, UnsupportedError, r"x\[0\] > 1"),
-            ("complex", I * x[0], UnsupportedError, "ImaginaryUnit"),
+            ("complex", I * x[0], UnsupportedError, "the constant I is not a finite real number"),
             ("infinite", oo * s, UnsupportedError, "oo is not a finite real number"),
             ("no number", nan * x[0], UnsupportedError, "nan is not a finite real number"),
             ("does not commute", c * x[0], UnsupportedError, "symbol c is not real"),
-            ("no derivative known", arg(x[0]), UnsupportedError, "no derivative of arg by its argument 1"),
-            ("delta function", DiracDelta(x[0]), UnsupportedError, "no derivative of DiracDelta"),
-            ("fractional part", sympy.frac(x[0]), UnsupportedError, "no derivative of frac"),
+            ("angle", arg(x[0]), UnsupportedError, "arg is not supported .*; write Piecewise"),
+            ("delta function", DiracDelta(x[0]), UnsupportedError, "DiracDelta is not supported .*no function"),
             ("unit", sympy.UnevaluatedExpr(x[0]), UnsupportedError, "UnevaluatedExpr is not supported"),
             ("order term", x[0] + sympy.O(r), UnsupportedError, "Order is not supported"),
             ("delta of reals", KroneckerDelta(r, 1) * x[0], IndexExpressionError, "r is not declared an integer"),
@@ -355,7 +353,7 @@ FUNCTIONS = {
     },
     "simplify a Sum": (lambda: td.simplify_deltas(Sum(i, (i, 0, oo))), ArgumentError, "the upper bound of i is oo"),
     "simplify nothing": (lambda: td.simplify_deltas(None), ArgumentTypeError, "the expression must be .* not None"),
-    "check an undefined function": (lambda: td.check_derivative(g(x[0]), x), UnsupportedError, "undefined functions"),
+    "check an undefined function": (lambda: td.check_derivative(g(x[0]), x), UnsupportedError, "can evaluate g"),
     "check where there is no value": (
         lambda: td.check_derivative(sympy.log(-1 - x[0] ** 2), x),
         ArgumentError,
@@ -443,7 +441,11 @@ KERNELS = {
     "nested tuple": (lambda: td.lambdify([x], ((f,),)), UnsupportedError, "Tuple is not supported"),
     "matrix": (lambda: td.lambdify([x], MatrixSymbol("M", 3, 3).I), UnsupportedError, "Inverse"),
     "condition": (lambda: td.lambdify([r], r > 1), UnsupportedError, "r > 1"),
-    "undefined function": (lambda: td.lambdify([r], g(r)), UnsupportedError, "undefined functions"),
+    "undefined function": (
+        lambda: td.lambdify([r], g(r)),
+        UnsupportedError,
+        r"no backend can evaluate g: supply what is missing, functions=\{'g': ...\}",
+    ),
     "no backend knows it": (lambda: td.lambdify([r], sympy.zeta(r)), UnsupportedError, "no backend can evaluate zeta"),
     "unknown backend": (
         lambda: td.lambdify([x], f, "jax"),
@@ -644,12 +646,6 @@ def test_any_text_names_an_index(name):
 # ------------------------------------------------------- what once came through from SymPy, NumPy or Python
 
 CLOSED = {
-    "zeta": (lambda: td.gradient(sympy.zeta(x[0]), x), UnsupportedError, "no derivative of zeta"),
-    "order of a Bessel function": (
-        lambda: td.gradient(sympy.besselj(x[0], x[1]), x),
-        UnsupportedError,
-        "no derivative of besselj by its argument 1",
-    ),
     "list to simplify": (lambda: td.simplify_deltas([f]), ArgumentTypeError, "must be a SymPy expression"),
     "list as a backend": (lambda: td.lambdify([x], f, ["numpy"]), ArgumentError, "unknown backend"),
     "check a negative size": (

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import sympy
 
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
+from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
+from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
+from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.simplify.bounds import tighten
@@ -23,7 +26,14 @@ from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
-def lambdify(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool = True) -> CompiledFunction:
+def lambdify(
+    args: Any,
+    expr: Any,
+    backend: str = "numba",
+    *,
+    temporaries: bool = True,
+    functions: Mapping[Any, Callable[..., Any]] | None = None,
+) -> CompiledFunction:
     """A callable that evaluates ``expr``.
 
     Parameters
@@ -37,6 +47,12 @@ def lambdify(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool 
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
         same: recomputing those costs exponentially.)
+    functions : mapping, optional
+        Implementations of undefined functions and of their partial derivatives, also of SymPy
+        functions that no backend knows (``"besselj"``). A key is a name, ``"g"``, or a name with
+        how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
+        one argument. NumPy calls them with arrays, Numba compiles them for numbers, CUDA makes
+        device functions of them.
 
     Returns
     -------
@@ -44,14 +60,15 @@ def lambdify(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool 
         Takes arrays and numbers, reads symbolic sizes off the shapes, checks all arguments, returns
         new arrays (a NumPy scalar for a scalar) or fills ``out=``. ``.source`` is the generated
         module, ``.plan`` what is computed in which order. float32 in, float32 out; integers count
-        as float64. It pickles.
+        as float64. It pickles, if the functions do.
 
     Raises
     ------
     ArgumentError
-        If a symbol of ``expr`` is missing from ``args``, or an argument is given twice.
+        If a symbol of ``expr`` is missing from ``args``, an argument is given twice, or ``functions``
+        has a key that is not in ``expr``.
     UnsupportedError
-        If no backend can evaluate a function in ``expr``.
+        If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
     OutOfShapeError
         If a read leaves its tensor for all sizes.
 
@@ -64,13 +81,14 @@ def lambdify(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool 
     >>> float(dot(np.array([1.0, 2.0]), np.array([3.0, 4.0])))
     11.0
     """
-    return compile_program(build_program(args, expr, temporaries=temporaries), backend)
+    return compile_program(build_program(args, expr, temporaries=temporaries), backend, functions)
 
 
 def generate_code(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool = True) -> str:
     """The text of the module that `lambdify` would compile, for the same arguments.
 
-    Nothing but this package needs to be installed, also for ``backend="cuda"``.
+    Nothing but this package needs to be installed, also for ``backend="cuda"``. Functions that no
+    backend knows are listed in the text, under ``FUNCTIONS``; they are yours to supply.
 
     Examples
     --------
@@ -95,6 +113,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     graph = Graph()
     reader = Reader(graph)
     nodes = [reader.read(e) for e in exprs]
+    _check_functions(nodes)
     args = [lift_native(arg, reader.tensors.values()) for arg in (args if isinstance(args, Sequence) else [args])]
     arguments, names, arrays = _arguments(reader, args)
     _check_complete(reader, nodes, names, arrays)
@@ -108,7 +127,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
         for a, arg in zip(arguments, args, strict=True)
     )
     facts = input_facts(graph, nodes)
-    nodes = [tighten(graph, node, facts, sizes) for node in nodes]
+    nodes = [defined_at_zero(graph, tighten(graph, node, facts, sizes)) for node in nodes]
     taken = {*names.values(), *arrays.values()}
     results: list[str] = []
     for n in range(len(nodes)):
@@ -173,6 +192,20 @@ def _check_complete(reader: Reader, nodes: Sequence[Node], names: dict[Any, str]
                 missing[str(node.data)] = None
     if missing:
         raise ArgumentError(f"{', '.join(missing)} occurs in the expression, but not in args: add it to args")
+
+
+def _check_functions(nodes: Sequence[Node]) -> None:
+    """One name means one function."""
+    known: dict[str, Any] = {}
+    for root in nodes:
+        for node in reachable(root):
+            if node.op == "call" and is_external(node):
+                function = node.data.function if isinstance(node.data, Partial) else node.data
+                if known.setdefault(function.__name__, function) != function:
+                    raise ArgumentError(
+                        f"two different functions are called {function.__name__} (other assumptions, or one is "
+                        "SymPy's): give them different names"
+                    )
 
 
 def _checks(program: Program) -> tuple[Check, ...]:

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.abc
 import importlib.util
+import itertools
 import linecache
 import os
 import shutil
@@ -25,10 +26,16 @@ from types import CodeType, ModuleType
 VARIABLE = "SYMPY_TENSORDIFF_CACHE"
 
 
-def load_source(source: str, versions: str) -> ModuleType:
-    """The module of ``source``; ``versions`` says what compiled code depends on besides the text."""
+_count = itertools.count(1)
+
+
+def load_source(source: str, versions: str, own: bool = False) -> ModuleType:
+    """The module of ``source``; ``versions`` says what compiled code depends on besides the text.
+
+    ``own``: a module that nobody else gets, because more will be put into it than its text says.
+    """
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()
-    name = f"sympy_tensordiff_generated.k_{digest}"
+    name = f"sympy_tensordiff_generated.k_{digest}" + (f"_{next(_count)}" if own else "")
     if name in sys.modules:
         return sys.modules[name]
     for folder in (cache_folder, temporary_folder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
@@ -13,9 +13,11 @@ import numpy as np
 
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_out
 from sympy_tensordiff.codegen.cache import load_source
+from sympy_tensordiff.codegen.externals import bind, for_backend
 from sympy_tensordiff.codegen.loops import Program
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.split import split_deep
+from sympy_tensordiff.codegen.walk import externals
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -33,9 +35,11 @@ def print_source(program: Program, backend: str) -> str:
     return text
 
 
-def compile_program(program: Program, backend: str) -> CompiledFunction:
-    """The callable that computes ``program`` with ``backend``."""
-    return CompiledFunction(program, backend)
+def compile_program(
+    program: Program, backend: str, functions: Mapping[Any, Callable[..., Any]] | None = None
+) -> CompiledFunction:
+    """The callable that computes ``program`` with ``backend`` and the user's ``functions``."""
+    return CompiledFunction(program, backend, functions)
 
 
 def _versions(backend: str) -> str:
@@ -82,11 +86,17 @@ class CompiledFunction:
     program : Program
         The loop nests it was printed from.
     backend : str
+    functions : dict
+        The implementations of user functions, as given.
     """
 
-    def __init__(self, program: Program, backend: str) -> None:
+    def __init__(
+        self, program: Program, backend: str, functions: Mapping[Any, Callable[..., Any]] | None = None
+    ) -> None:
         self.program = program
         self.backend = backend
+        self._implementations = bind(functions, externals(program))
+        self.functions = dict(functions or {})
         self.source = print_source(program, backend)
         self._checker = ArgumentChecker(program)
         self._run: Callable[..., None] | None = None
@@ -125,7 +135,14 @@ class CompiledFunction:
     def _load(self) -> Callable[..., None]:
         if self.backend == "cuda":
             _require_device()
-        run: Callable[..., None] = load_source(self.source, _versions(self.backend)).run
+        module = load_source(self.source, _versions(self.backend), own=bool(self._implementations))
+        supplied = {
+            (external.name, external.orders): for_backend(external, function, self.backend)
+            for external, function in self._implementations.items()
+        }
+        for name, key in getattr(module, "FUNCTIONS", {}).items():
+            setattr(module, name, supplied[key])
+        run: Callable[..., None] = module.run
         return run
 
     def _targets(self, args: tuple[Any, ...], prepared: Prepared, out: Any) -> list[Any]:
@@ -165,7 +182,7 @@ class CompiledFunction:
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return compile_program, (self.program, self.backend)
+        return compile_program, (self.program, self.backend, self.functions)
 
     def __repr__(self) -> str:
         arguments = ", ".join(a.label for a in self.program.arguments)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import sympy
+from sympy.codegen import cfunctions
 
-from sympy_tensordiff.codegen.loops import Number, Operation, Scalar
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.codegen.loops import External, Number, Operation, Scalar
+from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Node
 
 NAMES: dict[Any, str] = {
@@ -36,6 +38,12 @@ NAMES: dict[Any, str] = {
     sympy.erfc: "erfc",
     sympy.gamma: "gamma",
     sympy.loggamma: "lgamma",
+    cfunctions.expm1: "expm1",
+    cfunctions.log1p: "log1p",
+    cfunctions.log2: "log2",
+    cfunctions.log10: "log10",
+    cfunctions.Cbrt: "cbrt",
+    cfunctions.hypot: "hypot",
     sympy.Max: "max",
     sympy.Min: "min",
 }
@@ -70,25 +78,33 @@ FORMULAS: dict[Any, Callable[..., Scalar]] = {
     sympy.acsch: _of_inverse("arcsinh"),
     sympy.acoth: _of_inverse("arctanh"),
     sympy.sinc: _sinc,
+    sympy.frac: lambda x: Operation("add", (x, Operation("neg", (Operation("floor", (x,)),)))),
+    sympy.factorial: lambda x: Operation("gamma", (Operation("add", (x, Number(1))),)),
+    sympy.erf2: lambda x, y: Operation("add", (Operation("erf", (y,)), Operation("neg", (Operation("erf", (x,)),)))),
+    cfunctions.exp2: lambda x: Operation("pow", (Number(2), x)),
+    cfunctions.Sqrt: lambda x: Operation("pow", (x, Number(Fraction(1, 2)))),
+    cfunctions.fma: lambda x, y, z: Operation("add", (Operation("mul", (x, y)), z)),
 }
 
 
-def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
-    """The operation of an arithmetic node, a condition or a function.
+def is_external(node: Node) -> bool:
+    """Whether no backend knows the function of a call."""
+    return node.data not in NAMES and node.data not in FORMULAS
 
-    Raises
-    ------
-    UnsupportedError
-        For a function that no backend evaluates.
-    """
+
+def external(node: Node) -> External:
+    """The function of a call that the user has to supply."""
+    derivative = node.data if isinstance(node.data, Partial) else Partial(node.data, (0,) * len(node.args))
+    return External(str(derivative.function.__name__), derivative.orders)
+
+
+def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
+    """The operation of an arithmetic node, a condition or a function; one that no backend knows is the user's."""
     if node.op == "call":
         name = NAMES.get(node.data)
         if name is not None:
             return Operation(name, tuple(args))
         if node.data in FORMULAS:
             return FORMULAS[node.data](*args)
-        raise UnsupportedError(
-            f"no backend can evaluate {node.data.__name__}; write it with functions that one can, "
-            f"among them {', '.join(sorted(f.__name__ for f in [*NAMES, *FORMULAS]))}"
-        )
+        return Operation(external(node), tuple(args))
     return Operation(node.data if node.op == "compare" else node.op, tuple(args))

@@ -9,6 +9,7 @@ from sympy_tensordiff.codegen.loops import (
     ELEMENTARY,
     Accumulator,
     Add,
+    External,
     If,
     IndexValue,
     Kernel,
@@ -209,7 +210,11 @@ class _KernelLaws:
         elif isinstance(node, Load):
             self.load(node)
         elif isinstance(node, Operation):
-            least, most = _ARITY.get(node.function, (1, 0))
+            if isinstance(node.function, External):
+                arity: tuple[int, int | None] = (len(node.function.orders), len(node.function.orders))
+            else:
+                arity = _ARITY.get(node.function, (1, 0))
+            least, most = arity
             count = len(node.arguments)
             if most == 0 or count < least or (most is not None and count > most):
                 raise VerificationError(f"{self.where}: no operation {node.function!r} with {count} arguments")

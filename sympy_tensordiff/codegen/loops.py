@@ -51,15 +51,28 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
+class External:
+    """A function of real numbers whose implementation the user supplies: ``name``, or a derivative of it.
+
+    ``name`` is the user's own, data and never code; ``orders`` say how often it is differentiated
+    by each of its arguments.
+    """
+
+    name: str
+    orders: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """``function`` applied to ``arguments``.
 
     ``add mul max min and or`` take two or more arguments; ``neg not`` one; ``pow`` two;
     ``lt le eq ne`` two (booleans); ``select`` (condition, value, otherwise), only the chosen
     value counts; any other name is an elementary function of `ELEMENTARY` with its own arity.
+    An `External` is a function of the user's.
     """
 
-    function: str
+    function: str | External
     arguments: tuple[Scalar, ...]
 
 
@@ -69,7 +82,7 @@ ELEMENTARY: dict[str, int] = {
     "exp": 1, "log": 1, "sin": 1, "cos": 1, "tan": 1, "arcsin": 1, "arccos": 1, "arctan": 1,
     "arctan2": 2, "sinh": 1, "cosh": 1, "tanh": 1, "arcsinh": 1, "arccosh": 1, "arctanh": 1,
     "abs": 1, "sign": 1, "floor": 1, "ceil": 1, "heaviside": 2, "sqrt": 1, "erf": 1, "erfc": 1,
-    "gamma": 1, "lgamma": 1,
+    "gamma": 1, "lgamma": 1, "expm1": 1, "log1p": 1, "log2": 1, "log10": 1, "cbrt": 1, "hypot": 2,
 }  # fmt: skip
 """The elementary functions and their numbers of arguments. ``sign(0) = 0``; ``heaviside(x, h)`` is h at 0."""
 

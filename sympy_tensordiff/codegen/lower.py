@@ -7,19 +7,23 @@ accumulator and loops, guards an accumulator behind an `If`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
-from sympy_tensordiff.codegen.functions import operation
+from sympy_tensordiff.codegen.functions import is_external, operation
 from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Let, Load, Loop, Name
 from sympy_tensordiff.codegen.plan import Context
-from sympy_tensordiff.codegen.storage import Block, Storage
-from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.codegen.storage import Block, Storage, uses
+from sympy_tensordiff.graph.nodes import Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
 
 Rows = tuple[Row, ...]
+
+CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 
 
 class Lowering(Storage):
@@ -51,14 +55,21 @@ class Lowering(Storage):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
-        if node.height and node.op not in ("read", "compare", "and", "or", "not"):
+        if node.height and node.op not in ("read", "compare", "and", "or", "not") and not self._is_lazy(node, block):
             found = yield self._temporary(node, block.context)
             if found is not None:
                 stored, index = found
                 return Load(stored.array, tuple(self.form(form) for form in index))
         if node.op == "add":
             yield self._fused(node, block)
-        special = {"read": self._read, "guard": self._guard, "sum": self._sum, "mul": self._product}.get(node.op)
+        methods = {
+            "read": self._read,
+            "guard": self._guard,
+            "sum": self._sum,
+            "mul": self._product,
+            "select": self._choice,
+        }
+        special = methods.get(node.op)
         if special is not None:
             value: loops.Scalar = yield special(node, block)
             return value
@@ -89,6 +100,46 @@ class Lowering(Storage):
         value = yield self.value(node.args[0], inner)
         block.statements.append(If(self.rows(node.data), (*inner.statements, Add(name, value))))
         return Name(name)
+
+    def _choice(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+        """Both branches; what only one of them needs, and may be no number elsewhere, is computed only there."""
+        condition, *branches = node.args
+        test = yield self.value(condition, block)
+        values = []
+        for branch, holds in zip(branches, (True, False), strict=True):
+            inner = block
+            if not branch.total:
+                inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
+            values.append((yield self.value(branch, inner)))
+            if inner is block:
+                continue
+            if inner.statements and isinstance(test, loops.Operation):
+                name = self._local("v")
+                block.statements.append(Let(name, test))
+                test = Name(name)
+            block.statements += under(inner.statements, test if holds else loops.Operation("not", (test,)))
+        return loops.Operation("select", (test, *values))
+
+    def _private(self, branch: Node, block: Block) -> frozenset[Node]:
+        """The nodes below a branch of a choice that only the branch needs."""
+        around: Block | None = block
+        while around is not None and around.uses is None:
+            around = around.parent
+        total = around.uses if around is not None and around.uses is not None else Counter()
+        inside: Counter[Node] = Counter([branch])
+        private = set()
+        for part in reversed(reachable(branch)):
+            if inside[part] >= total[part]:
+                private.add(part)
+                inside.update(part.args)
+        return frozenset(private)
+
+    def _is_lazy(self, node: Node, block: Block) -> bool:
+        """Whether ``node`` calls a function of the user's that may be asked for values behind a condition only."""
+        around: Block | None = block
+        while around is not None and (around.private is None or node not in around.private):
+            around = around.parent
+        return around is not None and any(part.op == "call" and is_external(part) for part in reachable(node))
 
     def _fused(self, node: Node, block: Block) -> Recursion[None]:
         """Sums among the terms of an addition that run over the same points share their loops."""
@@ -132,7 +183,8 @@ class Lowering(Storage):
             self.names[v] = self._local(self.graph.names[v])
             inner = frozenset(variables[n + 1 :])
             own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
-            blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1]))
+            counts = uses(*bodies) if n == 0 else None
+            blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1], uses=counts))
         added = []
         for name, body in zip(names, bodies, strict=True):
             added.append(Add(name, (yield self.value(body, blocks[-1]))))
@@ -191,9 +243,30 @@ class Lowering(Storage):
         """The outermost block around that can compute ``node``; leaving an `If` alone gains nothing."""
         best = block
         while block.parent is not None and block.own.isdisjoint(node.free):
-            loop, block = bool(block.own), block.parent
+            private = block.private is not None and node in block.private
+            if private and not node.total:
+                break
+            outward, block = bool(block.own) or (block.private is not None and not private), block.parent
             if not self._is_safe(node, block.context.rows):
                 break
-            if loop:
+            if outward:
                 best = block
         return best
+
+
+def under(statements: Sequence[loops.Statement], test: loops.Scalar) -> list[loops.Statement]:
+    """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
+    result: list[loops.Statement] = []
+    for statement in statements:
+        if isinstance(statement, Loop | If):
+            result.append(replace(statement, body=tuple(under(statement.body, test))))
+        elif isinstance(statement, Let | Add):
+            value = statement.value
+            if isinstance(value, loops.Operation) and value.function in CONDITIONS:
+                value = loops.Operation("and", (test, value))
+            else:
+                value = loops.Operation("select", (test, value, loops.Number(0)))
+            result.append(replace(statement, value=value))
+        else:
+            result.append(statement)
+    return result

@@ -30,6 +30,10 @@ class Block:
     parent: Block | None = None
     statements: list[loops.Statement] = field(default_factory=list)
     values: dict[Node, loops.Scalar] = field(default_factory=dict)
+    uses: Counter[Node] | None = None
+    """Of a kernel and of a loop: how often each node occurs as an argument in what is computed there."""
+    private: frozenset[Node] | None = None
+    """Of a branch of a choice: what nothing else needs."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ class Storage:
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
         names = tuple(self.names[v] for v in axes)
-        block = Block(Context(tuple(axes), rows), frozenset(axes))
+        block = Block(Context(tuple(axes), rows), frozenset(axes), uses=uses(body))
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(loops.Kernel(name, names, (*block.statements, Store(value))))
         self._locals, self._tried_locals, self._uses = saved
@@ -238,15 +242,7 @@ class Storage:
         return True
 
     def _count_uses(self, body: Node) -> None:
-        """Notes how often each node is used in a kernel; a comprehension has kernels of its own."""
-        seen = {body}
-        stack = [body]
-        while stack:
-            for arg in stack.pop().args:
-                self._uses[arg] += 1
-                if arg not in seen and arg.op != "comprehension":
-                    seen.add(arg)
-                    stack.append(arg)
+        self._uses.update(uses(body))
 
     # -------------------------------------------------------------- names and forms
 
@@ -277,6 +273,20 @@ class Storage:
     def value(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
         """The scalar expression of ``node`` in ``block``; `lower.Lowering` says how."""
         raise NotImplementedError
+
+
+def uses(*bodies: Node) -> Counter[Node]:
+    """How often each node is used in a kernel; a comprehension has kernels of its own."""
+    found: Counter[Node] = Counter()
+    seen = set(bodies)
+    stack = list(bodies)
+    while stack:
+        for arg in stack.pop().args:
+            found[arg] += 1
+            if arg not in seen and arg.op != "comprehension":
+                seen.add(arg)
+                stack.append(arg)
+    return found
 
 
 def _kind(node: Node) -> tuple[str, Any]:

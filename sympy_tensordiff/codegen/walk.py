@@ -10,6 +10,7 @@ from sympy_tensordiff.codegen.loops import (
     Add,
     Argument,
     Bound,
+    External,
     If,
     IndexValue,
     Kernel,
@@ -100,11 +101,17 @@ def uses(kernel: Kernel) -> Uses:
     return Uses(tuple(arrays), tuple(names), tuple(integers))
 
 
-def operations(program: Program) -> frozenset[str]:
-    """The names of all operations of a program."""
+def operations(program: Program) -> frozenset[str | External]:
+    """The names of all operations of a program, and the functions of the user's."""
     return frozenset(
         node.function for kernel in program.kernels for node in scalars(kernel.body) if isinstance(node, Operation)
     )
+
+
+def externals(program: Program) -> list[External]:
+    """The functions that the user supplies, by name and orders."""
+    found = [function for function in operations(program) if isinstance(function, External)]
+    return sorted(found, key=lambda external: (external.name, len(external.orders), external.orders))
 
 
 def array_shapes(program: Program) -> dict[str, tuple[Affine, ...]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy.core.function import ArgumentIndexError
+from sympy.codegen.cfunctions import Cbrt
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
+from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Row
@@ -26,10 +26,7 @@ Rule = Callable[[Graph, Node, Node, int], Node]
 def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     """The cotangent that ``node`` hands to its argument at ``position``.
 
-    Raises
-    ------
-    UnsupportedError
-        Where SymPy knows no derivative of the function.
+    Where SymPy knows no derivative of a function, it stays what it is: a `Partial`.
     """
     return PULLBACKS[node.op](graph, node, cotangent, position)
 
@@ -55,6 +52,12 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     if position == 0:
         lower = graph.pow(base, graph.add((exponent, graph.const(-1))))
         return graph.mul((cotangent, exponent, lower))
+    if base.op == "const" and base.data <= 0:
+        if base.data == 0:  # 0**b is 0 wherever it has a derivative
+            return graph.zero
+        raise UnsupportedError(
+            f"({base.data})**b has no derivative by b: it is real for integers b only; write Abs({base.data})**b"
+        )
     return graph.mul((cotangent, node, graph.call(sympy.log, (base,))))
 
 
@@ -109,31 +112,23 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     return graph.select(graph.logic("and", wins), shared, graph.zero) if wins else shared
 
 
+def _cube_root(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """D cbrt(a) / d a = 1 / (3 cbrt(a)**2), for negative numbers too"""
+    return graph.mul((cotangent, graph.const(Fraction(1, 3)), graph.pow(node, graph.const(-2))))
+
+
 def _partial(graph: Graph, node: Node, position: int) -> Node:
-    """The partial derivative of a SymPy function at the arguments of ``node``."""
-    formula, dummies = _formula(node.data, len(node.args), position + 1)
-    if formula is None:
-        raise UnsupportedError(
-            f"SymPy knows no derivative of {node.data.__name__} by its argument {position + 1}; "
-            "write the function with functions that have one"
-        )
-    reader = Reader(graph)
-    partial = reader.read(formula)
-    values = {reader.graph.scalar(d): a for d, a in zip(dummies, node.args, strict=True)}
-    return replace(graph, partial, {**values, graph.call(node.data, list(values)): node})
-
-
-@lru_cache(maxsize=512)
-def _formula(function: Any, count: int, position: int) -> tuple[Any, tuple[Any, ...]]:
-    """``f_position`` of dummies as a SymPy expression, None where SymPy has none."""
-    dummies = tuple(sympy.Dummy(f"a{n}", real=True) for n in range(count))
+    """The partial derivative of a function at the arguments of ``node``: SymPy's formula, or unevaluated."""
+    derivative = partial(node.data, len(node.args), position)
+    found, dummies = formula(derivative)
+    if found is None:
+        return graph.call(derivative, node.args)
     try:
-        formula = function(*dummies).fdiff(position)
-    except (ArgumentIndexError, AttributeError, NotImplementedError):
-        return None, dummies
-    if formula.has(sympy.Derivative, sympy.Subs, sympy.I, sympy.DiracDelta):
-        return None, dummies
-    return formula, dummies
+        slope = Reader(graph).read(found)
+    except TensorDiffError:  # SymPy's formula is not of our language; the derivative itself is
+        return graph.call(derivative, node.args)
+    values = {graph.scalar(d): a for d, a in zip(dummies, node.args, strict=True)}
+    return replace(graph, slope, {**values, graph.call(node.data, list(values)): node})
 
 
 PULLBACKS: dict[str, Rule] = {
@@ -156,4 +151,6 @@ FUNCTIONS: dict[Any, Rule] = {
     sympy.floor: _zero,
     sympy.ceiling: _zero,
     sympy.Heaviside: _zero,
+    sympy.frac: _add,
+    Cbrt: _cube_root,
 }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine
 
 Number = int | Fraction | float
@@ -17,10 +18,11 @@ class Node:
     """One node; made by `Graph` only.
 
     ``free`` are the variables that stand free in it; ``depth`` is greater than that of every
-    argument; ``plain`` says that no guard and no binder is below.
+    argument; ``plain`` says that no guard and no binder is below; ``total`` that the value is a
+    number wherever its reads are (no division, no logarithm, no overflow of an exponential).
     """
 
-    __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain")
+    __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain", "total")
     id: int
     op: str
     args: tuple[Node, ...]
@@ -29,6 +31,7 @@ class Node:
     depth: int
     height: int
     plain: bool
+    total: bool
 
     def __repr__(self) -> str:
         data = "" if self.data is None else f"{self.data} "
@@ -62,6 +65,7 @@ class Table:
             node.free = own.union(*(a.free for a in args))
             node.depth = 1 + max((a.depth for a in args), default=0)
             node.height = max((a.height for a in args), default=0)
+            node.total = _is_total(op, data, args) and all(a.total for a in args)
             node.plain = op not in _SCOPES and all(a.plain for a in args)
             self._table[full] = node
         return node
@@ -91,6 +95,13 @@ class Table:
     def read(self, tensor: Node, index: Sequence[Affine]) -> Node:
         own = frozenset().union(*(form.atoms() for form in index))
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
+
+
+def _is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
+    if op == "pow":
+        exponent = args[1].data
+        return args[1].op == "const" and isinstance(exponent, int) and exponent >= 0
+    return op != "call" or data in TOTAL
 
 
 def reachable(node: Node, keys: frozenset[int] | None = None) -> list[Node]:

@@ -22,7 +22,7 @@ tensor         (name, shape)                            (a variable tensor)
 read           index forms                              tensor or comprehension
 add, mul                                                two or more
 pow                                                     base, exponent
-call           SymPy function class                     arguments
+call           SymPy function class, `Partial`, or str  arguments (a str: `codegen` only)
 compare        "lt", "le", "eq", "ne"                   two scalars (a condition on values)
 and, or, not                                            conditions
 select                                                  condition, value, otherwise
@@ -215,7 +215,7 @@ def ranges(variables: Sequence[int], extents: Sequence[Affine]) -> tuple[Row, ..
 
 
 def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
-    """``node``, free of binders, with whole nodes replaced."""
+    """``node`` with whole nodes, in which nothing is bound around them, replaced."""
     stack, done = [node], dict(values)
     while stack:
         top = stack[-1]
@@ -224,7 +224,13 @@ def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
             stack += todo
             continue
         if top not in done:
-            done[top] = graph.rebuild(top, [done[a] for a in top.args]) if top.args else top
+            args = [done[a] for a in top.args]
+            if tuple(args) == top.args:
+                done[top] = top
+            elif top.op in ("sum", "comprehension"):
+                done[top] = graph.rebind(top, args[0])
+            else:
+                done[top] = graph.rebuild(top, args)
         stack.pop()
     return done[node]
 

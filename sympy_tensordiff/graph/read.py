@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
-from math import lcm
+from math import lcm, nan
 from typing import Any
 
 import sympy
-from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
+from sympy_tensordiff.graph.applications import Applications, Scope
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -28,14 +28,11 @@ from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
-Scope = dict[Any, int]
-"""The variables of the bound symbols around an expression."""
-
 MODULUS_LIMIT = 64
 """The negation of a congruence is one piece per other residue; more than these are refused."""
 
 
-class Reader:
+class Reader(Applications):
     """Reads expressions into one graph; remembers which symbol is which variable."""
 
     def __init__(self, graph: Graph) -> None:
@@ -45,6 +42,7 @@ class Reader:
         self.tensors: dict[str, TensorSymbol] = {}
         self.scalars: set[str] = set()
         self._done: dict[Any, Node] = {}
+        super().__init__()
 
     def read(self, expr: Any) -> Node:
         """The node of a scalar or tensor expression."""
@@ -88,12 +86,9 @@ class Reader:
         method = _method(kind)
         if method is not None:
             node: Node = yield method(self, expr, scope)
-            self._done[expr] = node
+            self._done[expr] = self._checked(expr, node)
             return node
-        if isinstance(expr, sympy.Function) and not isinstance(expr, AppliedUndef):
-            node = yield self._function(expr, scope)
-            return node
-        raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}{_way_out(expr)}")
+        raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}")
 
     def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
         nodes = []
@@ -105,7 +100,7 @@ class Reader:
         yield from ()
         if expr.is_Rational:
             return self.graph.const(Fraction(int(expr.p), int(expr.q)))
-        if expr.is_Float:
+        if expr.is_Float and expr.is_finite:
             return self.graph.const(float(expr))
         if expr.is_finite and expr.is_real:
             return self.graph.scalar(expr)
@@ -174,9 +169,6 @@ class Reader:
             node: Node = yield self._function(expr, scope)
             return node
 
-    def _function(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        return self.graph.call(expr.func, (yield self._all(expr.args, scope)))
-
     def _native(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """SymPy's own notation."""
         node: Node = yield self._visit(lift_native(expr, self.tensors.values()), scope)
@@ -208,7 +200,7 @@ class Reader:
             parts = [graph.guard(yes, (yield self._cases(_decide(pairs, literal, True), scope)))]
             otherwise = yield self._cases(_decide(pairs, literal, False), scope)
             return graph.add(parts + [graph.guard(rows, otherwise) for rows in no])
-        result = graph.const(float("nan"))  # no condition holds: SymPy's own answer
+        result = graph.const(nan)  # no condition holds: SymPy's own answer
         for value, condition in reversed(pairs):
             if isinstance(condition, BooleanFalse):
                 continue
@@ -301,12 +293,6 @@ def _decide(pairs: Sequence[tuple[Any, Any]], literal: Any, value: bool) -> list
     return result
 
 
-def _way_out(expr: Any) -> str:
-    if isinstance(expr, AppliedUndef):
-        return "; undefined functions have no derivative and no kernel yet"
-    return ""
-
-
 _RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {
     sympy.StrictLessThan: lambda a, b: ("lt", a, b),
     sympy.LessThan: lambda a, b: ("le", a, b),
@@ -321,7 +307,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (IndexedSum, Reader._sum),
     (TensorComprehension, Reader._comprehension),
     (TensorSymbol, Reader._tensor_symbol),
-    ((sympy.Number, sympy.NumberSymbol), Reader._number),
+    ((sympy.Number, sympy.NumberSymbol, type(sympy.I), type(sympy.zoo)), Reader._number),
     ((sympy.Symbol, sympy.Idx), Reader._symbol),
     (NATIVE, Reader._native),  # before Add: a sum of matrices is one, too
     (sympy.Add, Reader._add),
@@ -330,7 +316,9 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (sympy.KroneckerDelta, Reader._delta),
     (sympy.Piecewise, Reader._piecewise),
     ((sympy.floor, sympy.ceiling, sympy.Mod), Reader._rounding),
-    ((sympy.Max, sympy.Min), Reader._function),
+    ((sympy.Function, sympy.Max, sympy.Min), Reader._function),
+    (sympy.Derivative, Reader._derivative),
+    (sympy.Subs, Reader._subs),
 ]
 
 

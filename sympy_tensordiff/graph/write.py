@@ -11,7 +11,8 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
-from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.functions import Partial
+from sympy_tensordiff.graph.nodes import Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
@@ -47,10 +48,7 @@ class _Writer:
         """Symbols for bound variables, unlike all names around them."""
         taken = self.used | {str(symbol.name) for _, symbol in scope}
         for v, name in zip(variables, names, strict=True):
-            choice, n = name, 0
-            while choice in taken:
-                n += 1
-                choice = f"{name}_{n}"
+            choice = _unlike(name, taken)
             taken.add(choice)
             scope = (*scope, (v, sympy.Symbol(choice, integer=True)))
         return scope
@@ -124,7 +122,7 @@ class _Writer:
             case "pow":
                 return sympy.Pow(*args)
             case "call":
-                return node.data(*args)
+                return self.partial(node, args, scope) if isinstance(node.data, Partial) else node.data(*args)
             case "and" | "or" | "not":
                 return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
             case _:
@@ -132,6 +130,23 @@ class _Writer:
                 if left.is_Number and node.data in _TURNED:  # 0 < x reads better as x > 0
                     return _TURNED[node.data](right, left, evaluate=False)
                 return _RELATIONS[node.data](left, right, evaluate=False)
+
+    def partial(self, node: Node, args: Sequence[Any], scope: Scope) -> Any:
+        """A derivative in SymPy's terms: by an argument itself where that is a variable, else by a symbol for it."""
+        taken = self.used | {str(symbol.name) for _, symbol in scope}
+        inner, symbols, points, wrt = list(args), [], [], []
+        for n, order in enumerate(node.data.orders):
+            if order and not _is_variable(node, n):
+                symbols.append(sympy.Symbol(_unlike("xi" if len(args) == 1 else f"xi_{n + 1}", taken), real=True))
+                points.append(args[n])
+                inner[n] = symbols[-1]
+            if order:
+                wrt.append((inner[n], order))
+        applied = node.data.function(*inner)
+        if not isinstance(applied, node.data.function) or list(applied.args) != inner:
+            applied = node.data.function(*inner, evaluate=False)
+        derivative = sympy.Derivative(applied, *wrt)
+        return sympy.Subs(derivative, tuple(symbols), tuple(points)) if symbols else derivative
 
     def read(self, node: Node, scope: Scope) -> Recursion[Any]:
         tensor = yield self.visit(node.args[0], scope)
@@ -144,7 +159,8 @@ class _Writer:
         while node.op == "select":
             condition, value, node = node.args
             pairs.append(((yield self.visit(value, scope)), (yield self.visit(condition, scope))))
-        pairs.append(((yield self.visit(node, scope)), sympy.true))
+        if node.op != "const" or node.data == node.data:  # SymPy leaves out an undefined rest
+            pairs.append(((yield self.visit(node, scope)), sympy.true))
         return sympy.Piecewise(*pairs, evaluate=False)
 
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
@@ -255,6 +271,27 @@ def _without_minus(factors: list[Any]) -> list[Any]:
                 turned = sympy.Add(*(-term for term in factor.args))
                 return [-factors[0], *factors[1:n], turned, *factors[n + 1 :]]
     return factors
+
+
+def _unlike(name: str, taken: set[str]) -> str:
+    """``name``, numbered where it is taken."""
+    choice, n = name, 0
+    while choice in taken:
+        n += 1
+        choice = f"{name}_{n}"
+    return choice
+
+
+def _is_variable(node: Node, position: int) -> bool:
+    """Whether an argument is an entry of a variable tensor, or a scalar symbol, that no other argument depends on.
+
+    Two entries of one tensor may be the same entry, whatever their indices are called.
+    """
+    arg = node.args[position]
+    base = arg.args[0] if arg.op == "read" else arg
+    if base.op != "tensor" and not (base.op == "scalar" and isinstance(base.data, sympy.Symbol)):
+        return False
+    return not any(base in reachable(other) for n, other in enumerate(node.args) if n != position)
 
 
 _PLAIN = sympy.Symbol("i", integer=True)

@@ -136,6 +136,8 @@ def _power_slope(n: int, arguments: Sequence[Number]) -> Number:
     base, exponent = arguments
     if n == 0:
         return 0 if is_exact_zero(exponent) else multiply(exponent, power(base, add(exponent, -1)))
+    if compare(base, 0) == 0 and compare(exponent, 0) == 1:
+        return 0  # the limit, where log(0) is infinite
     return multiply(power(base, exponent), logarithm(base))
 
 
@@ -152,6 +154,18 @@ def sign(number: Number) -> Number:
 def absolute(number: Number) -> Number:
     """The absolute value, of derivative 0 at 0."""
     return chain((number,), lambda x: absolute(x[0]) if isinstance(x[0], Dual) else abs(x[0]), lambda n, x: sign(x[0]))
+
+
+def cube_root(number: Number) -> Number:
+    """The real cube root."""
+
+    def value(x: Sequence[Number]) -> Number:
+        if isinstance(x[0], Dual):
+            return cube_root(x[0])
+        root = CONTEXT.cbrt(abs(to_float(x[0])))
+        return -root if x[0] < 0 else root
+
+    return chain((number,), value, lambda n, x: multiply(Fraction(1, 3), power(cube_root(x[0]), -2)))
 
 
 def floor(number: Number) -> Number:

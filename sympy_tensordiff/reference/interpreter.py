@@ -13,6 +13,7 @@ from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
 from sympy_tensordiff.reference.duals import Number, add, primal
+from sympy_tensordiff.reference.functions import compile_function, take_functions
 from sympy_tensordiff.reference.inputs import bind, is_tensor
 from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -33,6 +34,7 @@ class Interpreter:
 
     Attributes
     ----------
+    functions : dict from undefined function to Lambda
     arrays : dict from tensor to object array
     numbers : dict from symbol to number
         The environment outside of all sums and comprehensions.
@@ -43,6 +45,7 @@ class Interpreter:
     def __init__(
         self, expressions: Iterable[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
     ) -> None:
+        values, self.functions = take_functions(values)
         self.arrays, self.numbers = bind(expressions, values, sizes)
         self.reads: set[tuple[Basic, tuple[Any, ...]]] | None = None
         self._compiled: dict[Basic, Compiled] = {}
@@ -67,6 +70,9 @@ class Interpreter:
             return lambda env: reader(env, ())
         if isinstance(node, (Symbol, sympy.Idx)):
             return self._symbol(node)
+        applied = compile_function(self.compile, self.functions, node)
+        if applied is not None:
+            return applied
         for kind in type(node).__mro__:
             rule = SCALAR_RULES.get(kind)
             if rule is not None:
@@ -206,8 +212,9 @@ def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any
     ----------
     expression : scalar, condition, tensor expression, or a tuple of them
     values : mapping
-        Tensor symbols to nested lists or arrays; scalar, index and size symbols to numbers.
-        Integers and fractions are exact, floats become 30-digit floats.
+        Tensor symbols to nested lists or arrays; scalar, index and size symbols to numbers;
+        undefined functions to a `sympy.Lambda`. Integers and fractions are exact, floats become
+        30-digit floats.
     sizes : mapping, optional
         Further symbols; sizes that the shapes determine need not be given.
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import sympy
 from sympy import Basic, Dummy, Expr
+from sympy.codegen.cfunctions import Cbrt
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import duals
@@ -159,7 +160,7 @@ def _by(function: Callable[..., Number]) -> Rule:
 
 
 def _function(compile_: Compile, node: Expr) -> Compiled:
-    if isinstance(node, (sympy.core.function.AppliedUndef, sympy.DiracDelta)):
+    if isinstance(node, sympy.DiracDelta):
         raise UnsupportedError(f"the reference interpreter has no value for {node.func}: {node}")
     kind = node.func
     arguments = [compile_(arg) for arg in node.args]
@@ -183,6 +184,8 @@ def _evaluate(kind: Any, numbers: Sequence[Number]) -> Number:
         return duals.to_float(direct(*numbers))
     floats = [sympy.Float(number._mpf_, precision=CONTEXT.prec) for number in numbers]
     result = kind(*floats).evalf(CONTEXT.dps)
+    if result.has(kind):
+        result = result.expand(func=True).evalf(CONTEXT.dps)
     if not result.is_number or result.has(kind):
         raise UnsupportedError(f"SymPy gives no number for {kind.__name__}{tuple(floats)}")
     if result.is_real is False:
@@ -226,6 +229,7 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.frac: _by(_fraction),
     sympy.Mod: _by(duals.modulo),
     sympy.Heaviside: _by(duals.heaviside),
+    Cbrt: _by(duals.cube_root),
     sympy.Function: _function,
     sympy.Eq: _relation(lambda order: order == 0),
     sympy.Ne: _relation(lambda order: order != 0),

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from types import FrameType
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Integer, Mul, S, Sum, Symbol, Tuple, Wild
+from sympy import (
+    Basic,
+    Derivative,
+    Dummy,
+    Expr,
+    Function,
+    Idx,
+    Integer,
+    Mul,
+    S,
+    Subs,
+    Sum,
+    Symbol,
+    Tuple,
+    Wild,
+)
 from sympy.core.kind import NumberKind
 from sympy.tensor.array.ndim_array import ArrayKind
 
@@ -89,7 +105,7 @@ class Node(walkers.Shown, NoCode, Expr):
             return super().diff(*variables, **assumptions)
         result = self
         for variable in _repeated(variables):
-            derivative = result._eval_derivative(variable) if variable._diff_wrt else None
+            derivative = _next_derivative(result, variable) if variable._diff_wrt else None
             if derivative is None:
                 return super().diff(*variables, **assumptions)
             result = derivative
@@ -296,7 +312,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @property
     def _diff_wrt(self) -> bool:
-        return bool(self.args[0].is_symbol)
+        return bool(self.args[0].is_symbol) and not _has_alias(self.args[0], sys._getframe(1))
 
     @property
     def free_symbols(self) -> set[Basic]:
@@ -312,6 +328,27 @@ class TensorEntry(PrintedEntry, RealScalar):
     def _eval_simplify(self, **kwargs: Any) -> Any:
         tensor = self.tensor.simplify(**kwargs)
         return self if tensor == self.tensor else self._trusted(tensor, self.indices)
+
+
+def _next_derivative(expr: Any, variable: Any) -> Any:
+    """One more derivative of what may be SymPy's own node; unevaluated ones in it are for our rules."""
+    if not isinstance(expr, Node) and isinstance(variable, TensorEntry) and expr.has(Derivative, Subs):
+        return hooks.derivative(expr, variable)
+    return expr._eval_derivative(variable)
+
+
+def _has_alias(tensor: Basic, asking: FrameType) -> bool:
+    """Whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])`` and mean the first argument only.
+
+    Both may be the same entry, so that this would be another derivative; where the entry is no
+    variable to SymPy, it writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
+    """
+    if asking.f_code is Function.fdiff.__code__:
+        args, position = asking.f_locals["self"].args, asking.f_locals["ix"]
+        return any(tensor in arg.free_symbols for n, arg in enumerate(args) if n != position)
+    if asking.f_code is Derivative._eval_subs.__code__:
+        return tensor in asking.f_locals["self"].expr.free_symbols
+    return False
 
 
 def _is_plain(variable: Any) -> bool:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.facts import integer_form
-from sympy_tensordiff.codegen.loops import IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.loops import External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.printers.forms import (
     AND,
     ATOM,
@@ -39,15 +39,15 @@ def fraction_text(value: Fraction) -> str:
 
 
 def number_text(value: int | Fraction | float) -> str:
-    """A non-negative constant as text; a value that is no double is refused."""
+    """A non-negative constant as text (undefined values are nan); a value that is too large is refused."""
+    if value != value:
+        return "math.nan"
     try:
         as_float = float(value)
     except OverflowError:
         as_float = math.inf
     if not math.isfinite(as_float):
-        raise UnsupportedError(
-            f"the constant {value} is no finite double: kernels have no infinite or undefined constants"
-        )
+        raise UnsupportedError(f"the constant {value} is no finite double: kernels have no infinite constants")
     if isinstance(value, Fraction) and value.denominator != 1:
         return fraction_text(value)
     if not isinstance(value, float) and value <= _BIGGEST_INTEGER:
@@ -121,13 +121,15 @@ class ScalarPrinter(FormPrinter):
             return self.negation(arguments[0])
         if function in ("lt", "le", "eq", "ne"):
             return self._comparison(function, *arguments)
-        if function in self.operators:
+        if isinstance(function, str) and function in self.operators:
             operator, own = self.operators[function]
             return operator.join(self.scalar(a, own + 1) for a in arguments), own
         return self.call(function, arguments), ATOM
 
-    def call(self, function: str, arguments: tuple[Scalar, ...]) -> str:
+    def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         """The call of a function; the two-place ``max`` and ``min`` are nested for more arguments."""
+        if isinstance(function, External):
+            return f"real({self.names.functions[function]}({', '.join(self.argument(a) for a in arguments)}))"
         if function not in self.functions:
             raise UnsupportedError(f"the function {function!r} is not known to the {type(self).__name__}")
         texts = [self.argument(a) for a in arguments]

@@ -10,7 +10,7 @@ from sympy_tensordiff.codegen.loops import Accumulator, Array, Kernel, Let, Prog
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
-from sympy_tensordiff.codegen.walk import array_shapes, loops, operations, statements, uses
+from sympy_tensordiff.codegen.walk import array_shapes, externals, loops, operations, statements, uses
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 
@@ -22,7 +22,10 @@ def module_names(program: Program, own: Iterable[str]) -> Names:
         names += kernel.axes
         names += [loop.variable for loop in loops(kernel.body)]
         names += [s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)]
-    return Names(names, {*own, *(function_name(kernel) for kernel in program.kernels)})
+    result = Names(names, {*own, "FUNCTIONS", *(function_name(kernel) for kernel in program.kernels)})
+    for external in externals(program):
+        result.add_function(external)
+    return result
 
 
 def function_name(kernel: Kernel) -> str:
@@ -58,6 +61,10 @@ def header(program: Program, backend: str, names: Names) -> str:
         what = f"array {shape_text(argument.shape, printer)}" if argument.kind == "array" else argument.kind
         lines.append(f"{names(argument.name)} : {what}")
     lines += [f"{names(a.name)} : array {shape_text(a.shape, printer)}, to be filled" for a in program.outputs]
+    for external in externals(program):
+        count = len(external.orders)
+        text = f"function of {count} number{'s' * (count > 1)}, to be supplied (see FUNCTIONS)"
+        lines.append(f"{names.functions[external]} : {text}")
     return "\n".join([*lines, '"""'])
 
 
@@ -75,14 +82,21 @@ def without_unused_real(lines: list[str]) -> list[str]:
     return lines if used else lines[:at] + lines[at + 1 :]
 
 
-def labels(program: Program) -> str:
-    """The user's names of the arguments: data, never code."""
-    return f"ARGUMENTS = {tuple(a.label for a in program.arguments)!a}"
+def labels(program: Program, names: Names) -> str:
+    """The user's names of the arguments and functions: data, never code."""
+    lines = [f"ARGUMENTS = {tuple(a.label for a in program.arguments)!a}"]
+    supplied = {names.functions[external]: (external.name, external.orders) for external in externals(program)}
+    if supplied:
+        lines.append("# To be supplied in this module before the first call, as td.lambdify(..., functions=...) does:")
+        lines.append("# functions of numbers, here by their names and by how often each argument is differentiated.")
+        lines.append(f"FUNCTIONS = {supplied!a}")
+    return "\n".join(lines)
 
 
 def helpers(program: Program, functions: Mapping[str, str], texts: Mapping[str, str], decorator: str) -> list[str]:
     """The helper functions that the program needs, in a stable order, decorated."""
-    wanted = sorted({functions[f] for f in operations(program) if functions.get(f) in texts})
+    used = [f for f in operations(program) if isinstance(f, str)]
+    wanted = sorted({functions[f] for f in used if functions.get(f) in texts})
     return [decorator + texts[name].strip("\n") for name in wanted]
 
 

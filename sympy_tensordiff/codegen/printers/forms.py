@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import re
 from collections.abc import Iterable, Mapping
 
-from sympy_tensordiff.codegen.loops import Bound
+from sympy_tensordiff.codegen.loops import Bound, External
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 
@@ -24,6 +25,7 @@ class Names:
         self._below: Names | None = None
         taken = self._taken = set(own) | RESERVED
         self._text: dict[str, str] = {}
+        self.functions: dict[External, str] = {}
         for name in dict.fromkeys(names):
             if not name.isidentifier() or not name.isascii():
                 raise VerificationError(f"{name!r} is not an identifier")
@@ -37,12 +39,19 @@ class Names:
         """The same names, to which fresh ones can be added without a trace here."""
         result = Names((), ())
         result._below = self
+        result.functions = self.functions
         return result
 
     def has(self, text: str) -> bool:
         """Whether something is called ``text``, in the program or in the module."""
         here = text in self._taken or text in self._text
         return here or (self._below is not None and self._below.has(text))
+
+    def add_function(self, external: External) -> None:
+        """A name for a function of the user's: ``g``, its derivatives ``g_1``, ``g_01``."""
+        orders = "_" + "".join(map(str, external.orders)) if any(external.orders) else ""
+        word = re.sub(r"[^A-Za-z0-9_]", "_", external.name).strip("_") or "f"
+        self.functions[external] = self.fresh(("f" if word[0].isdigit() else "") + word + orders)
 
     def fresh(self, wish: str) -> str:
         """A name that nothing has: ``wish``, ``wish_1``, ``wish_2``, …; it is its own text from now on."""

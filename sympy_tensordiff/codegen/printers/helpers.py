@@ -71,6 +71,11 @@ def heaviside(x, at_zero):
     """0 or 1, at_zero at 0; nan where x is nan."""
     return x if x != x else at_zero if x == 0 else 1 if x > 0 else 0
 ''',
+    "cbrt": '''
+def cbrt(x):
+    """The real cube root."""
+    return math.copysign(abs(x)**(1/3), x)
+''',
 }
 """For the backends that compile scalar Python."""
 

@@ -9,6 +9,7 @@ from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
     Bound,
+    External,
     If,
     Kernel,
     Let,
@@ -26,7 +27,7 @@ from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
-from sympy_tensordiff.codegen.walk import dependences, forms, scalar_names
+from sympy_tensordiff.codegen.walk import dependences, forms, scalar_names, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 _SHORT = 16
@@ -183,7 +184,10 @@ class KernelPrinter:
         return Operation(value.function, tuple(self.protected(a, frame) for a in value.arguments))
 
     def _protects(self, value: Operation, frame: Frame) -> bool:
-        """Whether some read behind the condition is not provably inside its array without it."""
+        """Whether a branch calls a function of the user's, or some read in it needs the condition to be inside."""
+        parts = [part for branch in value.arguments[1:] for part in subexpressions(branch)]
+        if any(isinstance(part, Operation) and isinstance(part.function, External) for part in parts):
+            return True
         return any(
             self.prover.axes_inside(load, self.shapes[load.array], rows)
             for branch in value.arguments[1:]

@@ -8,6 +8,7 @@ from typing import ClassVar
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
+    External,
     If,
     Kernel,
     Let,
@@ -22,7 +23,7 @@ from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.integer.affine import Affine
 
-WIDENED = frozenset({"sign", "heaviside", "floor", "ceil"})
+WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt"})
 """Functions whose value may have another type than their argument has."""
 
 
@@ -35,7 +36,8 @@ class NestPrinter(ScalarPrinter):
         "tan": "math.tan", "arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan",
         "arctan2": "math.atan2", "sinh": "math.sinh", "cosh": "math.cosh", "tanh": "math.tanh",
         "arcsinh": "math.asinh", "arccosh": "math.acosh", "arctanh": "math.atanh", "erf": "math.erf",
-        "erfc": "math.erfc", "gamma": "math.gamma", "lgamma": "math.lgamma",
+        "erfc": "math.erfc", "gamma": "math.gamma", "lgamma": "math.lgamma", "expm1": "math.expm1",
+        "log1p": "math.log1p", "log2": "math.log2", "log10": "math.log10", "cbrt": "cbrt", "hypot": "math.hypot",
     }  # fmt: skip
     """The texts of the functions, without ``floor`` and ``ceil``: `math` turns these into integers."""
 
@@ -46,7 +48,7 @@ class NestPrinter(ScalarPrinter):
         self.lines: list[str] = []
         self.loop_depth = 0
 
-    def call(self, function: str, arguments: tuple[Scalar, ...]) -> str:
+    def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         text = super().call(function, arguments)
         return f"real({text})" if function in WIDENED else text
 

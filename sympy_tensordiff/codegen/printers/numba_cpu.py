@@ -43,14 +43,17 @@ class NumbaPrinter(NestPrinter):
 
     functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"}
 
-    def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str], prover: Prover) -> None:
+    def __init__(
+        self, names: Names, kernel: Kernel, bare: frozenset[str], prover: Prover, decorator: str = DECORATOR
+    ) -> None:
         super().__init__(names, kernel, bare)
+        self.decorator = decorator
         self.rows = row_plan(kernel, prover)
 
     def print(self) -> str:
         """The text of the function."""
         array = self.names(self.kernel.array)
-        self.line(0, f"{DECORATOR}def {function_name(self.kernel)}{call_text(self.kernel, self.names)}:")
+        self.line(0, f"{self.decorator}def {function_name(self.kernel)}{call_text(self.kernel, self.names)}:")
         self.line(1, f'"""Fill {entry_text(self.kernel, self.names)}."""')
         self.line(1, f"real = {array}.dtype.type")
         axes = self.kernel.axes
@@ -127,10 +130,12 @@ def print_program(program: Program) -> str:
     names = module_names(program, OWN_NAMES)
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
-    kernels = [NumbaPrinter(names, kernel, bare, prover).print() for kernel in program.kernels]
-    pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, DECORATOR)
+    # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
+    decorator = DECORATOR.replace("cache=True, ", "") if names.functions else DECORATOR
+    kernels = [NumbaPrinter(names, kernel, bare, prover, decorator).print() for kernel in program.kernels]
+    pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, decorator)
     if any(" = plus(" in text for text in kernels):
         pieces.append(PLUS.strip("\n"))
     pieces += [*kernels, host_driver(program, names)]
-    top = [header(program, "numba", names), imports(pieces, "from numba import njit"), labels(program)]
+    top = [header(program, "numba", names), imports(pieces, "from numba import njit"), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

@@ -75,7 +75,7 @@ def print_program(program: Program) -> str:
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
     pieces += [_kernel(kernel, bare, names) for kernel in program.kernels]
     pieces += [LAUNCH.strip("\n"), _compute(program, names), _run(program, names)]
-    top = [header(program, "cuda", names), imports(pieces, "from numba import cuda"), labels(program)]
+    top = [header(program, "cuda", names), imports(pieces, "from numba import cuda"), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 

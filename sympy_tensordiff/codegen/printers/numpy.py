@@ -26,7 +26,7 @@ def print_program(program: Program) -> str:
     used = set().union(*(kernel.values.helpers for kernel in kernels))
     pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)] + pieces
     pieces.append(host_driver(program, names, 'with np.errstate(all="ignore"):', extents=True))
-    top = [header(program, "numpy", names), imports(pieces, ""), labels(program)]
+    top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
     if any(kernel.uses_block for kernel in kernels):
         top.append("BLOCK = 65536  # entries that are computed at once where a sum is cut into blocks")
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple, TypeAlias
 
-from sympy_tensordiff.codegen.loops import IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.loops import External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.printers.base import ScalarPrinter
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import ATOM, CHOICE, COMPARE, SUM, Names
@@ -42,6 +42,7 @@ class VectorPrinter(ScalarPrinter):
         for name in (
             "exp", "log", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh",
             "arcsinh", "arccosh", "arctanh", "abs", "sign", "floor", "ceil", "heaviside", "sqrt",
+            "expm1", "log1p", "log2", "log10", "cbrt", "hypot",
         )
     }  # fmt: skip
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
@@ -254,7 +255,7 @@ class VectorPrinter(ScalarPrinter):
         # A function of a Python number alone would be a float64 even among float32.
         return f"real({self.scalar(argument)})" if isinstance(argument, Number) else self.scalar(argument)
 
-    def call(self, function: str, arguments: tuple[Scalar, ...]) -> str:
+    def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         text = super().call(function, arguments)
         if function not in NUMPY_HELPERS:
             return text

@@ -1,0 +1,148 @@
+"""Applied functions into the graph: known and unknown ones, their unevaluated derivatives, constants.
+
+Everything is real: a function or a constant that is complex is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+from sympy.core.function import UndefinedFunction
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.functions import Partial, formula, orders_of
+from sympy_tensordiff.graph.nodes import Graph, Node, replace
+from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.integer.affine import Affine
+
+Scope = dict[Any, int]
+"""The variables of the bound symbols around an expression."""
+
+IDENTITY = (sympy.re, sympy.conjugate, sympy.adjoint, sympy.transpose)
+"""Functions that a real number is its own value of."""
+
+REFUSED: dict[Any, str] = {
+    sympy.arg: "write Piecewise((0, x > 0), (pi, x < 0))",
+    sympy.polar_lift: "polar numbers are complex",
+    sympy.periodic_argument: "polar numbers are complex",
+    sympy.principal_branch: "polar numbers are complex",
+    sympy.exp_polar: "polar numbers are complex",
+    sympy.Ynm: "spherical harmonics are complex; use assoc_legendre and cos",
+    sympy.DiracDelta: "it is no function; derivatives of steps are 0 here",
+    sympy.SingularityFunction: "write it as a Piecewise",
+    sympy.LeviCivita: "write its values as a TensorSymbol",
+}
+"""Functions without a meaning here, and why or what to write instead."""
+
+
+class Applications:
+    """The part of the reader that knows functions and constants."""
+
+    graph: Graph
+
+    def __init__(self) -> None:
+        self._constants: set[Node] = {self.graph.zero, self.graph.one}
+
+    def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        raise NotImplementedError
+
+    def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
+        raise NotImplementedError
+
+    def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
+        """The form of an index expression."""
+        raise NotImplementedError
+
+    def variable(self, symbol: Any, scope: Scope | None = None) -> int:
+        """The variable of an index or size symbol."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------- functions
+
+    def _function(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        refuse_complex(expr)
+        if isinstance(expr, IDENTITY):
+            node: Node = yield self._visit(expr.args[0], scope)
+            return node
+        if isinstance(expr, sympy.im):
+            return self.graph.zero
+        if any(isinstance(arg, sympy.Tuple) for arg in expr.args):
+            raise UnsupportedError(
+                f"{expr.func.__name__} takes lists of parameters, which is not supported: {expr}; "
+                "rewrite it with other functions, e.g. by sympy.hyperexpand"
+            )
+        if not expr.args:
+            raise UnsupportedError(f"{expr} has no arguments, so it is a constant: use a Symbol, or a number")
+        args = yield self._all(expr.args, scope)
+        return self.graph.call(expr.func, args)
+
+    def _derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """A derivative that SymPy leaves as it is."""
+        derivative = orders_of(expr)
+        if derivative is None or (formula(derivative)[0] is not None) or _integers(expr.variables):
+            raise UnsupportedError(
+                f"{expr} cannot be read as the derivative of one function by its arguments: evaluate it first, "
+                "with .doit(), or write Subs(Derivative(g(t), t), t, x[i])"
+            )
+        refuse_complex(expr.expr)
+        return self.graph.call(derivative, (yield self._all(expr.expr.args, scope)))
+
+    def _subs(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """``Subs(body, variables, point)``: the variables are bound, the point is not."""
+        graph = self.graph
+        fresh = [sympy.Dummy(f"a{n}", **_assumptions(v)) for n, v in enumerate(expr.variables)]
+        body = yield self._visit(expr.expr.xreplace(dict(zip(expr.variables, fresh, strict=True))), scope)
+        values: dict[Node, Node] = {}
+        forms: dict[Any, Affine] = {}
+        for dummy, point in zip(fresh, expr.point, strict=True):
+            if dummy.is_integer:
+                forms[self.variable(dummy)] = self.affine(point, scope)
+            else:
+                values[graph.scalar(dummy)] = yield self._visit(point, scope)
+        return replace(graph, graph.substitute(body, forms), values)
+
+    # -------------------------------------------------------------- constants
+
+    def _checked(self, expr: Any, node: Node) -> Node:
+        """``node`` of ``expr``, refused where it is a constant that is not a real number."""
+        if node.op in ("const", "scalar"):
+            if node.op == "const" or not isinstance(node.data, sympy.Symbol):
+                self._constants.add(node)
+        elif node.op in ("add", "mul", "pow", "call") and all(arg in self._constants for arg in node.args):
+            if node.op == "call" and not _is_known(node.data):
+                return node
+            if node.op in ("pow", "call") and not _is_real_number(expr):
+                raise UnsupportedError(f"the constant {expr} is not a finite real number; tensors are real")
+            self._constants.add(node)
+        return node
+
+
+def refuse_complex(applied: Any) -> None:
+    """Raises for a function that has no real values, or none that make sense here."""
+    for kind, reason in REFUSED.items():
+        if isinstance(applied, kind):
+            raise UnsupportedError(f"{kind.__name__} is not supported in a tensor expression: {applied}; {reason}")
+    if isinstance(type(applied), UndefinedFunction) and (
+        applied.is_commutative is False or applied.is_extended_real is False
+    ):
+        raise UnsupportedError(f"the function {applied.func} is not real; tensors and scalars are real")
+
+
+def _is_known(function: Any) -> bool:
+    return not isinstance(function, Partial | UndefinedFunction | str)
+
+
+def _is_real_number(expr: Any) -> bool:
+    if expr.is_real is None:
+        expr = expr.evalf(15)
+    return expr.is_real is not False and expr.is_finite is not False
+
+
+def _integers(variables: Sequence[Any]) -> bool:
+    return any(isinstance(v, sympy.Symbol) and v.is_integer for v in variables)
+
+
+def _assumptions(variable: Any) -> dict[str, bool]:
+    return {"integer": True} if isinstance(variable, sympy.Symbol) and variable.is_integer else {"real": True}

@@ -1,0 +1,97 @@
+"""Functions of real numbers as the graph knows them, and their partial derivatives.
+
+A ``call`` node holds a SymPy function class, an undefined function, or a `Partial` of one: a
+derivative that SymPy leaves unevaluated. Orders per argument commute by themselves, so that
+``g_xy`` and ``g_yx`` are one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from sympy.codegen import cfunctions
+from sympy.core.function import ArgumentIndexError, UndefinedFunction
+
+TOTAL: frozenset[Any] = frozenset({
+    *(sympy.sin, sympy.cos, sympy.atan, sympy.atan2, sympy.tanh, sympy.sech, sympy.asinh, sympy.sinc),
+    *(sympy.Abs, sympy.sign, sympy.floor, sympy.ceiling, sympy.frac, sympy.Heaviside, sympy.Max, sympy.Min),
+    *(sympy.erf, sympy.erfc, sympy.erf2, cfunctions.Cbrt, cfunctions.hypot, cfunctions.fma),
+})  # fmt: skip
+"""Functions that are finite for all real numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """The derivative of ``function``, ``orders[n]`` times by its argument ``n``; at least once by some."""
+
+    function: Any
+    orders: tuple[int, ...]
+
+    def by(self, position: int) -> Partial:
+        """Differentiated once more by one argument."""
+        orders = tuple(order + (n == position) for n, order in enumerate(self.orders))
+        return Partial(self.function, orders)
+
+
+def partial(function: Any, count: int, position: int) -> Partial:
+    """The derivative of a function of ``count`` arguments, or of a `Partial`, by one argument."""
+    known = function if isinstance(function, Partial) else Partial(function, (0,) * count)
+    return known.by(position)
+
+
+@lru_cache(maxsize=512)
+def formula(derivative: Partial) -> tuple[Any, tuple[Any, ...]]:
+    """What SymPy knows of a derivative: an expression in dummies, or None where it leaves it unevaluated.
+
+    An argument by which SymPy has a rule comes first: the others differentiate its formula.
+    """
+    dummies = tuple(sympy.Dummy(f"a{n}", real=True) for n in range(len(derivative.orders)))
+    if isinstance(derivative.function, UndefinedFunction):
+        return None, dummies
+    for position, order in enumerate(derivative.orders):
+        if order:
+            found = _first(derivative.function(*dummies, evaluate=False), position)
+            if found is not None:
+                for n, times in enumerate(derivative.orders):
+                    for _ in range(times - (n == position)):
+                        found = found.diff(dummies[n])
+                return found, dummies
+    return None, dummies
+
+
+def _first(applied: Any, position: int) -> Any:
+    """``applied`` differentiated by one argument; None where SymPy has no rule for that."""
+    try:
+        found = applied.fdiff(position + 1)
+    except (ArgumentIndexError, AttributeError, NotImplementedError, TypeError):
+        return None
+    if isinstance(found, sympy.Derivative) and found.expr == applied:
+        return None
+    return found
+
+
+def orders_of(derivative: Any) -> Partial | None:
+    """The derivative that an unevaluated ``Derivative(f(a, b), a)`` stands for; None where it is not as simple.
+
+    Each variable is an argument of its own, and nothing in another argument depends on it.
+    """
+    applied = derivative.expr
+    if not isinstance(applied, sympy.Function):
+        return None
+    orders = [0] * len(applied.args)
+    for variable, times in derivative.variable_count:
+        places = [n for n, arg in enumerate(applied.args) if arg == variable]
+        if len(places) != 1 or not times.is_Integer or _is_shared(variable, applied.args, places[0]):
+            return None
+        orders[places[0]] += int(times)
+    return Partial(applied.func, tuple(orders))
+
+
+def _is_shared(variable: Any, args: Sequence[Any], position: int) -> bool:
+    """Whether another argument may depend on the variable: entries of one tensor may be the same entry."""
+    base = variable.tensor if getattr(variable, "is_tensor_entry", False) else variable
+    return any(base in arg.free_symbols for n, arg in enumerate(args) if n != position)
