@@ -312,7 +312,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @property
     def _diff_wrt(self) -> bool:
-        return bool(self.args[0].is_symbol) and not _has_alias(self.args[0], sys._getframe(1))
+        return bool(self.args[0].is_symbol) and not _has_alias(self, sys._getframe(1))
 
     @property
     def free_symbols(self) -> set[Basic]:
@@ -337,18 +337,22 @@ def _next_derivative(expr: Any, variable: Any) -> Any:
     return expr._eval_derivative(variable)
 
 
-def _has_alias(tensor: Basic, asking: FrameType) -> bool:
+def _has_alias(entry: Any, asking: FrameType) -> bool:
     """Whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])`` and mean the first argument only.
 
     Both may be the same entry, so that this would be another derivative; where the entry is no
     variable to SymPy, it writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
     """
+    names = asking.f_locals
     if asking.f_code is Function.fdiff.__code__:
-        args, position = asking.f_locals["self"].args, asking.f_locals["ix"]
-        return any(tensor in arg.free_symbols for n, arg in enumerate(args) if n != position)
-    if asking.f_code is Derivative._eval_subs.__code__:
-        return tensor in asking.f_locals["self"].expr.free_symbols
-    return False
+        others = [arg for n, arg in enumerate(names["self"].args) if n != names["ix"]]
+    elif asking.f_code is Derivative._eval_subs.__code__ and "newargs" in names:
+        others = [arg for arg in names["newargs"][0].args if arg != entry]
+    elif asking.f_code is Derivative._eval_subs.__code__:
+        others = [arg for arg in names["self"].expr.args if arg != names["old"]]
+    else:
+        return False
+    return any(entry.tensor in arg.free_symbols for arg in others)
 
 
 def _is_plain(variable: Any) -> bool:
