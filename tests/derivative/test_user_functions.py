@@ -226,7 +226,7 @@ def test_what_is_refused(expression, message):
 
 
 def test_the_reference_interpreter_wants_formulas():
-    with pytest.raises(ArgumentTypeError, match="function h must be a sympy.Lambda"):
+    with pytest.raises(ArgumentTypeError, match=r"function h must be a sympy\.Lambda"):
         evaluate(h(x[0]), {x: range(5), h: sympy.sin})
     with pytest.raises(UnsupportedError, match="no value for h"):
         evaluate(h(x[0]), {x: range(5)})
