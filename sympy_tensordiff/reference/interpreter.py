@@ -91,13 +91,13 @@ class Interpreter:
 
         return run
 
-    def points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[dict[Basic, Number]]]:
+    def points(self, limits: Iterable[Basic]) -> Callable[[Environment], Iterator[Environment]]:
         """The environments of a sum's index tuples; the first limit is the innermost loop."""
         loops = [(k, self.integer(lo), self.integer(hi)) for k, lo, hi in reversed(tuple(limits))]
 
-        def run(env: Environment, depth: int = 0) -> Iterator[dict[Basic, Number]]:
+        def run(env: Environment, depth: int = 0) -> Iterator[Environment]:
             if depth == len(loops):
-                yield dict(env)
+                yield env
                 return
             index, lo, hi = loops[depth]
             for value in range(lo(env), hi(env) + 1):
@@ -138,10 +138,14 @@ class Interpreter:
 
         return run
 
-    def shape(self, tensor: Expr, env: Environment | None = None) -> tuple[int, ...]:
-        """The shape of a tensor as integers."""
-        extents = self.numbers if env is None else env
-        return tuple(self.integer(sympy.sympify(extent))(extents) for extent in tensor.shape)
+    def shape(self, tensor: Expr) -> Callable[[Environment], tuple[int, ...]]:
+        """The closure of the shape of a tensor."""
+        extents = [sympy.sympify(extent) for extent in tensor.shape]
+        if all(extent.is_Integer for extent in extents):
+            numbers = tuple(map(int, extents))
+            return lambda env: numbers
+        closures = [self.integer(extent) for extent in extents]
+        return lambda env: tuple(closure(env) for closure in closures)
 
     def reader(self, tensor: Expr) -> Reader:
         """The function that reads one entry of a tensor, checked against its shape."""
@@ -157,8 +161,10 @@ class Interpreter:
         return found
 
     def _checked(self, tensor: Expr, unchecked: Reader) -> Reader:
+        shape_at = self.shape(tensor)
+
         def read(env: Environment, position: tuple[int, ...]) -> Number:
-            shape = self.shape(tensor, env)
+            shape = shape_at(env)
             if any(not 0 <= index < extent for index, extent in zip(position, shape, strict=True)):
                 raise OutOfShapeError(f"the read at {position} leaves the shape {shape} of {tensor}")
             return unchecked(env, position)
@@ -188,7 +194,7 @@ class Interpreter:
         """The value of an expression: an object array of a tensor, otherwise one number."""
         if not is_tensor(expression):
             return self.compile(expression)(self.numbers)
-        reader, shape = self.reader(expression), self.shape(expression)
+        reader, shape = self.reader(expression), self.shape(expression)(self.numbers)
         result = np.empty(shape, dtype=object)
         for position in product(*map(range, shape)):
             result[position] = reader(self.numbers, position)
