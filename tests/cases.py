@@ -1,9 +1,9 @@
 """The table of functions that the whole project is tested against.
 
 A case is built when it is asked for (`build`), since building runs the code under test. Names
-that start with T, D, P, V, X, H are those of the peers' tests (TensorAlgDiff, DeepNet, the
-paper, TVM, this study, Halide); the others are ours. Indices count from 0. The functions are
-in `cases_peers` and `cases_own`.
+that start with a capital letter and a number are those of the peers' tests: T TensorAlgDiff,
+D DeepNet, P the paper, V TVM, X this study, H Halide, L Tullio, K KeOps. The others are ours.
+Indices count from 0. The functions are in the modules below.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ class Case:
         The range of the random inputs.
     values : mapping
         Inputs that are not random (ties, given examples).
-    second : bool
-        Whether second derivatives are checked, too.
     value : nested lists, optional
         The value at ``values``, from the source of the case.
     gradient : mapping
@@ -46,20 +44,24 @@ class Case:
     low: float = -2
     high: float = 2
     values: Mapping[Any, Any] = field(default_factory=dict)
-    second: bool = False
     value: Any = None
     gradient: Mapping[Any, Any] = field(default_factory=dict)
 
 
+MODULES = ("cases_peers", "cases_tullio", "cases_functions", "cases_own")
+
 _BUILDERS: dict[str, Callable[[], Case]] = {}
+_SMALLER: dict[str, Callable[[], Case]] = {}
 
 
-def case(name: str) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
-    """Enter a builder into the table."""
+def case(name: str, smaller: Callable[[], Case] | None = None) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
+    """Enter a builder into the table, and one of the same function over smaller tensors."""
 
     def enter(builder: Callable[[], Case]) -> Callable[[], Case]:
         assert name not in _BUILDERS, name
         _BUILDERS[name] = builder
+        if smaller is not None:
+            _SMALLER[name] = smaller
         return builder
 
     return enter
@@ -67,7 +69,7 @@ def case(name: str) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
 
 def names(prefix: str = "") -> list[str]:
     """The names of all cases."""
-    for module in ("cases_peers", "cases_own"):
+    for module in MODULES:
         import_module(module)
     return [name for name in _BUILDERS if name.startswith(prefix)]
 
@@ -77,3 +79,14 @@ def build(name: str) -> Case:
     """The case of that name."""
     names()
     return _BUILDERS[name]()
+
+
+def small(name: str) -> Case:
+    """The case of that name; of a convolution of the grid one of a smaller image."""
+    build(name)
+    return _SMALLER[name]() if name in _SMALLER else build(name)
+
+
+def options(case: Case, **more: Any) -> dict[str, Any]:
+    """What the checks of `sympy_tensordiff.testing` want to know about a case."""
+    return {"sizes": case.sizes, "values": case.values, "low": case.low, "high": case.high, **more}

@@ -5,7 +5,7 @@ elsewhere, derivatives by dual numbers. It shares no code with the graph, the sw
 simplifier or the kernels, so that an error of theirs is not repeated here.
 """
 
-from sympy_tensordiff.reference.derivatives import differentiate, hessian
+from sympy_tensordiff.reference.derivatives import differentiate, hessian, hvp
 from sympy_tensordiff.reference.inputs import symbols_of, tensors_of
 from sympy_tensordiff.reference.interpreter import contributing_tuples, evaluate, points
 
@@ -14,6 +14,7 @@ __all__ = [
     "differentiate",
     "evaluate",
     "hessian",
+    "hvp",
     "points",
     "symbols_of",
     "tensors_of",

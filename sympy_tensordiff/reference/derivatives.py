@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import sympy
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sympy import Expr
 
 from sympy_tensordiff.errors import ArgumentError
-from sympy_tensordiff.reference.duals import Dual, Number
+from sympy_tensordiff.reference.duals import Dual, Key, Number, primal
 from sympy_tensordiff.reference.interpreter import Interpreter, exact
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -35,7 +35,7 @@ def differentiate(
     have derivative 0.
     """
     interpreter = Interpreter((expression,), values, sizes)
-    shape = _seed(interpreter, wrt, 1)
+    shape = _seed(interpreter, wrt, 1, _own(()))
     return _unpack(interpreter.run(expression), (shape,))
 
 
@@ -48,23 +48,65 @@ def hessian(
 ) -> NDArray[np.object_]:
     """The second derivative at ``values``, by ``wrt`` and then by ``second`` (default: ``wrt``)."""
     interpreter = Interpreter((expression,), values, sizes)
-    shape = _seed(interpreter, wrt, 1)
-    last = _seed(interpreter, wrt if second is None else second, 2)
+    shape = _seed(interpreter, wrt, 1, _own(()))
+    last = _seed(interpreter, wrt if second is None else second, 2, _own(()))
     return _unpack(interpreter.run(expression), (last, shape))
 
 
-def _seed(interpreter: Interpreter, wrt: Expr, level: int) -> tuple[int, ...]:
+def hvp(
+    expression: Expr, directions: Mapping[Any, Any], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
+) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
+    """The gradient of a scalar by each variable, and the derivative of that along all directions at once.
+
+    Parameters
+    ----------
+    expression : scalar
+    directions : mapping
+        A direction of its shape for every variable.
+    values, sizes : mappings
+        As in `evaluate`.
+    """
+    interpreter = Interpreter((expression,), values, sizes)
+    shapes = []
+    for n, (wrt, direction) in enumerate(directions.items()):
+        _seed(interpreter, wrt, 1, _along(np.asarray(direction, dtype=object)))
+        shapes.append(_seed(interpreter, wrt, 2, _own((n,))))
+    number = interpreter.run(expression)
+    result = [(np.full(shape, 0, dtype=object), np.full(shape, 0, dtype=object)) for shape in shapes]
+    if isinstance(number, Dual) and number.level == 2:
+        for (n, *position), slope in number.parts.items():
+            first, second = result[n]
+            first[tuple(position)] = primal(slope)
+            second[tuple(position)] = slope.parts.get((), 0) if isinstance(slope, Dual) else 0
+    return [(exact(first), exact(second)) for first, second in result]
+
+
+Part: TypeAlias = Callable[[tuple[int, ...]], tuple[Key, Number]]
+"""The key and the coefficient of the derivative of the entry at a position."""
+
+
+def _own(prefix: Key) -> Part:
+    """A key for every entry."""
+    return lambda position: (prefix + position, 1)
+
+
+def _along(direction: NDArray[np.object_]) -> Part:
+    """One key for all entries."""
+    return lambda position: ((), direction[position])
+
+
+def _seed(interpreter: Interpreter, wrt: Expr, level: int, part: Part) -> tuple[int, ...]:
     """Make the variable's values dual numbers of ``level``; its shape."""
     if wrt in interpreter.arrays:
         array = interpreter.arrays[wrt]
         for position in np.ndindex(array.shape):
-            array[position] = Dual(array[position], {position: 1}, level)
+            array[position] = Dual(array[position], dict([part(position)]), level)
         return array.shape
     if isinstance(wrt, TensorSymbol):
         raise ArgumentError(f"no value given for the tensor {wrt}")
     if wrt not in interpreter.numbers or not isinstance(wrt, sympy.Symbol) or wrt.is_integer:
         raise ArgumentError(f"{wrt} is no tensor symbol and no scalar symbol with a value")
-    interpreter.numbers[wrt] = Dual(interpreter.numbers[wrt], {(): 1}, level)
+    interpreter.numbers[wrt] = Dual(interpreter.numbers[wrt], dict([part(())]), level)
     return ()
 
 

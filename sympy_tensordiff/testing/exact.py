@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian, vj
 from sympy_tensordiff.errors import DerivativeMismatch
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
+from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.reference.duals import add, multiply, to_float
 from sympy_tensordiff.reference.inputs import to_number
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -145,31 +147,90 @@ def assert_kernel_exact(
     sizes: Mapping[Any, int] | None = None,
     seed: int = 0,
     *,
+    order: int = 1,
     values: Mapping[Any, Any] | None = None,
-    backend: str = "numpy",
+    backends: Sequence[str] = ("numpy",),
+    temporaries: Sequence[bool] = (True,),
     low: float = -2,
     high: float = 2,
     rtol: float = 1e-9,
     with_value: bool = True,
-    **options: Any,
 ) -> None:
     """Check one kernel that holds the pullbacks of all variables, out of one ``vjp``, and the value.
 
-    Parameters are those of `assert_derivative_exact`; ``options`` go to ``lambdify``.
+    Of order 2 it also holds, by all variables, the pullbacks of one direction through all of these
+    pullbacks: every block of the second derivative takes part.
+
+    Parameters are those of `assert_derivative_exact`; ``temporaries`` are the options of
+    ``lambdify`` to be tried.
     """
-    together = sympy.Tuple(*variables)
-    cotangent, values_ = pullback_problem(expression, together, sizes, seed, values, low, high)
-    weights = np.asarray(values_[cotangent], dtype=object)
-    expected = [contract(weights, differentiate(expression, v, values_)) for v in variables]
-    arguments, arrays = call_arguments((expression, cotangent, *variables), values_)
-    results = vjp(expression, tuple(variables), cotangent)
-    names = [f"vjp by {variable}" for variable in variables]
+    variables = tuple(variables)
+    cotangent, values_ = pullback_problem(expression, sympy.Tuple(*variables), sizes, seed, values, low, high)
+    directions = [TensorSymbol(f"along_{n}", shape_of(v)) for n, v in enumerate(variables)]
+    values_ |= random_values(tuple(directions), values_, seed + 1)
+    along = {v: values_[direction] for v, direction in zip(variables, directions, strict=True)}
+    expected = exact_hvp(as_scalar(expression, cotangent), along, values_)
+    results = vjp(expression, variables, cotangent)
+    checked = {
+        f"vjp by {v}": (result, first) for v, result, (first, _) in zip(variables, results, expected, strict=True)
+    }
     if with_value:
-        results, expected = (*results, expression), [*expected, evaluate(expression, values_)]
-        names.append("value")
-    kernel = lambdify(arguments, results, backend=backend, **options)
-    for name, got, exact in zip(names, kernel(*arrays), expected, strict=True):
-        assert_equal(got, to_double(exact), f"{name} on {backend}", rtol)
+        checked["value"] = (expression, evaluate(expression, values_))
+    if order == 2:
+        parts = [as_scalar(slope, direction) for slope, direction in zip(results, directions, strict=True)]
+        seconds = gradient(sympy.Add(*parts), variables)
+        for v, second, (_, exact) in zip(variables, seconds, expected, strict=True):
+            checked[f"vjp of vjp by {v}"] = (second, exact)
+    arguments, arrays = call_arguments(
+        (expression, cotangent, *variables, *directions[: None if order == 2 else 0]), values_
+    )
+    derived = tuple(result for result, _ in checked.values())
+    for backend, keep in product(backends, temporaries):
+        kernel = lambdify(arguments, derived, backend, temporaries=keep)
+        for got, (name, (_, exact)) in zip(kernel(*arrays), checked.items(), strict=True):
+            assert_equal(got, to_double(exact), f"{name} on {backend}, temporaries={keep}", rtol)
+
+
+def assert_second_exact(
+    expression: Expr,
+    wrt: Expr,
+    sizes: Mapping[Any, int] | None = None,
+    seed: int = 0,
+    *,
+    second: Expr | None = None,
+    values: Mapping[Any, Any] | None = None,
+    backends: Sequence[str] = ("numpy",),
+    low: float = -2,
+    high: float = 2,
+    rtol: float = 1e-9,
+) -> None:
+    """Check the second derivatives of an expression contracted with a cotangent.
+
+    By one variable ``hessian`` and ``hvp``, by two ``jacobian`` and ``vjp`` of the gradient.
+
+    Parameters are those of `assert_derivative_exact`; ``second`` is the variable that the gradient
+    is differentiated by, ``wrt`` where it is left out.
+    """
+    second = wrt if second is None else second
+    cotangent, values_ = pullback_problem(expression, sympy.Tuple(wrt, second), sizes, seed, values, low, high)
+    scalar = as_scalar(expression, cotangent)
+    expected = exact_hessian(scalar, wrt, values_, second=second)
+    direction = TensorSymbol("direction", shape_of(wrt))
+    values_ |= random_values(direction, values_, seed + 1)
+    along = contract(np.asarray(values_[direction], dtype=object), expected)
+    if second == wrt:
+        results = hessian(scalar, wrt), hvp(scalar, wrt, direction)
+    else:
+        slope = gradient(scalar, wrt)
+        results = jacobian(slope, second), vjp(slope, second, direction)
+    checked = ((f"second derivative by {wrt} and {second}", expected), (f"hvp by {wrt} and {second}", along))
+    for got, (name, exact) in zip(evaluate(results, values_), checked, strict=True):
+        assert_equal(got, exact, name)
+    for backend in backends:
+        arguments, arrays = call_arguments((scalar, direction, wrt, second), values_)
+        kernel = lambdify(arguments, results, backend=backend)
+        for got, (name, exact) in zip(kernel(*arrays), checked, strict=True):
+            assert_equal(got, to_double(exact), f"{name} on {backend}", rtol)
 
 
 def as_scalar(expression: Expr, cotangent: TensorSymbol) -> Expr:
@@ -180,37 +241,3 @@ def as_scalar(expression: Expr, cotangent: TensorSymbol) -> Expr:
     axes = [Symbol(f"axis{n}", integer=True) for n in range(len(shape))]
     limits = [(axis, 0, extent - 1) for axis, extent in zip(axes, shape, strict=True)]
     return IndexedSum(cotangent[tuple(axes)] * expression[tuple(axes)], *limits)
-
-
-def assert_second_exact(
-    expression: Expr,
-    wrt: Expr,
-    sizes: Mapping[Any, int] | None = None,
-    seed: int = 0,
-    *,
-    values: Mapping[Any, Any] | None = None,
-    backends: Sequence[str] = ("numpy",),
-    low: float = -2,
-    high: float = 2,
-    rtol: float = 1e-9,
-) -> None:
-    """Check ``hessian`` and ``hvp`` of an expression contracted with a cotangent.
-
-    Parameters are those of `assert_derivative_exact`; ``wrt`` is a TensorSymbol.
-    """
-    cotangent, values_ = pullback_problem(expression, wrt, sizes, seed, values, low, high)
-    scalar = as_scalar(expression, cotangent)
-    expected = exact_hessian(scalar, wrt, values_)
-    second = hessian(scalar, wrt)
-    assert_equal(evaluate(second, values_), expected, f"hessian by {wrt}")
-    direction = TensorSymbol("direction", shape_of(wrt))
-    values_ |= random_values(direction, values_, seed + 1)
-    along = np.asarray(values_[direction], dtype=object)
-    product = hvp(scalar, wrt, direction)
-    expected_product = contract(along, expected)
-    assert_equal(evaluate(product, values_), expected_product, f"hvp by {wrt}")
-    for backend in backends:
-        arguments, arrays = call_arguments((scalar, direction), values_)
-        kernel = lambdify(arguments, (second, product), backend=backend)
-        for name, result, exact in zip(("hessian", "hvp"), kernel(*arrays), (expected, expected_product), strict=True):
-            assert_equal(result, to_double(exact), f"{name} by {wrt} on {backend}", rtol)
