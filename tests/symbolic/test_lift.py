@@ -204,3 +204,19 @@ def test_deep_chains_of_ours_are_walked_without_recursion():
         T = td.TensorComprehension(T[i] ** 2, (i, 3))
     lifted = td.lift(T)
     assert not lifted.body.has(Sum) and lifted.shape == (3,)
+
+
+def test_simplify_eliminates_deltas():
+    total = td.IndexedSum(KroneckerDelta(i, p) * TA[i, 0] * (sympy.sin(t) ** 2 + sympy.cos(t) ** 2), (i, 0, n - 1))
+    guard = (p >= 0) & (p <= n - 1)
+    assert sympy.simplify(total) == Piecewise((TA[p, 0], guard), (0, True))
+    table = td.TensorComprehension(td.IndexedSum(KroneckerDelta(2 * i, j) * TA[i, k], (i, 0, n - 1)), (j, 2 * n), (k, m))
+    simple = sympy.simplify(table)
+    assert simple.shape == table.shape and not simple.has(td.IndexedSum, KroneckerDelta)
+    assert simple.body == Piecewise((TA[floor(j / 2), k], sympy.Eq(sympy.Mod(j, 2), 0)), (0, True))
+    assert sympy.simplify(table[p, q]) == simple[p, q]
+    # What cannot be read, and deltas between free indices, stay.
+    unknown = td.IndexedSum(KroneckerDelta(i, p) * Integral(X[i] ** t, (t, 0, 1)), (i, 0, 3))
+    assert sympy.simplify(unknown).has(KroneckerDelta, td.IndexedSum)
+    unit = td.TensorComprehension(KroneckerDelta(i, j) * X[i], (i, n_x), (j, n_x))
+    assert sympy.simplify(unit) == unit
