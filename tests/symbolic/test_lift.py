@@ -210,7 +210,9 @@ def test_simplify_eliminates_deltas():
     total = td.IndexedSum(KroneckerDelta(i, p) * TA[i, 0] * (sympy.sin(t) ** 2 + sympy.cos(t) ** 2), (i, 0, n - 1))
     guard = (p >= 0) & (p <= n - 1)
     assert sympy.simplify(total) == Piecewise((TA[p, 0], guard), (0, True))
-    table = td.TensorComprehension(td.IndexedSum(KroneckerDelta(2 * i, j) * TA[i, k], (i, 0, n - 1)), (j, 2 * n), (k, m))
+    table = td.TensorComprehension(
+        td.IndexedSum(KroneckerDelta(2 * i, j) * TA[i, k], (i, 0, n - 1)), (j, 2 * n), (k, m)
+    )
     simple = sympy.simplify(table)
     assert simple.shape == table.shape and not simple.has(td.IndexedSum, KroneckerDelta)
     assert simple.body == Piecewise((TA[floor(j / 2), k], sympy.Eq(sympy.Mod(j, 2), 0)), (0, True))
