@@ -83,7 +83,23 @@ class _Tighten:
         args = []
         for arg in node.args:
             args.append((yield self.visit(arg, facts)))
+        if node.op == "add":
+            args = self.paired(args, facts)
         return node if tuple(args) == node.args else self.graph.rebuild(node, args)
+
+    def paired(self, terms: list[Node], facts: Facts) -> list[Node]:
+        """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
+        guards = {term.data for term in terms if term.op == "guard"}
+        return [self.beside(term, guards, facts) if term.op == "guard" else term for term in terms]
+
+    def beside(self, term: Node, guards: set[Facts], facts: Facts) -> Node:
+        for row in term.data if len(guards) > 1 else ():
+            rest = tuple(other for other in term.data if other is not row)
+            for form in (row.form, -row.form) if row.kind == "eq" else ():
+                above = tuple(sorted((*rest, Row("ge", form - 1))))
+                if above in guards and implied(Row("ge", form), (*facts, *rest)):
+                    return self.graph.guard((*rest, Row("ge", -form)), term.args[0])
+        return term
 
     def protected(self, node: Node, facts: Facts) -> Node:
         """A product in which a factor that is a sum of guards protects the others.

@@ -57,6 +57,15 @@ def test_a_case_and_its_opposite_under_a_common_condition():
     )
 
 
+def test_an_edge_and_the_rest_are_one_choice():
+    result = derivative(Piecewise((x[i] ** 2, i > 0), (x[i], True)))
+    assert result in (Piecewise((2 * x[p], p >= 1), (1, True)), Piecewise((1, p <= 0), (2 * x[p], True)))
+    result = derivative(Piecewise((x[i] ** 2, i < 7), (x[i], True)))
+    assert result in (Piecewise((2 * x[p], p <= 6), (1, True)), Piecewise((1, p >= 7), (2 * x[p], True)))
+    # In the middle there are two sides.
+    assert derivative(Piecewise((x[i] ** 2, i > 3), (x[i], i >= 3), (0, True))).has(sympy.KroneckerDelta)
+
+
 def test_what_holds_in_a_case_and_in_its_opposite_holds_anyway():
     df = td.TensorSymbol("df", 4)
     f = td.TensorComprehension((x[2 * i] + x[2 * i + 1]) / 2, (i, 4))
