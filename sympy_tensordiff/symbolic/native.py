@@ -9,20 +9,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from sympy import Expr, Idx, IndexedBase, Max, Piecewise, Sum, Symbol
+from sympy import (
+    Add,
+    Eq,
+    Expr,
+    Idx,
+    IndexedBase,
+    Max,
+    Min,
+    Ne,
+    Piecewise,
+    S,
+    StrictGreaterThan,
+    StrictLessThan,
+    Sum,
+    Symbol,
+    default_sort_key,
+    expand,
+)
+from sympy.core.relational import Relational
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import fresh_index
 from sympy_tensordiff.symbolic.hooks import register_native
-from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.indices import parse, to_affine
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, nodes_in
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
+from sympy_tensordiff.symbolic.walkers import names_in
 
 
 class Around(NamedTuple):
@@ -135,16 +154,16 @@ class _Native(Rewriting):
         result = yield self.rebuilt(expr, scope)
         if not isinstance(result, Piecewise):  # the indices of an entry have decided it
             return result
-        sums = around(scope).sums
-        conditions = set().union(*(condition.free_symbols for _, condition in result.args))
-        for depth, inner in enumerate(sums):
-            bound = conditions.intersection(inner)
-            if bound and not result.free_symbols.isdisjoint(s for outer in sums[:depth] for s in outer):
-                raise UnsupportedError(
-                    f"the condition on {', '.join(sorted(map(str, bound)))} in {expr} stands in a sum inside of a sum: "
-                    "SymPy's Sum would carry it out of its sum (sympy.piecewise_fold); write the condition as a range"
-                )
-        return result
+        leaking = ", ".join(sorted(map(str, _leaking(result, around(scope).sums))))
+        if not leaking:
+            return result
+        try:
+            return as_sums(result, fresh_index(Symbol("g", integer=True), names_in([result])))
+        except IndexExpressionError:
+            raise UnsupportedError(
+                f"{expr} has a condition on values with {leaking}, an index of a sum inside of a sum: "
+                "SymPy's Sum would carry it out of its sum (sympy.piecewise_fold)"
+            ) from None
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         TensorSymbol: tensor_symbol,
@@ -166,6 +185,66 @@ def inside(scope: Scope, pairs: Iterable[tuple[Any, Any]], ranges: Around) -> Sc
     bound = {old for old, _ in pairs}
     rest = [pair for pair in scope if pair[0] not in bound and not isinstance(pair[1], Around)]
     return frozenset([*rest, *pairs, (None, ranges)])
+
+
+def _leaking(expr: Piecewise, sums: Sequence[tuple[Any, ...]]) -> set[Any]:
+    """Indices of inner sums in the conditions, where an outer sum would take the conditions for its own."""
+    conditions = set().union(*(condition.free_symbols for _, condition in expr.args))
+    leaking: set[Any] = set()
+    for depth, inner in enumerate(sums):
+        if not expr.free_symbols.isdisjoint(index for outer in sums[:depth] for index in outer):
+            leaking |= conditions.intersection(inner)
+    return leaking
+
+
+def as_sums(expr: Piecewise, index: Any) -> Expr:
+    """The cases of a `Piecewise` on indices as sums over one value of ``index`` where they hold, over none elsewhere.
+
+    >>> from sympy import symbols
+    >>> i, g = symbols("i g", integer=True)
+    >>> as_sums(Piecewise((i**2, i > 3), (0, True)), g)
+    Sum(i**2, (g, 0, Max(-1, Min(0, i - 4))))
+    """
+    terms = _cases([(value, condition) for value, condition in expr.args], ())
+    return Add(*(Sum(value, (index, 0, Max(-1, Min(0, *forms)))) if forms else value for value, forms in terms))
+
+
+def _cases(pairs: list[tuple[Any, Any]], forms: tuple[Expr, ...]) -> list[tuple[Any, tuple[Expr, ...]]]:
+    """The values that are not 0, with the forms that are not negative where, and only where, each is taken."""
+    pairs = [pair for pair in pairs if pair[1] != S.false]
+    if not pairs:
+        raise UnsupportedError("a Piecewise without a default has no value where no condition holds: add (0, True)")
+    value, condition = pairs[0]
+    if condition == S.true:
+        return [] if value == 0 else [(value, forms)]
+    relation = min(condition.atoms(Relational), key=default_sort_key)
+    holds, fails = _forms(relation)
+    terms = []
+    for pieces, truth in ((holds, S.true), (fails, S.false)):
+        decided = [(v, _decided(c, relation, truth)) for v, c in pairs]
+        for piece in pieces:
+            terms += _cases(decided, (*forms, *piece))
+    return terms
+
+
+def _decided(condition: Any, relation: Any, truth: Any) -> Any:
+    """The condition where a relation in it is known."""
+    negated = relation.negated
+    known = {relation: truth, relation.reversed: truth}
+    return condition.xreplace({**known, negated: ~truth, negated.reversed: ~truth})
+
+
+def _forms(relation: Any) -> tuple[list[list[Expr]], list[list[Expr]]]:
+    """Where the relation holds, and where it fails: disjoint pieces, each of integer forms that are not negative."""
+    if isinstance(relation, Ne):
+        return _forms(relation.negated)[::-1]
+    form = expand(relation.lhs - relation.rhs) if isinstance(relation, Eq) else expand(relation.gts - relation.lts)
+    parse(form)  # raises unless it is an integer
+    if isinstance(relation, Eq):
+        return [[form, -form]], [[form - 1], [-form - 1]]
+    if isinstance(relation, (StrictGreaterThan, StrictLessThan)):
+        form -= 1
+    return [[form]], [[-form - 1]]
 
 
 def _letters(tensor: TensorExpr) -> str:

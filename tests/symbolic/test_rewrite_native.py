@@ -38,6 +38,8 @@ SUMS = {
     "rank 0": s**2 * td.IndexedSum(x[i] * s, (i, 0, p)),
     "rank 0 comprehension": td.TensorComprehension(s + td.IndexedSum(d[i], (i, 1, p))),
 }
+padded = Piecewise((x[i + k - 1] * d[k], (i + k >= 1) & (i + k <= n)), (d[k], sympy.Ne(k, i)), (0, True))
+SUMS["conditions in a sum inside of a sum"] = td.IndexedSum(td.IndexedSum(padded, (k, 0, 2)) ** 2, (i, 0, n - 1))
 SIZES = {n: (1, 2, 4), m: (1, 3), p: (0, 1, 3), q: (-2, 0, 5)}
 
 
@@ -130,6 +132,19 @@ def test_what_has_no_native_form():
         for _ in range(400):
             deep = td.TensorComprehension(sympy.sin(deep[i]), (i, 12))
         deep[0].rewrite(Sum)
+
+
+def test_conditions_that_sympy_would_carry_out_of_a_sum():
+    native = SUMS["conditions in a sum inside of a sum"].rewrite(Sum)
+    assert native.free_symbols.isdisjoint({i, k}) and not native.has(Piecewise)
+    # A condition on values is no range.
+    on_values = td.IndexedSum(Piecewise((d[i + k], d[i + k] > 0), (0, True)), (k, 0, 2))
+    assert on_values.rewrite(Sum).has(Piecewise)
+    with pytest.raises(UnsupportedError, match="condition on values with k, an index of a sum inside of a sum"):
+        td.IndexedSum(on_values**2, (i, 0, 3)).rewrite(Sum)
+    no_default = td.IndexedSum(Piecewise((d[i + k], i + k > 0), (0, i > 7)), (k, 0, 2))
+    with pytest.raises(UnsupportedError, match=r"without a default .* add \(0, True\)"):
+        td.IndexedSum(no_default**2, (i, 0, 3)).rewrite(Sum)
 
 
 def test_other_rewritings_stay_as_they_were():
