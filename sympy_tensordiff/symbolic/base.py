@@ -24,6 +24,7 @@ from sympy import (
     Wild,
 )
 from sympy.core.kind import NumberKind
+from sympy.core.rules import Transform
 from sympy.tensor.array.ndim_array import ArrayKind
 
 from sympy_tensordiff.errors import (
@@ -127,6 +128,8 @@ class Node(walkers.Shown, NoCode, Expr):
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        if isinstance(rule, Transform) and self not in rule:
+            return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if not isinstance(rule, Renaming) or self in rule:
             replaced_natively: tuple[Any, bool] = super()._xreplace(rule)
             return replaced_natively

@@ -1,0 +1,80 @@
+"""Samples of every exported class: a class that comes without one fails the test of citizenship.
+
+`SAMPLES` maps the name of a class to expressions in which it occurs; `VALUES` gives a value to all that
+is free in them. Built anew by `samples()` in every process.
+"""
+
+from fractions import Fraction
+from typing import Any
+
+import sympy
+from sympy import Idx, KroneckerDelta, Max, Min, Piecewise, Symbol
+
+from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices
+
+i, j, k, n, m, p, q = indices("i j k n m p q")
+c = Symbol("c", real=True)
+A = TensorSymbol("A", (n, m))
+x = TensorSymbol("x", m)
+y = TensorSymbol("y", m)
+s = TensorSymbol("s", ())
+d = TensorSymbol("d", 8)
+THIRD = sympy.Rational(1, 3)
+VALUES: dict[Any, Any] = {
+    A: [[1, 2, Fraction(1, 3)], [-2, 1, 1], [Fraction(1, 2), 3, -1]],
+    x: [Fraction(3, 2), 2, -1],
+    y: [1, Fraction(1, 4), 2],
+    s: Fraction(5, 4),
+    d: [1, -1, 2, Fraction(1, 2), 3, 1, 2, -2],
+    c: Fraction(3, 5),
+    n: 3,
+    m: 3,
+    **{i: 1, j: 2, k: 0, p: 2, q: 1},
+}
+
+
+def samples() -> dict[str, dict[str, Any]]:
+    """The samples, by class and by what is special about them."""
+    label = Idx("i", n)
+    row = IndexedSum(A[i, j] * x[j], (j, 0, m - 1))
+    shifted = Piecewise((x[j - 1] * c, j > 0), (sympy.cos(y[j]), True))
+    squares = TensorComprehension(x[j] ** 2 + c, (j, m))
+    return {
+        "IndexedSum": {
+            "plain": row,
+            "empty": IndexedSum(x[i], (i, 5, 2)),
+            "nested": IndexedSum(row**2 + x[i] * row, (i, 0, n - 1)),
+            "nested, one name": IndexedSum(x[j] * IndexedSum(x[j] ** 2 + y[k], (j, 0, m - 1)), (j, 0, m - 1)),
+            "side by side, one name": IndexedSum(x[j], (j, 0, m - 1)) * IndexedSum(y[j] + c, (j, 0, m - 1)) + x[j],
+            "dependent bounds": IndexedSum(A[i, j] * j, (j, 0, i), (i, 0, n - 1)),
+            "bounds of bounds": IndexedSum(d[p - k] ** 3, (k, Max(0, p - 2), Min(4, p))),
+            "idx": IndexedSum(A[label, j], label),
+            "a scalar parameter": IndexedSum(sympy.exp(-c * x[j]) + c**2 * y[j], (j, 0, m - 1)),
+            "a quotient": IndexedSum(x[sympy.floor((j + p) / 2)] + THIRD * x[j], (j, 0, 2)),
+            "cases": IndexedSum(shifted, (j, 0, m - 1)),
+            "delta": IndexedSum(x[j] * KroneckerDelta(i, j) * KroneckerDelta(j, k + 1), (j, 0, m - 1)),
+            "no index in the body": IndexedSum(sympy.sqrt(2) * c, (j, 0, i)),
+        },
+        "TensorComprehension": {
+            "plain": TensorComprehension(sympy.exp(-row) * KroneckerDelta(i, p), (i, n)),
+            "cases": TensorComprehension(shifted * y[j] + x[k], (j, m)),
+            "two axes, one name inside": TensorComprehension(A[i, j] * IndexedSum(x[j], (j, 0, i)), (i, n), (j, m)),
+            "of entries": TensorComprehension(squares[j] * squares[p], (j, m)),
+            "rank 0": TensorComprehension(s**2 + row.subs(i, 0)),
+            "constant": TensorComprehension(THIRD, (i, 2 * n - 1)),
+        },
+        "TensorEntry": {
+            "plain": A[i, 2],
+            "affine": d[2 * i + k + 1],
+            "quotient": x[sympy.floor(p / 2)] * x[sympy.Mod(p + 1, 2)],
+            "of a comprehension": squares[p],
+            "of a sum": TensorComprehension(row * c, (i, n))[p],
+            "of cases": TensorComprehension(shifted, (j, m))[k],
+        },
+        "TensorSymbol": {
+            "rank 0": s,
+            "vector": x,
+            "matrix": A,
+            "a name of its own": TensorSymbol("θ_1", (3, 2 * n + 1)),
+        },
+    }
