@@ -18,7 +18,7 @@ from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Affine, Row
 
 Rule = Callable[[Graph, Node, Node, int], Node]
 
@@ -44,21 +44,61 @@ def _mul(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     """D a**b / d a = b a**(b - 1),  d a**b / d b = a**b log a"""
     base, exponent = node.args
-    if position == 0 and exponent.op == "index":
-        # x**i has the derivative 0 at i = 0, where i x**(i - 1) would divide by 0 at x = 0.
-        form = exponent.data
-        slope = graph.mul((cotangent, exponent, graph.pow(base, graph.index(form - 1))))
-        return graph.add([graph.guard([Row("ge", form - 1)], slope), graph.guard([Row("ge", -form - 1)], slope)])
-    if position == 0:
-        lower = graph.pow(base, graph.add((exponent, graph.const(-1))))
-        return graph.mul((cotangent, exponent, lower))
-    if base.op == "const" and base.data <= 0:
+    if position == 1 and base.op == "const" and base.data <= 0:
         if base.data == 0:  # 0**b is 0 wherever it has a derivative
             return graph.zero
         raise UnsupportedError(
             f"({base.data})**b has no derivative by b: it is real for integers b only; write Abs({base.data})**b"
         )
-    return graph.mul((cotangent, node, graph.call(sympy.log, (base,))))
+    if position == 1:
+        return graph.mul((cotangent, node, graph.call(sympy.log, (base,))))
+    form = _integer_form(exponent)
+    lower = graph.add((exponent, graph.const(-1))) if form is None else graph.index(form - 1)
+    slope = graph.mul((cotangent, exponent, graph.pow(base, lower)))
+    if exponent.op == "const":
+        return slope
+    # x**i has the derivative 0 at i = 0, where i x**(i - 1) would divide by 0 at x = 0.
+    if form is not None:
+        return graph.add([graph.guard([Row("ge", form - 1)], slope), graph.guard([Row("ge", -form - 1)], slope)])
+    if _is_integer(exponent):
+        return graph.select(graph.compare("ne", exponent, graph.zero), slope, graph.zero)
+    return slope
+
+
+def _integer_form(node: Node) -> Affine | None:
+    """The affine form of indices that a scalar node is; None where it is none."""
+    if node.op == "index":
+        return node.data  # type: ignore[no-any-return]
+    if node.op == "const":
+        return Affine.of(node.data) if isinstance(node.data, int) else None
+    if not node.free or node.op not in ("add", "mul"):
+        return None
+    total = Affine.of(0 if node.op == "add" else 1)
+    for arg in node.args:
+        # What an addition or a product of indices is made of is flat: products in an addition.
+        form = _integer_form(arg) if node.op == "add" or arg.op in ("index", "const") else None
+        if form is None or not (node.op == "add" or form.is_constant or total.is_constant):
+            return None
+        if node.op == "add":
+            total = total + form
+        else:
+            total = form * total.constant if total.is_constant else total * form.constant
+    return total
+
+
+def _is_integer(node: Node) -> bool:
+    """Whether a scalar node takes integer values only, by its structure."""
+    stack, seen = [node], {node}
+    while stack:
+        part = stack.pop()
+        if part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign)):
+            continue
+        power = part.op == "pow" and part.args[1].op == "const" and part.args[1].data > 0
+        if not (part.op in ("add", "mul") or power or (part.op == "const" and isinstance(part.data, int))):
+            return False
+        stack += [arg for arg in part.args if arg not in seen]
+        seen.update(part.args)
+    return True
 
 
 def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

@@ -8,6 +8,7 @@ from sympy_tensordiff.testing.exact import (
     assert_second_exact,
 )
 from sympy_tensordiff.testing.generate import RandomFunction, random_comprehension
+from sympy_tensordiff.testing.language import random_function
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "call_arguments",
     "check_derivative",
     "random_comprehension",
+    "random_function",
     "random_values",
     "to_double",
 ]

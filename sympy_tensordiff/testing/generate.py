@@ -24,7 +24,7 @@ Point: TypeAlias = dict[Symbol, int]
 Points: TypeAlias = list[Point]
 Kind = Literal["rational", "smooth"]
 
-_MOST_POINTS = 240
+MOST_POINTS = 240
 _WIDEST_AXIS = (0, 14, 8, 5)  # by rank, so that no tensor has many more entries than another
 
 
@@ -46,13 +46,24 @@ class RandomFunction:
     function : TensorComprehension
     variables : list of TensorSymbol and Symbol
         What it can be differentiated by.
+    sizes : dict
+        The values of the symbols in its shapes and ranges, for which it reads inside.
     """
 
     function: TensorComprehension
     variables: list[Expr] = field(default_factory=list)
+    sizes: dict[Symbol, int] = field(default_factory=dict)
 
 
-class _Generator:
+class Generator:
+    """Makes one random function; `generate` is called once.
+
+    Attributes
+    ----------
+    start : dict
+        Values of symbols that stand free everywhere.
+    """
+
     def __init__(self, seed: int, kind: Kind, conditions: bool, kinks: bool) -> None:
         self.random = random.Random(seed)
         self.kind = kind
@@ -63,6 +74,11 @@ class _Generator:
         self.chained: dict[str, _Tensor] = {}
         self.scalar_used = False
         self.names = iter("ghu")
+        self.start: Point = {}
+
+    def extent(self, length: int) -> Expr:
+        """How an extent is written."""
+        return sympy.Integer(length)
 
     # ------------------------------------------------------------------ scalars
 
@@ -158,7 +174,7 @@ class _Generator:
             used = {s for limit in limits for part in limit for s in part.free_symbols}
             index = self.random.choice([s for s in sympy.symbols("k l m n", integer=True) if s not in used])
             limit, extended = self.limit(index, inner)
-            if not 0 < len(extended) <= _MOST_POINTS:
+            if not 0 < len(extended) <= MOST_POINTS:
                 continue
             limits.append(limit)
             inner = extended
@@ -233,35 +249,35 @@ class _Generator:
     # ------------------------------------------------------------------ the whole
 
     def comprehension(self, body: Thunk, axes: Sequence[Symbol], extents: Sequence[int]) -> TensorComprehension:
-        whole: TensorComprehension = TensorComprehension(body(), *zip(axes, extents, strict=True))
+        whole: TensorComprehension = TensorComprehension(body(), *zip(axes, map(self.extent, extents), strict=True))
         return whole
 
     def generate(self, rank: int, depth: int) -> RandomFunction:
         axes = sympy.symbols("i j p", integer=True)[:rank]
         extents = [self.random.randint(1, 4) for _ in axes]
-        body = self.scalar(_box(axes, extents), depth)
+        body = self.scalar(box([self.start], axes, extents), depth)
         inner: list[tuple[_Tensor, Thunk, Sequence[Symbol]]] = []
         # First come, first finished: a comprehension reads only later ones, so that its own
         # extents, which its readers determine, are final when its body is generated.
         while self.chained:
             tensor = self.chained.pop(next(iter(self.chained)))
             own = sympy.symbols("a b", integer=True)[: len(tensor.extents)]
-            inner.append((tensor, self.scalar(_box(own, tensor.extents), max(1, depth - 2)), own))
+            inner.append((tensor, self.scalar(box([self.start], own, tensor.extents), max(1, depth - 2)), own))
         variables: list[Expr] = []
         for tensor in self.tensors.values():
             spare = [extent + self.random.choice((0, 0, 1)) for extent in tensor.extents]
-            tensor.built = TensorSymbol(tensor.name, tuple(spare))
+            tensor.built = TensorSymbol(tensor.name, tuple(map(self.extent, spare)))
             variables.append(tensor.built)
         for tensor, thunk, own in reversed(inner):
             tensor.built = self.comprehension(thunk, own, tensor.extents)
         if self.scalar_used:
             variables.append(Symbol("alpha", real=True))
         function = self.comprehension(body, axes, extents)
-        return RandomFunction(function, [v for v in variables if function.has(v)])
+        return RandomFunction(function, [v for v in variables if function.has(v)], self.start)
 
 
-def _box(axes: Sequence[Symbol], extents: Sequence[int]) -> Points:
-    points: Points = [{}]
+def box(points: Points, axes: Sequence[Symbol], extents: Sequence[int]) -> Points:
+    """All points, extended by the indices of a tensor."""
     for axis, extent in zip(axes, extents, strict=True):
         points = [{**point, axis: value} for point in points for value in range(extent)]
     return points
@@ -298,5 +314,5 @@ def random_comprehension(
     >>> random.function == random_comprehension(3).function
     True
     """
-    generator = _Generator(seed, kind, conditions, kinks)
+    generator = Generator(seed, kind, conditions, kinks)
     return generator.generate(rank or generator.random.randint(1, 3), depth)
