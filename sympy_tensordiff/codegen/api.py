@@ -21,7 +21,7 @@ from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -117,7 +117,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     args = [lift_native(arg, reader.tensors.values()) for arg in (args if isinstance(args, Sequence) else [args])]
     arguments, names, arrays = _arguments(reader, args)
     _check_complete(reader, nodes, names, arrays)
-    sizes = frozenset().union(*(form.atoms() for t in reader.tensors.values() for form in map(reader.affine, t.shape)))
+    sizes = size_variables([*reader.leaves(), *nodes])
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
     arguments = tuple(

@@ -146,11 +146,11 @@ class Storage:
             known = (*self.facts, *candidate.rows)
             if all(implied(row, known) for row in stored.candidate.rows):
                 return stored, self._index(stored, candidate)
-        if node.op != "comprehension":
-            if not self._worth_keeping(node, len(candidate.axes), context):
-                return None
-            if not self._is_safe(candidate.node, candidate.rows):
-                return None
+        if node.op != "comprehension" and not self._worth_keeping(node, len(candidate.axes), context):
+            return None
+        # Congruences around a part are not among its rows, so an array of it may reach too far.
+        if (node.op != "comprehension" or candidate.axes) and not self._is_safe(candidate.node, candidate.rows):
+            return None
         stored = yield self._keep(candidate, context)
         return stored, self._index(stored, candidate)
 

@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
@@ -85,9 +85,8 @@ class Differentiation:
         return tighten(self.graph, node, (*self.facts, *facts), self.sizes())
 
     def sizes(self) -> frozenset[int]:
-        """The variables that are never bound: sizes in the shapes of tensors."""
-        extents = [extent for symbol in self.reader.tensors.values() for extent in symbol.shape]
-        return frozenset().union(*(self.reader.affine(extent).atoms() for extent in extents))
+        """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""
+        return size_variables([*self.reader.leaves(), self.root, *self.inputs])
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
         """The cotangents of all leaves from one sweep, as tensors over their axes."""

@@ -22,6 +22,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.simplify.deltas import summation
+from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.inline import is_sparse
 
 Rows = tuple[Row, ...]
@@ -169,6 +170,9 @@ class Sweep:
             return rows, cotangent
         # Outside of the projection the sum is empty, and the node may not even be readable there.
         outer = self._projected(rows, dropped)
+        if not all(_projects_exactly(row, set(dropped)) for row in rows):
+            # The projection may hold points where the sum is empty all the same.
+            outer += unconditional_reads(self.graph, node, rows)
         cotangent = summation(self.graph, dropped, (r for r in rows if r.form.atoms() & set(dropped)), cotangent)
         if cotangent.op == "guard":
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
@@ -206,6 +210,15 @@ class Sweep:
                 active[part] = part in self._leaves or any(active[arg] for arg in part.args)
                 stack.pop()
         return active[node]
+
+
+def _projects_exactly(row: Row, variables: set[int]) -> bool:
+    """Whether elimination of the variables loses nothing of the row over the integers."""
+    if any(not q.form.atoms().isdisjoint(variables) for q in row.form.quotients()):
+        return False
+    unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)
+    # Equations are solved exactly by the sum itself, with what is left of them as guards.
+    return row.kind == "eq" or (unit and (row.kind == "ge" or row.form.atoms().isdisjoint(variables)))
 
 
 def _visible(rows: Iterable[Row], variables: set[int]) -> list[Row]:

@@ -46,6 +46,13 @@ class Reader(Applications):
 
     def read(self, expr: Any) -> Node:
         """The node of a scalar or tensor expression."""
+        # Free symbols are variables in the order of their names, so that no choice that goes by variables
+        # depends on the order of terms.
+        symbols = [s for s in expr.free_symbols if type(s) is sympy.Symbol and s.is_integer]
+        labels = {s.name for s in expr.free_symbols if isinstance(s, sympy.Idx)}
+        for symbol in sorted(symbols, key=str):
+            if symbol.name not in labels:
+                self.variable(symbol)
         return trampoline(self._visit(expr, {}))
 
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
@@ -75,6 +82,10 @@ class Reader(Applications):
                 f"one of shape {symbol.shape}; give them different names"
             )
         return self.graph.tensor(symbol.name, tuple(self.affine(extent) for extent in symbol.shape))
+
+    def leaves(self) -> list[Node]:
+        """The nodes of all tensor variables met so far."""
+        return [self.tensor(symbol) for symbol in self.tensors.values()]
 
     # -------------------------------------------------------------- the walk
 

@@ -28,6 +28,11 @@ def extents_of(nodes: Sequence[Node]) -> list[Affine]:
     return list(found)
 
 
+def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
+    """The free variables in the extents of all tensors and comprehensions: no index takes their place."""
+    return frozenset(v for extent in extents_of(nodes) for v in extent.atoms() if v >= 0)
+
+
 def input_facts(graph: Graph, roots: Sequence[Node], extents: Sequence[Affine] = ()) -> Facts:
     """The facts that the expressions ``roots`` (as the user wrote them) stand for.
 
@@ -40,12 +45,16 @@ def input_facts(graph: Graph, roots: Sequence[Node], extents: Sequence[Affine] =
     positive = normalise_rows(Row("ge", extent - 1) for extent in (*extents_of(roots), *extents)) or ()
     rows = dict.fromkeys(positive)
     for root in roots:
-        for row in _unconditional(graph, root, tuple(rows)):
+        for row in unconditional_reads(graph, root, tuple(rows)):
             rows[row] = None
     return tuple(positive) if is_empty(tuple(rows), ()) else tuple(rows)
 
 
-def _unconditional(graph: Graph, root: Node, known: Facts) -> Facts:
+def unconditional_reads(graph: Graph, root: Node, known: Facts) -> Facts:
+    """The rows that say that the unconditional reads of an expression lie inside their shapes.
+
+    They are over its sizes and free indices; ``known`` decides which sums are not empty.
+    """
     found: list[Row] = []
     seen = set()
     stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ())]
