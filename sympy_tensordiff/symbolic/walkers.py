@@ -131,8 +131,9 @@ def without_cases(node: Any) -> tuple[Any, ...]:
     shown = node.__dict__.get("_shown")
     if shown is None:
         body, *limits = node._args
-        cases = {p: Cases(*(part for pair in p.args for part in pair.args)) for p in own_cases(body)}
-        shown = node.__dict__["_shown"] = (body.xreplace(cases), *limits)
+        while cases := {p: Cases(*(part for pair in p.args for part in pair.args)) for p in own_cases(body)}:
+            body = body.xreplace(cases)  # those inside of others are outermost the next time
+        shown = node.__dict__["_shown"] = (body, *limits)
     return tuple(shown)
 
 
