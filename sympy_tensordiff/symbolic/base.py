@@ -92,6 +92,7 @@ class Node(walkers.Shown, NoCode, Expr):
 
     def diff(self, *variables: Any, **assumptions: Any) -> Any:
         """As `Expr.diff`; a tensor keeps its shape where the variable is absent."""
+        variables = tuple(map(hooks.lifted, variables))  # SymPy's own x[p] would be another, absent variable
         for variable in variables:
             if isinstance(variable, TensorEntry) and not variable.is_symbol:
                 raise UnsupportedError(

@@ -29,8 +29,19 @@ def derivative(expr: Expr, variable: Expr) -> Expr | None:
 
 Rewriting: TypeAlias = Callable[[Expr], Any]
 
+_lifting: list[Rewriting] = []
 _native: list[Rewriting] = []
 _simplification: list[Rewriting] = []
+
+
+def register_lifting(function: Rewriting) -> None:
+    """Make ``function(value)`` what a variable in SymPy's own notation is in these classes."""
+    _lifting[:] = [function]
+
+
+def lifted(value: Any) -> Any:
+    """``value`` in these classes; as it is where nobody has registered a function."""
+    return _lifting[0](value) if _lifting else value
 
 
 def register_native(function: Rewriting) -> None:

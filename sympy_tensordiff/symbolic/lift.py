@@ -28,6 +28,7 @@ from sympy import conjugate as conjugate_function
 from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node, TensorEntry
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.indices import as_expr, parse
@@ -49,7 +50,8 @@ def lift(expr: Any) -> Any:
     ----------
     expr : Expr, or tuple or list of them
         Any expression of SymPy with `sympy.Sum`, `sympy.IndexedBase`, `sympy.Idx` and
-        `sympy.KroneckerDelta` anywhere inside; classes of this package stay as they are.
+        `sympy.KroneckerDelta` anywhere inside, matrix expressions and array expressions; classes
+        of this package stay as they are.
 
     Returns
     -------
@@ -57,16 +59,19 @@ def lift(expr: Any) -> Any:
         `IndexedSum` in place of ``Sum``, `TensorSymbol` and `TensorEntry` in place of
         ``IndexedBase`` and ``Indexed``. An ``IndexedBase`` without a shape has one free positive
         size per axis: ``n_x``, or ``n_x_0, n_x_1, …`` if there are several. An index that a sum
-        binds becomes an integer symbol of its name, if it is not declared an integer.
+        binds becomes an integer symbol of its name, if it is not declared an integer. A matrix is a
+        tensor of rank 2, vectors included, and real: the adjoint is the transpose.
 
     Raises
     ------
     IndexExpressionError
         For a free index or a size that is not declared an integer.
     ShapeError
-        For a whole ``IndexedBase`` without a shape, and for one name with two shapes.
+        For a whole ``IndexedBase`` without a shape, for one name with two shapes, and for matrices
+        whose shapes do not fit.
     UnsupportedError
-        For ``Product``, ``Integral``, and an ``IndexedBase`` with an offset or with strides.
+        For ``Product``, ``Integral``, and an ``IndexedBase`` with an offset or with strides,
+        and for inverses, determinants and other functions of whole matrices.
     ArgumentError
         For a range that is infinite.
 
@@ -90,6 +95,9 @@ def lift(expr: Any) -> Any:
     IndexedSum(x[i]**2, (i, 0, n - 1))
     >>> lift(x[0]).tensor.shape
     (n_x,)
+    >>> A = sympy.MatrixSymbol("A", n, n)
+    >>> lift(sympy.Trace(A.T*A))
+    IndexedSum(A[k, i]**2, (k, 0, n - 1), (i, 0, n - 1))
     """
     if isinstance(expr, (tuple, list)) and not isinstance(expr, Tuple):
         return type(expr)(lift(part) for part in expr)
@@ -108,6 +116,9 @@ def lift_native(value: Any, tensors: Iterable[TensorSymbol] = ()) -> Any:
             if tensor.name == str(value.label):
                 return tensor
     return lift(value)
+
+
+hooks.register_lifting(lift_native)
 
 
 def as_operand(value: object, what: str) -> Any:

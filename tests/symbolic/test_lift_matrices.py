@@ -51,9 +51,7 @@ from sympy.tensor.array.expressions import (
 )
 
 import sympy_tensordiff as td
-from sympy_tensordiff.errors import (
-    ShapeError,
-)
+from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import assert_derivative_exact, assert_equal, assert_second_exact
 
@@ -364,3 +362,16 @@ def test_by_entries() -> None:
         str(td.diff(ArrayContraction(ArrayTensorProduct(S, S), (0, 3), (1, 4), (2, 5)), S[p, q, 0])) == "2*S[p, q, 0]"
     )
     assert not td.diff(DiagMatrix(x) * X, x[p, 0]).body.has(td.IndexedSum)
+
+
+def test_by_variables_in_sympys_own_notation() -> None:
+    """To plain `diff` they would be absent, and the derivative 0."""
+    trace, entry = td.lift(Trace(X * Y)), td.lift(X)[p, q]
+    v = IndexedBase("v", shape=(n,))
+    total = td.lift(Sum(v[i] ** 2, (i, 0, n - 1)))
+    assert sympy.diff(trace, X[p, q]) == trace.diff(X[p, q]) == trace.diff(entry) == td.lift(Y[q, p])
+    assert sympy.diff(total, v[p]) == td.lift(2 * v[p]) and total.diff((v[p], 2)) == 2
+    assert sympy.diff(td.lift(X * Y), X) == td.jacobian(X * Y, X)
+    assert td.diff(sympy.sin(trace), X[p, q]) == sympy.cos(trace) * td.lift(Y[q, p])
+    with pytest.raises(UnsupportedError, match=r"call td.gradient\(expression, X\)"):
+        trace.diff(X)
