@@ -71,7 +71,9 @@ class _Writer:
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
         """``floor`` or ``ceiling`` of a quotient: what SymPy makes of it, which takes it milliseconds."""
-        if divisor == 1 or self.is_known(form):
+        if divisor == 1:
+            return self.form(form, scope)
+        if self.is_known(form):
             return function(self.form(form, scope) / divisor)
         inside = Affine({v: c for v, c in form.terms if c % divisor}, form.constant if form.constant % divisor else 0)
         whole = self.form((form - inside).divided(divisor), scope)
