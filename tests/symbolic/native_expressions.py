@@ -293,6 +293,7 @@ RULES: dict[Any, Callable[[Any, Callable[[Any], Any]], Any]] = {
     sympy.conjugate: lambda expr, go: go(expr.args[0]),
     sympy.Add: lambda expr, go: sum(map(go, expr.args)),
     sympy.Mul: lambda expr, go: math.prod((go(arg) for arg in expr.args), start=sympy.Integer(1)),
+    sympy.Pow: lambda expr, go: go(expr.base) ** expr.exp,
     sympy.MatMul: lambda expr, go: reduce(lambda a, b: a * b, map(go, expr.args)),
     sympy.MatAdd: lambda expr, go: reduce(lambda a, b: a + b, map(go, expr.args)),
     sympy.MatPow: lambda expr, go: go(expr.base) ** expr.exp,
