@@ -22,7 +22,7 @@ from sympy.matrices.expressions.special import GenericIdentity, GenericZeroMatri
 from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.lift_arrays import (
     ARRAY_RULES,
     ARRAYS_REFUSED,
@@ -40,6 +40,7 @@ from sympy_tensordiff.symbolic.tabulate import (
     Factor,
     contract,
     read,
+    same_extent,
     shape_of,
     tabulate,
 )
@@ -155,7 +156,10 @@ def _matpow(expr: Any, lift: Lift) -> Any:
             "form; for powers of the entries write HadamardPower"
         )
     base = lift(base)
-    result = base if exponent else tabulate(expr.shape, (), KroneckerDelta)
+    rows, columns = shape_of(base)
+    if not same_extent(rows, columns):
+        raise ShapeError(f"the matrix power {expr} is that of a matrix of shape {(rows, columns)}, which is not square")
+    result = base if exponent else tabulate((rows, rows), (), KroneckerDelta)
     for digit in f"{int(exponent):b}"[1:]:
         result = _product(result, result)
         result = _product(result, base) if digit == "1" else result

@@ -355,6 +355,15 @@ def test_sympys_own_array_derivative_lifts_to_the_permuted_jacobian() -> None:
     assert_equal(evaluate(theirs, values), evaluate(ours, values).transpose(2, 3, 0, 1), "array_derive")
 
 
+def test_where_sympys_matrix_calculus_is_wrong() -> None:
+    """Of the trace of a function of the entries it keeps the diagonal only, as a vector."""
+    function = Trace(P.applyfunc(sympy.sin))
+    assert td.lift(function.diff(P)).shape == (3,)
+    assert str(td.diff(function, P[p, q])) == "cos(P[p, p])*KroneckerDelta(p, q)"
+    assert td.gradient(function, P).shape == (3, 3)
+    assert_derivative_exact(td.lift(function), td.lift(P))
+
+
 def test_by_entries() -> None:
     assert str(td.diff(Trace(X * Y), X[p, q])) == "Y[q, p]"
     assert td.diff(P * P, P[p, q]).shape == (3, 3)
