@@ -151,6 +151,11 @@ SUPPLIED = {
         ArgumentTypeError,
         "implementation of 'g' returns complex128 for numbers; a real number is needed",
     ),
+    "not for Numba": (
+        lambda: supplied(lambda a: [].append(open("no file")), "numba"),
+        ArgumentError,
+        "implementation of 'g' is not for this backend: Numba cannot compile it .*; give a function of numbers that",
+    ),
     "one name for two functions": (
         lambda: td.lambdify([r], g(r) * Function("g", real=True)(r), functions={"g": abs}),
         ArgumentError,
