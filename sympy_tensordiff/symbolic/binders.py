@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, KroneckerDelta, Piecewise, Sum, Symbol, Tuple
+from sympy import Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Sum, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.symbolic import hooks
@@ -71,7 +71,9 @@ class Binder(Node):
         free: set[Basic] = set().union(*(arg.free_symbols for arg in self.args))
         # SymPy hides the sizes in the range of an Idx.
         sizes = [s.args[1].free_symbols for s in free if isinstance(s, Idx) and len(s.args) > 1]
-        return frozenset(free.union(*sizes).difference(self.variables))
+        free = free.union(*sizes).difference(self.variables)
+        # An entry of SymPy's own IndexedBase calls itself a free symbol, whatever binds its indices.
+        return frozenset(s for s in free if not (isinstance(s, Indexed) and self._clashing(s.free_symbols)))
 
     @classmethod
     def _trusted(cls, body: Expr, limits: Iterable[Any]) -> Any:

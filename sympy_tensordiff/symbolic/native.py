@@ -36,6 +36,7 @@ from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import fresh_index
 from sympy_tensordiff.symbolic.hooks import register_native
 from sympy_tensordiff.symbolic.indices import parse, to_affine
+from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, nodes_in
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -64,6 +65,7 @@ def native(expr: Any) -> Any:
         For a whole comprehension, and for a condition that SymPy would carry out of its sum.
     """
     try:
+        expr = lift(expr)  # SymPy's own sums in it bind indices, too
         return _Native(expr).run(expr)
     except RecursionError:
         raise UnsupportedError(

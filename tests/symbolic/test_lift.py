@@ -114,6 +114,17 @@ def test_classes_of_ours_stay():
     assert td.lift(mixed) == td.TensorComprehension(td.IndexedSum(X[j] * TA[i, j], (j, 0, i)), (i, n))
 
 
+def test_native_bodies_of_ours():
+    total = td.IndexedSum(A[i, p] * Sum(x[j], (j, 0, i)), (i, 0, n - 1))
+    assert not any(s.has(i) for s in total.free_symbols)
+    assert td.lift(total) == td.IndexedSum(TA[i, p] * td.IndexedSum(X[j], (j, 0, i)), (i, 0, n - 1))
+    # The index of the sum inside is not the j that the entry puts in.
+    shifted = td.TensorComprehension(Sum(x[i + j], (j, 0, 2)), (i, n))[j].rewrite(Sum)
+    assert td.canonical(td.lift(shifted)) == td.canonical(td.IndexedSum(X[j + k], (k, 0, 2)))
+    with pytest.raises(ShapeError, match="two different tensors are called x"):
+        td.lift(td.IndexedSum(td.TensorSymbol("x", 3)[i] * x[i], (i, 0, 2)))
+
+
 def test_lifting_is_local():
     a, b = Sum(x[I], (I, 0, n)), Sum(A[I, p] * x[I] ** 2, (I, 0, n))
     assert td.lift(a) + td.lift(b) == td.lift(a + b)
