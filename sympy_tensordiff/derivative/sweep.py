@@ -176,7 +176,25 @@ class Sweep:
         cotangent = summation(self.graph, dropped, (r for r in rows if r.form.atoms() & set(dropped)), cotangent)
         if cotangent.op == "guard":
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
+        if not node.total and len(_visible(rows, set(dropped))) == len(rows):
+            cotangent = self._chosen_outside(cotangent)
         return normalise_rows(outer) or (), cotangent
+
+    def _chosen_outside(self, cotangent: Node) -> Node:
+        """A sum of a choice that its indices do not matter to as the choice of a sum.
+
+        So that the slope of a node that is no number everywhere, ``1/x``, meets the choice.
+        """
+        graph = self.graph
+        if cotangent.op == "sum":
+            variables, rows, body = graph.open(cotangent)
+            factors = body.args if body.op == "mul" else (body,)
+            for factor in factors:
+                if graph.is_choice(factor) and factor.args[0].free.isdisjoint(variables):
+                    others = [other for other in factors if other is not factor]
+                    parts = [graph.sum(variables, rows, graph.mul((*others, value))) for value in factor.args[1:]]
+                    return graph.select(factor.args[0], *map(self._chosen_outside, parts))
+        return cotangent
 
     def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows:
         """The rows without ``dropped``, and what the others say about the variables that stay."""

@@ -110,20 +110,20 @@ class Arithmetic(Table):
         So ``1/x`` is not evaluated at 0 in the derivative of ``log(x) if x > 0 else 0``. None where
         nothing is to be moved.
         """
-        partial = [factor for factor in factors if not factor.total and not self._is_choice(factor)]
-        choice = next((factor for factor in factors if self._is_choice(factor)), None)
+        partial = [factor for factor in factors if not factor.total and not self.is_choice(factor)]
+        choice = next((factor for factor in factors if self.is_choice(factor)), None)
         if choice is None or not partial:
             return None
         others = [factor for factor in factors if factor is not choice and factor not in partial]
-        moved = [*partial, *(factor for factor in others if self._is_choice(factor))]
+        moved = [*partial, *(factor for factor in others if self.is_choice(factor))]
         condition, value, otherwise = choice.args
         if otherwise is self.zero:
             chosen = self.select(condition, self.mul((value, *moved)), otherwise)
         else:
             chosen = self.select(condition, value, self.mul((otherwise, *moved)))
-        return self.mul((*(factor for factor in others if not self._is_choice(factor)), chosen))
+        return self.mul((*(factor for factor in others if not self.is_choice(factor)), chosen))
 
-    def _is_choice(self, node: Node) -> bool:
+    def is_choice(self, node: Node) -> bool:
         """Whether a node is 0 on one side of a condition."""
         return node.op == "select" and self.zero in node.args[1:]
 
@@ -147,7 +147,7 @@ class Arithmetic(Table):
                     return self.pow(base.args[0], self.const(inner * power))
             if base.op == "guard" and power > 0:
                 return self.guard(base.data, self.pow(base.args[0], exponent))
-            if power > 0 and self._is_choice(base):
+            if power > 0 and self.is_choice(base):
                 return self.select(base.args[0], *(self.pow(value, exponent) for value in base.args[1:]))
         return self._plain("pow", None, (base, exponent))
 

@@ -1,0 +1,279 @@
+"""Functions that the user supplies, in every backend: keys, implementations, names, laziness."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+import pickle
+import subprocess
+import sys
+
+import function_cases
+import numba
+import numpy as np
+import pytest
+import sympy
+from function_cases import CASES, S, X, Y, check, g, h, i, k, n, x, y
+from sympy import Derivative, Function, Symbol
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+
+GRADIENT = td.gradient(S(g(x[k]) * h(x[k], y[k])), x)
+FUNCTIONS = {"g": np.sin, "g'": np.cos, "h": lambda s, t: s * s * t, ("h", (1, 0)): lambda s, t: 2 * s * t}
+SLOPE = Y * (2 * X * np.sin(X) + X**2 * np.cos(X))
+
+
+def square(t):
+    return t * t
+
+
+def twice(t):
+    return 2 * t
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", CASES)
+def test_cases(name, backend):
+    check(name, backend)
+
+
+def test_cases_on_cuda():
+    """In Numba's simulator, in a process of its own."""
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-W", "error", function_cases.__file__]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("all agree\n")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_dtype_stays(backend, dtype):
+    wide = {**FUNCTIONS, "g": lambda t: np.float64(1) * np.sin(t)}
+    result = td.lambdify([x, y], GRADIENT, backend, functions=wide)(X.astype(dtype), Y.astype(dtype))
+    assert result.dtype == dtype
+    np.testing.assert_allclose(result, SLOPE, rtol=1e-5)
+
+
+def test_derivatives_are_looked_up_by_their_orders():
+    f = td.hessian(S(h(x[k], y[k] ** 2)), y)
+    keys = {("h", (0, 1)): lambda s, t: s + t, ("h", (0, 2)): lambda s, t: s * t}
+    got = td.lambdify([x, y], f, "numpy", functions=keys)(X, Y)
+    np.testing.assert_allclose(np.diag(got), 2 * (X + Y**2) + 4 * Y**2 * X * Y**2)
+
+
+@pytest.mark.parametrize("key", ["g''", ("g", (2,)), ("g", [2])])
+def test_short_keys(key):
+    expression = Derivative(g(x[0]), (x[0], 2))
+    functions = {("g", (2,)) if isinstance(key, tuple) else key: twice}
+    assert td.lambdify([x], expression, "numpy", functions=functions)(X) == 2 * X[0]
+
+
+def test_one_key_for_all_numbers_of_arguments():
+    total = td.lambdify([x], g(x[0]) + g(x[0], x[1]), "numpy", functions={"g": lambda *a: sum(a)})(X)
+    assert total == 2 * X[0] + X[1]
+
+
+def test_spare_derivatives_do_no_harm():
+    assert td.lambdify([x], g(x[0]), "numpy", functions={"g": np.sin, "g'": np.cos})(X) == math.sin(X[0])
+
+
+def test_functions_of_sympy_that_no_backend_knows():
+    T = td.TensorComprehension(sympy.besselj(x[i], 2 * y[i]), (i, n))
+    derived = td.jacobian(T, x)
+    keys = {("besselj", (1, 0)): lambda nu, z: nu + 2 * z}
+    np.testing.assert_allclose(np.diag(td.lambdify([x, y], derived, "numpy", functions=keys)(X, Y)), X + 4 * Y)
+    with pytest.raises(UnsupportedError, match=r"evaluate besselj: .*functions=\{\('besselj', \(1, 0\)\): ...\}"):
+        td.lambdify([x, y], derived)
+
+
+# ------------------------------------------------------------------ keys
+
+MISSING = r"no backend can evaluate g, h: .*functions=\{'g': ..., \"g'\": ..., 'h': ..., \('h', \(1, 0\)\): ...\}"
+
+
+@pytest.mark.parametrize(
+    ("functions", "kind", "message"),
+    [
+        (None, UnsupportedError, MISSING),
+        ({"g": np.sin}, UnsupportedError, r"evaluate g, h: .*\{\"g'\": ..., 'h': ..., "),
+        ({**FUNCTIONS, "k": np.sin}, ArgumentError, r"functions\['k'\] is not in the expression: it calls g, h"),
+        ({**FUNCTIONS, ("g", (0,)): np.sin}, ArgumentError, r"two keys that mean \('g', \(0,\)\)"),
+        ({**FUNCTIONS, ("g", (1,)): np.sin}, ArgumentError, "two keys that mean"),
+        ({**FUNCTIONS, "g": 3}, ArgumentTypeError, r"functions\['g'\] is 3, which cannot be called"),
+        ({**FUNCTIONS, "g": None}, ArgumentTypeError, "is None, which cannot be called"),
+        ({**FUNCTIONS, 3: np.sin}, ArgumentTypeError, "has the key 3: a key is a name, 'g', or"),
+        ({**FUNCTIONS, "": np.sin}, ArgumentTypeError, "has the key ''"),
+        ({**FUNCTIONS, "'": np.sin}, ArgumentTypeError, "has the key"),
+        ({**FUNCTIONS, ("g", (-1,)): np.sin}, ArgumentTypeError, "has the key"),
+        ({**FUNCTIONS, ("g", ()): np.sin}, ArgumentTypeError, "has the key"),
+        ({**FUNCTIONS, ("g", "1"): np.sin}, ArgumentTypeError, "has the key"),
+        ({**FUNCTIONS, ("g", (True,)): np.sin}, ArgumentTypeError, "has the key"),
+        ([("g", np.sin)], ArgumentTypeError, "functions must be a mapping from names to callables"),
+        ("g", ArgumentTypeError, "functions must be a mapping"),
+    ],
+)
+def test_keys(functions, kind, message):
+    value = (S(g(x[k])), GRADIENT)
+    with pytest.raises(kind, match=message):
+        td.lambdify([x, y], value, "numpy", functions=functions)
+
+
+def test_no_function_is_needed():
+    with pytest.raises(ArgumentError, match="it calls no function that has to be supplied"):
+        td.lambdify([x], S(sympy.sin(x[k])), functions={"sin": np.sin})
+
+
+@pytest.mark.parametrize("other", [Function("g", real=True)(x[1]), Function("besselj")(x[0], x[1])])
+def test_one_name_is_one_function(other):
+    with pytest.raises(ArgumentError, match="two different functions are called"):
+        td.lambdify([x], g(x[0]) + sympy.besselj(x[0], x[1]) + other)
+
+
+# ------------------------------------------------------------------ implementations
+
+BAD = {
+    "shape": ("numpy", lambda t: 1.0, ArgumentError, r"of \"g'\" returned shape \(\) for arguments of .*np.vectorize"),
+    "sum": ("numpy", np.sum, ArgumentError, "np.vectorize"),
+    "numbers only": ("numpy", math.cos, ArgumentError, r"of \"g'\" failed for arguments of shape \(4,\): .*vectorize"),
+    "complex": ("numpy", lambda t: 1j * t, ArgumentTypeError, "returned dtype complex128; real numbers are needed"),
+    "objects": ("numpy", np.frompyfunc(math.cos, 1, 1), ArgumentTypeError, "returned dtype object"),
+    "no arguments": ("numpy", lambda: 1.0, ArgumentError, r"failed .*TypeError"),
+    "not compiled": (
+        "numba",
+        lambda t: ast.parse(t),
+        ArgumentError,
+        r"of \"g'\" is not for this backend: Numba cannot",
+    ),
+    "compiled complex": ("numba", lambda t: 1j * t, ArgumentTypeError, r"of \"g'\" returns complex128 for numbers"),
+    "wrong number": ("numba", lambda s, t: s, ArgumentError, "Numba cannot compile it"),
+    "a vectorised one": ("numba", np.vectorize(math.cos), ArgumentError, "give a function of numbers"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_implementations_that_do_not_fit(name):
+    backend, bad, kind, message = BAD[name]
+    function = td.lambdify([x, y], GRADIENT, backend, functions={**FUNCTIONS, "g'": bad})
+    with pytest.raises(kind, match=message):
+        function(X, Y)
+
+
+def test_numbers_are_passed_as_numbers():
+    seen = []
+    function = td.lambdify([x], g(x[0]) + g(2), "numpy", functions={"g": lambda t: seen.append(np.shape(t)) or t})
+    assert function(X) == X[0] + 2
+    assert seen == [(), ()]
+
+
+def test_arguments_are_of_one_shape():
+    """A function may ignore one of its arguments."""
+    T = td.TensorComprehension(h(x[i], y[k]), (i, n), (k, n))
+    got = td.lambdify([x, y], T, "numpy", functions={"h": lambda s, t: 2 * t})(X, Y)
+    np.testing.assert_array_equal(got, np.tile(2 * Y, (4, 1)))
+
+
+def test_the_users_own_error_comes_through():
+    def fail(t):
+        raise KeyError("mine")
+
+    with pytest.raises(ArgumentError, match="KeyError: 'mine'") as caught:
+        td.lambdify([x], g(x[0]), "numpy", functions={"g": fail})(X)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_two_functions_with_one_text():
+    """The generated text is the same; neither Numba's cache nor that of modules may mix them up."""
+    for backend in ("numpy", "numba"):
+        one, two = (td.lambdify([x], g(x[0]), backend, functions={"g": f}) for f in (square, twice))
+        assert one.source == two.source
+        assert (one(X), two(X), one(X)) == (X[0] ** 2, 2 * X[0], X[0] ** 2)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_pickle(backend):
+    function = td.lambdify([x], g(x[0]), backend, functions={"g": square})
+    assert pickle.loads(pickle.dumps(function))(X) == X[0] ** 2
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        pickle.dumps(td.lambdify([x], g(x[0]), backend, functions={"g": lambda t: t}))
+
+
+def test_dispatchers_are_taken_as_they_are():
+    compiled = numba.njit(square)
+    assert td.lambdify([x], g(x[0]), functions={"g": compiled})(X) == X[0] ** 2
+    assert compiled.nopython_signatures
+
+
+# ------------------------------------------------------------------ names and text
+
+NAMES = [
+    "exp",
+    "max",
+    "lambda",
+    "x",
+    "result",
+    "real",
+    "np",
+    "run",
+    "FUNCTIONS",
+    "fill_result",
+    "g;import os",
+    "ß",
+    "1",
+    "",
+]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name])
+@pytest.mark.parametrize("backend", ["numpy", "numba", "cuda"])
+def test_any_text_names_a_function(name, backend):
+    named = Function(name)
+    expression = td.TensorComprehension(named(x[i]) + named(named(x[i])), (i, n))
+    source = td.generate_code([x], expression, backend)
+    tree = ast.parse(source)
+    calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    assert "import os" not in source.replace(repr(name), "")
+    assert calls & set(ast.literal_eval(source.partition("FUNCTIONS = ")[2].partition("\n")[0]))
+    if backend != "cuda":
+        got = td.lambdify([x], expression, backend, functions={name: twice})(X)
+        np.testing.assert_allclose(got, 6 * X)
+
+
+def test_the_text_says_what_is_to_be_supplied():
+    source = td.generate_code([x, y], GRADIENT, "numpy")
+    assert "g_1 : function of 1 number, to be supplied (see FUNCTIONS)" in source
+    assert "h_10 : function of 2 numbers, to be supplied (see FUNCTIONS)" in source
+    module = {}
+    exec(compile(source, "text", "exec"), module)
+    assert module["FUNCTIONS"]["h_10"] == ("h", (1, 0))
+    module.update(g=np.sin, g_1=np.cos, h=FUNCTIONS["h"], h_10=FUNCTIONS["h", (1, 0)])
+    result = np.empty(4)
+    module["run"](X, Y, result)
+    np.testing.assert_allclose(result, SLOPE)
+
+
+def test_texts_without_functions_are_cached_as_before():
+    plain, called = (td.generate_code([x], S(f(x[k]))) for f in (sympy.sin, g))
+    assert "cache=True" in plain and "FUNCTIONS" not in plain
+    assert '@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})' not in called
+
+
+# ------------------------------------------------------------------ branches that are not taken
+
+
+def test_a_choice_is_computed_once():
+    """What both branches need is computed before them, so that nested choices stay small."""
+    node = x[i]
+    for level in range(4):
+        node = sympy.Piecewise((sympy.log(1 + node**2), node > level), (sympy.sqrt(2 + node), True), evaluate=False)
+    text = td.generate_code([x], td.TensorComprehension(node, (i, n)))
+    assert text.count("math.log(") == 4
+    assert text.count("math.sqrt(") == 4
+
+
+def test_symbols_that_are_called_like_functions():
+    symbol = Symbol("g", real=True)
+    got = td.lambdify([symbol, x], td.TensorComprehension(symbol * g(x[i]), (i, n)), functions={"g": square})(3.0, X)
+    np.testing.assert_allclose(got, 3 * X**2)
