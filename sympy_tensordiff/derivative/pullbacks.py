@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import Cbrt
 
-from sympy_tensordiff.errors import TensorDiffError, UnsupportedError
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
@@ -163,10 +163,7 @@ def _partial(graph: Graph, node: Node, position: int) -> Node:
     found, dummies = formula(derivative)
     if found is None:
         return graph.call(derivative, node.args)
-    try:
-        slope = Reader(graph).read(found)
-    except TensorDiffError:  # SymPy's formula is not of our language; the derivative itself is
-        return graph.call(derivative, node.args)
+    slope = Reader(graph).read(found)
     values = {graph.scalar(d): a for d, a in zip(dummies, node.args, strict=True)}
     return replace(graph, slope, {**values, graph.call(node.data, list(values)): node})
 

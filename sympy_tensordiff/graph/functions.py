@@ -23,6 +23,8 @@ TOTAL: frozenset[Any] = frozenset({
 })  # fmt: skip
 """Functions that are finite for all real numbers."""
 
+UNREADABLE = (sympy.hyper, sympy.meijerg, sympy.Sum, sympy.Product, sympy.Integral, sympy.I, sympy.DiracDelta)
+
 
 @dataclass(frozen=True, slots=True)
 class Partial:
@@ -47,7 +49,8 @@ def partial(function: Any, count: int, position: int) -> Partial:
 def formula(derivative: Partial) -> tuple[Any, tuple[Any, ...]]:
     """What SymPy knows of a derivative: an expression in dummies, or None where it leaves it unevaluated.
 
-    An argument by which SymPy has a rule comes first: the others differentiate its formula.
+    An argument by which SymPy has a rule comes first: the others differentiate its formula. One
+    in functions that the graph does not know is no help: the derivative itself is simpler.
     """
     dummies = tuple(sympy.Dummy(f"a{n}", real=True) for n in range(len(derivative.orders)))
     if isinstance(derivative.function, UndefinedFunction):
@@ -59,7 +62,7 @@ def formula(derivative: Partial) -> tuple[Any, tuple[Any, ...]]:
                 for n, times in enumerate(derivative.orders):
                     for _ in range(times - (n == position)):
                         found = found.diff(dummies[n])
-                return found, dummies
+                return (None if found.has(*UNREADABLE) else found), dummies
     return None, dummies
 
 

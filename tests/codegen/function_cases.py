@@ -20,11 +20,11 @@ MIXED = np.array([-1.0, 0.5, 0.0, -3.0, 2.0, 1.0])
 SIGNS = np.array([1.0, 2.0, -1.0, 0.5, 0.25, -2.0])
 
 
-def S(body):
+def S(body):  # noqa: N802
     return td.IndexedSum(body, (k, 0, n - 1))
 
 
-def T(body):
+def T(body):  # noqa: N802
     return td.TensorComprehension(body, (i, n))
 
 

@@ -1,0 +1,315 @@
+"""Functions of SymPy: derivatives as SymPy knows them, unevaluated where it does not, constants, powers."""
+
+from __future__ import annotations
+
+import sys
+from fractions import Fraction
+from math import erf, inf
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+from sympy import Derivative, I, Piecewise, Rational, Subs, Symbol, log, sqrt
+from sympy.codegen import cfunctions
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
+
+i, j, k, n, p = td.indices("i j k n p")
+x, y, z = (td.TensorSymbol(name, 4) for name in "xyz")
+a, s, t = (Symbol(name, real=True) for name in "ast")
+
+
+def total(body):
+    return td.IndexedSum(body, (k, 0, 3))
+
+
+KNOWN = {
+    f.__name__: f
+    for f in (
+        *(sympy.airyai, sympy.airybi, sympy.airyaiprime, sympy.airybiprime, sympy.digamma, sympy.trigamma),
+        *(sympy.loggamma, sympy.gamma, sympy.erf, sympy.erfc, sympy.erfi, sympy.Si, sympy.Ci, sympy.Ei, sympy.li),
+        *(sympy.Shi, sympy.Chi, sympy.fresnels, sympy.fresnelc, sympy.LambertW, sympy.elliptic_k, sympy.elliptic_e),
+        *(sympy.sinc, sympy.factorial, sympy.harmonic, sympy.sec, sympy.acoth, sympy.asech, sympy.catalan),
+    )
+}
+TWO = {
+    "beta": lambda u, v: sympy.beta(u, v),
+    "erf2": lambda u, v: sympy.erf2(u, v),
+    "elliptic_f": lambda u, v: sympy.elliptic_f(u, v / 8),
+    "binomial": lambda u, v: sympy.binomial(u + 3, v),
+}
+BY_LAST = {
+    "besselj": lambda u, m: sympy.besselj(m, u),
+    "bessely": lambda u, m: sympy.bessely(m, u),
+    "besseli": lambda u, m: sympy.besseli(m, u),
+    "besselk": lambda u, m: sympy.besselk(m, u),
+    "polygamma": lambda u, m: sympy.polygamma(m + 1, u),
+    "legendre": lambda u, m: sympy.legendre(m, u / 4),
+    "chebyshevt": lambda u, m: sympy.chebyshevt(m, u / 4),
+    "hermite": lambda u, m: sympy.hermite(m, u),
+    "laguerre": lambda u, m: sympy.laguerre(m, u),
+    "zeta": lambda u, m: sympy.zeta(m + 3, u),
+    "uppergamma": lambda u, m: sympy.uppergamma(m + 1, u),
+    "expint": lambda u, m: sympy.expint(m, u),
+}
+POINT = [Fraction(5, 4), Fraction(3, 2), Fraction(7, 4), Fraction(9, 8)]
+
+
+def slope_by_sympy(function, at):
+    """SymPy's own scalar derivative, as a number."""
+    return sympy.N(function(s).diff(s).subs(s, Rational(at.numerator, at.denominator)), 25)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_known_functions_have_sympys_derivative(name):
+    gradient = td.gradient(total(KNOWN[name](x[k] / 2 if name in ("asech", "elliptic_k") else x[k])), x)
+    assert not gradient.has(Derivative, Subs)
+    got = evaluate(gradient, {x: [v / 2 for v in POINT]})
+    inner = Rational(1, 2) if name in ("asech", "elliptic_k") else 1
+    for value, at in zip(got, POINT, strict=True):
+        expected = slope_by_sympy(lambda u: KNOWN[name](inner * u), at / 2)
+        # Where the function is complex the oracle has no number, nor has the derivative a meaning.
+        assert value != value or abs(complex(expected - float(value))) < 1e-9 * max(1, abs(complex(expected)))
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_functions_of_two_arguments(name):
+    gradients = td.gradient(total(TWO[name](x[k], y[k])), (x, y))
+    values = {x: POINT, y: POINT[::-1]}
+    for gradient, position in zip(gradients, (s, t), strict=True):
+        point = {s: Rational(5, 4), t: Rational(9, 8)}
+        expected = float(sympy.N(TWO[name](s, t).diff(position).subs(point), 20))
+        assert float(evaluate(gradient, values)[0]) == pytest.approx(expected, rel=1e-12)
+
+
+POLYNOMIALS = {"legendre", "chebyshevt", "hermite", "laguerre"}  # SymPy has no number for index 0's derivative
+ORDERS = [(name, order) for name in BY_LAST for order in (0, 2, *(("an index",) if name not in POLYNOMIALS else ()))]
+
+
+@pytest.mark.parametrize(("name", "order"), ORDERS)
+def test_functions_with_a_fixed_order(name, order):
+    function = BY_LAST[name]
+    gradient = td.gradient(total(function(x[k], k if order == "an index" else order)), x)
+    got = evaluate(gradient, {x: POINT})
+    for number, (value, at) in enumerate(zip(got, POINT, strict=True)):
+        expected = slope_by_sympy(lambda u, m=number: function(u, m if order == "an index" else order), at)
+        assert float(value) == pytest.approx(float(expected), rel=1e-12, abs=1e-12)
+
+
+def test_the_order_of_a_bessel_function_stays_unevaluated():
+    """As SymPy itself leaves it, in first and second derivatives; the argument is differentiated all the same."""
+    gradient = td.gradient(total(sympy.besselj(a, x[k])), a)
+    assert gradient == total(Derivative(sympy.besselj(a, x[k]), a))
+    mixed = td.jacobian(gradient, x)
+    difference = mixed.body - sympy.besselj(a, x[p]).diff(a, x[p])
+    numeric = difference.replace(
+        lambda e: isinstance(e, Subs),
+        lambda e: sympy.Float(mpmath.diff(lambda nu: mpmath.besselj(nu, 1.5), float(e.point[0].subs(a, 2)))),
+    )
+    assert abs(float(numeric)) < 1e-9
+    second = td.gradient(gradient, a)
+    assert second == total(Derivative(sympy.besselj(a, x[k]), (a, 2)))
+
+
+def test_supplied_order_derivative():
+    derived = td.gradient(total(sympy.besselj(a * x[k], x[k])), a)
+    supplied = np.vectorize(lambda nu, at: float(mpmath.diff(lambda m: mpmath.besselj(m, at), nu)))
+    got = td.lambdify([a, x], derived, "numpy", functions={("besselj", (1, 0)): supplied})(0.5, np.array(POINT, float))
+    step = mpmath.mpf("1e-6")
+    value = [sum(mpmath.besselj((0.5 + h) * v, v) for v in map(float, POINT)) for h in (step, -step)]
+    assert float(got) == pytest.approx(float((value[0] - value[1]) / (2 * step)), rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(sympy.zeta(x[k]), sympy.zeta(x[k], 2), sympy.RisingFactorial(x[k], y[k]), sympy.dirichlet_eta(x[k])),
+        *(sympy.polylog(x[k], y[k]), sympy.hermite(x[k], y[k]), sympy.uppergamma(x[k], y[k])),
+        *(sympy.gegenbauer(x[k], y[k], a), sympy.polygamma(x[k], y[k])),
+    ],
+)
+def test_no_derivative_is_refused(body):
+    gradient = td.gradient(total(body), x)
+    assert gradient.has(Derivative)
+    assert td.hessian(total(body), x).has(Derivative)
+    with pytest.raises(UnsupportedError, match=f"no backend can evaluate {type(body).__name__}"):
+        td.lambdify([a, x, y], gradient)
+    again = td.gradient(td.IndexedSum(gradient[k], (k, 0, 3)), x)
+    assert again.has(Derivative)
+
+
+# ------------------------------------------------------------------ what backends know
+
+BACKENDS = {
+    "expm1": cfunctions.expm1(x[k]),
+    "log1p": cfunctions.log1p(x[k]),
+    "log2": cfunctions.log2(x[k]),
+    "log10": cfunctions.log10(x[k]),
+    "exp2": cfunctions.exp2(x[k]),
+    "Sqrt": cfunctions.Sqrt(x[k]),
+    "hypot": cfunctions.hypot(x[k], y[k]),
+    "fma": cfunctions.fma(x[k], y[k], x[k]),
+    "Cbrt": cfunctions.Cbrt(x[k] - 1),
+    "real_root": sympy.real_root(x[k] - 1, 3),
+    "frac": sympy.frac(3 * x[k]) * y[k],
+    "erf2": sympy.erf2(x[k], y[k]),
+    "sinc": sympy.sinc(x[k]),
+    "atan2": sympy.atan2(x[k], y[k]),
+    "conjugate": sympy.conjugate(a) * sympy.re(a) * x[k] + sympy.im(a),
+}
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_backends(name):
+    for check in (assert_derivative_exact, assert_second_exact):
+        check(total(BACKENDS[name]), x, low=0.25)
+
+
+def test_backends_compiled():
+    """All in one kernel, which takes less time to compile."""
+    assert_derivative_exact(total(sum(BACKENDS.values())), x, low=0.25, backends=("numba",))
+
+
+def test_factorial_and_cube_roots_of_negative_numbers():
+    numbers = np.array([0.0, 1, 2, 5])
+    assert td.lambdify([x], total(sympy.factorial(x[k])), "numpy")(numbers) == 124
+    roots = td.TensorComprehension(cfunctions.Cbrt(x[i]), (i, 4))
+    for backend in ("numpy", "numba"):
+        got = td.lambdify([x], roots, backend)(np.array([-8.0, 0, 27, -1]))
+        np.testing.assert_allclose(got, [-2, 0, 3, -1])
+
+
+def test_heaviside_and_sign_have_no_delta():
+    gradient = td.gradient(total(sympy.Heaviside(x[k]) * y[k] + sympy.sign(x[k]) * x[k]), x)
+    assert gradient == td.TensorComprehension(sympy.sign(x[p]), (p, 4))
+
+
+# ------------------------------------------------------------------ constants
+
+
+@pytest.mark.parametrize(
+    ("constant", "named"),
+    [
+        (I, "I"),
+        (sqrt(-2), "I"),
+        ((-1) ** Rational(1, 3), r"\(-1\)\*\*\(1/3\)"),
+        ((-2) ** Rational(3, 4), r"\(-2\)\*\*\(3/4\)"),
+        (log(-1), "I"),
+        (log(-2), "I"),
+        (sympy.acos(2), r"acos\(2\)"),
+        (sympy.acosh(log(2) - 1), r"acosh\(-1 \+ log\(2\)\)"),
+        (sympy.loggamma(Rational(-1, 2)), r"loggamma\(-1/2\)"),
+        (sympy.zoo, "zoo"),
+        (sympy.oo, "oo"),
+        (-sympy.oo, "-oo"),
+        (sympy.nan, "nan"),
+        (sympy.Float("inf"), "inf|oo"),
+    ],
+)
+def test_constants_that_are_not_real(constant, named):
+    places = [x[0] + constant, sympy.sin(x[0] ** constant), Piecewise((constant, x[0] > 0), (x[0], True))]
+    places += [sympy.Function("g")(x[0], constant), Subs(Derivative(sympy.Function("g")(s), s), s, x[0] + constant)]
+    found = 0
+    for expression in places:
+        if expression.has(constant) or expression.has(I):
+            found += 1
+            with pytest.raises(UnsupportedError, match=f"the constant ({named}) is not a finite real number"):
+                td.gradient(expression, x)
+            with pytest.raises(UnsupportedError, match=f"the constant ({named}) is not|is complex"):
+                td.lambdify([x], td.TensorComprehension(expression, (i, 4)))
+    assert found >= 2
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (sympy.arg(a), r"arg is not supported in a tensor expression: arg\(a\); write Piecewise"),
+        (sympy.polar_lift(a), "polar_lift is not supported .*complex"),
+        (sympy.exp_polar(a), "exp_polar is not supported"),
+        (sympy.principal_branch(a, 1), "principal_branch is not supported|exp_polar"),
+        (sympy.DiracDelta(x[0]), "DiracDelta is not supported"),
+        (sympy.Ynm(1, 0, a, s), "Ynm is not supported .*complex"),
+        (sympy.SingularityFunction(a, 0, 2), "SingularityFunction is not supported .*Piecewise"),
+        (sympy.hyper((1, a), (2,), x[0]), "hyper takes lists of parameters"),
+        (sympy.meijerg(((), (1, 1)), ((0, 0, 2), ()), a), "meijerg takes lists of parameters"),
+    ],
+)
+def test_functions_without_a_meaning_for_reals(body, message):
+    with pytest.raises(UnsupportedError, match=message):
+        td.gradient(body * x[0], x)
+
+
+# ------------------------------------------------------------------ powers
+
+POWERS = {
+    "tensor exponent": x[k] ** y[3 - k],
+    "constant base": 2 ** x[k] + Rational(1, 3) ** y[k],
+    "absolute base": sympy.Abs(x[k]) ** y[k],
+    "negative": x[k] ** -2,
+    "rational": x[k] ** Rational(-3, 2),
+    "twice": x[k] ** (2 * y[k]),
+    "product": x[k] ** (y[k] * y[3 - k] + 1),
+    "index": x[k] ** k,
+    "index and value": x[k] ** (k + y[k]),
+    "both": x[k] ** x[k],
+    "tower": x[k] ** (y[k] ** z[k]),
+    "e": sympy.E ** (x[k] * y[k]),
+}
+
+
+@pytest.mark.parametrize("name", POWERS)
+def test_powers(name):
+    for variable in (x, y):
+        if POWERS[name].has(variable):
+            for check in (assert_derivative_exact, assert_second_exact):
+                check(total(POWERS[name]), variable, low=0.25)
+
+
+def test_powers_compiled():
+    every = total(sum(POWERS.values()))
+    assert_derivative_exact(every, x, low=0.25, backends=("numba",))
+    assert_second_exact(every, y, low=0.25, backends=("numba",))
+
+
+def test_zeroth_power():
+    assert td.gradient(total(x[k] ** 0 * y[k]), x).body == 0
+    for exponent in range(4):
+        assert_second_exact(total(x[k] ** n), x, sizes={n: exponent})
+
+
+ZEROS = {x: [0, 0, 0, 2], y: [2, 0, Fraction(1, 2), 3]}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_powers_of_zero(backend):
+    """Where a derivative exists at base 0 kernels have it: no 0*inf."""
+    by_x, by_y = td.gradient(total(x[k] ** y[k]), (x, y))
+    by_yy = td.jacobian(by_y, y)
+    by_xx = td.jacobian(by_x, x)
+    arrays = [np.array(ZEROS[v], dtype=float) for v in (x, y)]
+    first, second, twice, twice_x = td.lambdify([x, y], (by_x, by_y, by_yy, by_xx), backend)(*arrays)
+    np.testing.assert_allclose(first, [0, 0, inf, 12])
+    np.testing.assert_allclose(second, [0, -inf, 0, 8 * np.log(2)])
+    np.testing.assert_allclose(np.diag(twice), [0, inf, 0, 8 * np.log(2) ** 2])
+    np.testing.assert_allclose(np.diag(twice_x)[[0, 1, 3]], [2, 0, 12])
+    assert by_y == td.TensorComprehension(log(x[p]) * x[p] ** y[p], (p, 4)), "the formula stays"
+
+
+def test_powers_of_zero_are_those_of_the_oracle():
+    values = {x: [0, 0, 0, 2], y: [2, 3, 4, 3]}
+    for check in (assert_derivative_exact, assert_second_exact):
+        check(total(x[k] ** y[k]), y, values=values)
+
+
+def test_a_base_that_is_no_variable():
+    assert td.gradient(total(0 ** x[k]), x) == td.TensorComprehension(0, (p, 4))
+    with pytest.raises(UnsupportedError, match=r"\(-2\)\*\*b has no derivative by b: .* write Abs\(-2\)\*\*b"):
+        td.gradient(total((-2) ** x[k]), x)
+
+
+def test_erf_is_that_of_python():
+    assert td.lambdify([a], sympy.erf(a), "numpy")(0.3) == pytest.approx(erf(0.3), rel=4 * sys.float_info.epsilon)
