@@ -272,6 +272,9 @@ class Reader(Applications):
         if isinstance(condition, Relational) and type(condition) in _RELATIONS:
             left, right = yield self._all(condition.args, scope)
             return graph.compare(*_RELATIONS[type(condition)](left, right))
+        if isinstance(condition, sympy.Xor | sympy.Implies | sympy.Equivalent):
+            node = yield self._condition(condition.to_nnf(simplify=False), scope)
+            return node
         raise UnsupportedError(f"the condition {condition} of a Piecewise is not a comparison")
 
 

@@ -149,7 +149,7 @@ def _extremum(direction: int) -> Rule:
     return rule
 
 
-def _by(function: Callable[..., Number]) -> Rule:
+def _by(function: Callable[..., Any]) -> Rule:
     """The rule that applies a function of numbers to the arguments."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
@@ -240,6 +240,9 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.And: _connective(False),
     sympy.Or: _connective(True),
     sympy.Not: _not,
+    sympy.Xor: _by(lambda *held: sum(map(bool, held)) % 2 == 1),
+    sympy.Equivalent: _by(lambda *held: len(set(map(bool, held))) < 2),
+    sympy.Implies: _by(lambda held, follows: follows or not held),
     type(sympy.true): lambda compile_, node: lambda env: True,
     type(sympy.false): lambda compile_, node: lambda env: False,
 }
