@@ -33,7 +33,7 @@ MODULUS_LIMIT = 64
 
 
 class Reader(Applications):
-    """Reads expressions into one graph; remembers which symbol is which variable."""
+    """Reads expressions into one graph; remembers which symbol is which variable, and which are in ranges."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -41,6 +41,7 @@ class Reader(Applications):
         self.free: Scope = {}
         self.tensors: dict[str, TensorSymbol] = {}
         self.scalars: set[str] = set()
+        self.limits: set[int] = set()
         self._done: dict[Any, Node] = {}
         super().__init__()
 
@@ -156,6 +157,7 @@ class Reader(Applications):
             rows += [Row("ge", self.affine(bound, scope) - form) for bound in bound_forms(high)]
             variables.append(v)
             scope = {**scope, symbol: v}
+        self.limits.update(*(row.form.atoms() for row in rows))
         body = yield self._visit(expr.body, scope)
         return self.graph.sum(variables, rows, body)
 

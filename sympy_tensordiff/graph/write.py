@@ -194,9 +194,9 @@ class _Writer:
         return sympy.And(*conditions, evaluate=False)
 
     def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """The term of a row that a reader expects alone on the left: a bound index, then a free one."""
-        bound = dict(scope)
-        return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes))
+        """The term of a row that a reader expects alone on the left: a bound index, a free one, a size last."""
+        bound, limits = dict(scope), self.reader.limits
+        return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
 
     def sides(self, row: Row, scope: Scope) -> tuple[Any, Any]:
         """Left and right of a row."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sympy
-from sympy import Abs, IndexedBase, KroneckerDelta, Max, Min, Piecewise, Product, Sum, exp, log, sign
+from sympy import Abs, Indexed, IndexedBase, KroneckerDelta, Max, Min, Piecewise, Product, Sum, exp, log, sign
 
 i, j, k, p, q, r = sympy.symbols("i j k p q r", integer=True)
 K, L, M, N = SIZES = sympy.symbols("K L M N", integer=True, positive=True)
@@ -39,6 +39,17 @@ class Task:
 
 def array(name: str, *shape: Any) -> IndexedBase:
     return IndexedBase(name, shape=shape, real=True)
+
+
+def without_shapes(task: Task) -> Task:
+    """The task with arrays of unknown shape."""
+
+    def bare(expr: Any) -> Any:
+        if isinstance(expr, Indexed):
+            return IndexedBase(expr.base.name)[tuple(map(bare, expr.indices))]
+        return expr.func(*map(bare, expr.args)) if expr.args else expr
+
+    return Task(task.title, bare(task.function), tuple(map(bare, task.by)), task.refused)
 
 
 def tasks() -> dict[str, Task]:

@@ -232,7 +232,7 @@ def answers(task: Task) -> Answers:
     """All three, judged."""
     where = points(task)
     native = sympy.diff(task.function, *task.by)
-    return Answers(_judged(native, where), _judged(native.doit(), where), _judged_ours(task, where))
+    return Answers(_judged(native, where), _judged(native.doit(), where), judged_ours(task, where))
 
 
 def _judged(result: Any, where: list[Point]) -> Answer:
@@ -240,7 +240,7 @@ def _judged(result: Any, where: list[Point]) -> Answer:
     return Answer(result, -1 if None in verdicts else verdicts.count(True), len(where))
 
 
-def _judged_ours(task: Task, where: list[Point]) -> Answer:
+def judged_ours(task: Task, where: list[Point]) -> Answer:
     """`td.diff`, evaluated by the reference interpreter and as a NumPy kernel; both must be right."""
     try:
         result = td.diff(task.function, *task.by)
@@ -261,12 +261,15 @@ def _judged_ours(task: Task, where: list[Point]) -> Answer:
 def values_of(result: Any, point: Point) -> dict[Any, Any]:
     """The inputs of a result of ours: arrays by tensor, then numbers by symbol."""
     values: dict[Any, Any] = {}
+    numbers = dict(point.numbers)
     for tensor in tensors_of(result):
         cells = point.arrays[tensor.name]
         values[tensor] = np.empty([1 + max(axis) for axis in zip(*cells, strict=True)], dtype=object)
         for place, number in cells.items():
             values[tensor][place] = Fraction(int(number.p), int(number.q))
-    return values | {symbol: point.numbers[symbol] for symbol in symbols_of(result)}
+        # The extents that an array without a shape was given.
+        numbers |= {s: n for s, n in zip(tensor.shape, values[tensor].shape, strict=True) if s not in numbers}
+    return values | {symbol: numbers[symbol] for symbol in symbols_of(result)}
 
 
 def _as_sympy(number: Any) -> Any:

@@ -93,3 +93,11 @@ def test_a_range_that_others_leave_one_value():
     df = td.TensorSymbol("df", 8)
     at_edge = td.vjp(f, x, df).body.coeff(sympy.KroneckerDelta(0, p))
     assert at_edge == df[0] * w[0]
+
+
+def test_a_size_stands_on_the_right():
+    N = td.indices("N")
+    y = td.TensorSymbol("y", 2 * n)
+    total = td.IndexedSum(y[i] ** 2, (i, 1, N - 2))
+    choice = sympy.diff(total, y[p])
+    assert choice == Piecewise((2 * y[p], (p >= 1) & (p <= N - 2)), (0, True))
