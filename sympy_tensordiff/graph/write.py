@@ -172,11 +172,18 @@ class _Writer:
             if other is None:
                 terms.append((yield self.visit(term, scope)))
                 continue
+            if self.comes_second(term, rest, scope):
+                term, other = other, term
             body = yield self.visit(term.args[0], scope)
             otherwise = yield self.visit(other.args[0], scope)
             pairs = [(body, self.conjunction(term.data, scope)), (otherwise, self.conjunction(rest, scope))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
         return sympy.Add(*terms)
+
+    def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
+        """Whether the opposite of a case is written first: the upper part of a range, the even indices."""
+        (row,) = (row for row in case.data if row not in rest)
+        return bool(row.form.constant if row.kind == "mod" else self.lead(row.form, scope)[1] < 0)
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         body = yield self.visit(node.args[0], scope)
