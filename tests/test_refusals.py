@@ -152,7 +152,7 @@ SUPPLIED = {
         "implementation of 'g' returns complex128 for numbers; a real number is needed",
     ),
     "not for Numba": (
-        lambda: supplied(lambda a: [].append(open("no file")), "numba"),
+        lambda: supplied(lambda a: a.nothing(3), "numba"),
         ArgumentError,
         "implementation of 'g' is not for this backend: Numba cannot compile it .*; give a function of numbers that",
     ),
