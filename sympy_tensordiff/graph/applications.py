@@ -84,7 +84,7 @@ class Applications:
         if derivative is None or (formula(derivative)[0] is not None) or _integers(expr.variables):
             raise UnsupportedError(
                 f"{expr} cannot be read as the derivative of one function by its arguments: evaluate it first, "
-                "with .doit(), or write Subs(Derivative(g(t), t), t, x[i])"
+                "with .doit() (of SymPy's own Sum after td.lift), or write Subs(Derivative(g(t), t), t, x[i])"
             )
         refuse_complex(expr.expr)
         return self.graph.call(derivative, (yield self._all(expr.expr.args, scope)))

@@ -100,6 +100,14 @@ def test_sympy_21891_no_capture():
     assert td.canonical(td.diff(twice, x[p])) == td.canonical(expected)
 
 
+def test_unevaluated_derivatives():
+    captured = sympy.Derivative(dot.xreplace({I: i}), x[i])
+    assert isinstance(td.lift(captured), sympy.Derivative)
+    assert td.lift(captured).doit() == td.lift(y[i])
+    with pytest.raises(UnsupportedError, match=r"with \.doit\(\) \(of SymPy's own Sum after td\.lift\)"):
+        td.diff(captured, x[p])
+
+
 def test_captured_by_sympys_doit():
     nested = Sum(x[i] * Sum(A[i, k], (k, 0, m - 1)), (i, 0, n - 1))
     assert diff(nested, x[k]).doit().has(A[k, k])
