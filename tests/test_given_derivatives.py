@@ -113,6 +113,18 @@ def test_the_pullback_of_a_matrix_product():
     assert by_right == TensorComprehension(IndexedSum(left[i, p], (i, 0, 3)), *by_right.limits)
 
 
+def test_no_table_of_ones_and_no_copy_of_another_tensor():
+    left, right, df = TensorSymbol("A", (4, 3)), TensorSymbol("B", (3, 5)), TensorSymbol("df", (5, 4))
+    own = TensorComprehension(IndexedSum(left[i, k] * right[k, j], (k, 0, 2)), (i, 4), (j, 5))
+    by_left = gradient(IndexedSum(own[i, j], (i, 0, 3), (j, 0, 4)), left)
+    assert by_left == TensorComprehension(IndexedSum(right[q, j], (j, 0, 4)), (p, 4), (q, 3))
+    turned = vjp(TensorComprehension(own[j, i], (i, 5), (j, 4)), left, df)
+    assert turned == TensorComprehension(IndexedSum(right[q, j] * df[j, p], (j, 0, 4)), (p, 4), (q, 3))
+    # Tables that the user wrote are the user's.
+    ones = TensorComprehension(1, (i, 4), (j, 5))
+    assert vjp(own, left, ones).has(ones)
+
+
 def test_the_second_order_of_a_convolution_that_halide_gives():
     # loss_0 = sum (conv - target)**2; loss_1 = sum over the gradient of loss_0 by the input; by conv.
     length = 7

@@ -82,7 +82,7 @@ class Differentiation:
     def simplified(self, node: Node, facts: Sequence[Row] = ()) -> Node:
         written = [part for root in (self.root, *self.inputs) for part in reachable(root)]
         node = inline_single_reads(self.graph, node, written)
-        return tighten(self.graph, node, (*self.facts, *facts), self.sizes())
+        return tighten(self.graph, node, (*self.facts, *facts), self.sizes(), frozenset(written))
 
     def sizes(self) -> frozenset[int]:
         """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""

@@ -24,9 +24,15 @@ from sympy_tensordiff.simplify.deltas import guarded, summation
 Facts = tuple[Row, ...]
 
 
-def tighten(graph: Graph, node: Node, facts: Facts, sizes: frozenset[int]) -> Node:
-    """``node`` with all guards and ranges in final form, given ``facts``; ``sizes`` are never bound."""
-    return trampoline(_Tighten(graph, sizes).visit(node, facts))
+def tighten(
+    graph: Graph, node: Node, facts: Facts, sizes: frozenset[int], written: frozenset[Node] | None = None
+) -> Node:
+    """``node`` with all guards and ranges in final form, given ``facts``; ``sizes`` are never bound.
+
+    A table that turns out to hold one number, or entries of another tensor as they are, is read
+    there instead, unless it is among those ``written`` by the user (None: all of them are).
+    """
+    return trampoline(_Tighten(graph, sizes, written).visit(node, facts))
 
 
 def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
@@ -39,9 +45,10 @@ def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
 
 
 class _Tighten:
-    def __init__(self, graph: Graph, sizes: frozenset[int]) -> None:
+    def __init__(self, graph: Graph, sizes: frozenset[int], written: frozenset[Node] | None) -> None:
         self.graph = graph
         self.sizes = sizes
+        self.written = written
         self.done: dict[tuple[Node, Facts], Node] = {}
 
     def relevant(self, facts: Facts, variables: frozenset[int]) -> Facts:
@@ -74,6 +81,8 @@ class _Tighten:
                 result = yield self.comprehension(node, facts)
             elif node.op == "mul":
                 result = yield self.arguments(self.protected(node, facts), facts)
+            elif node.op == "read":
+                result = self.copied(node, (yield self.arguments(node, facts)))
             else:
                 result = yield self.arguments(node, facts)
             self.done[key] = result
@@ -100,6 +109,16 @@ class _Tighten:
                 if above in guards and implied(Row("ge", form), (*facts, *rest)):
                     return self.graph.guard((*rest, Row("ge", -form)), term.args[0])
         return term
+
+    def copied(self, node: Node, read: Node) -> Node:
+        """What a read of a table gives that only copies."""
+        table = read.args[0]
+        if self.written is None or node.args[0] in self.written or table.op != "comprehension":
+            return read
+        variables, _, body = self.graph.open(table)
+        if body.op not in ("const", "read"):
+            return read
+        return self.graph.substitute(body, dict(zip(variables, read.data, strict=True)))
 
     def protected(self, node: Node, facts: Facts) -> Node:
         """A product in which a factor that is a sum of guards protects the others.
