@@ -117,7 +117,10 @@ FEWER = {
     **dict.fromkeys([("padding", "w"), ("padding_squared", "w"), ("symbolic_padding", "w")], "0 in the padding"),
     **dict.fromkeys([("index_value_inside", "x"), ("index_power", "x")], "the derivative of a power 0 is 0"),
     **dict.fromkeys([("sum_of_constant", "x")], "a constant range is a factor"),
-    **dict.fromkeys([("K1", "x"), ("L3", "x"), ("normalised", "x"), ("output_name_inside", "x")], "sums are factored"),
+    **dict.fromkeys(
+        [("K1", "x"), ("L3", "x"), ("normalised", "x"), ("bounded_in_a_floor", "x"), ("output_name_inside", "x")],
+        "sums are factored",
+    ),
     **dict.fromkeys([("sum_in_function_in_sum", "x"), ("square_of_square", "A")], "sums are factored"),
     **dict.fromkeys([("L27", "M"), ("piecewise_unequal", "x")], "sums over equal points share their loops"),
 }

@@ -21,6 +21,7 @@ from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.nests import unfolded
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.inline import is_sparse
@@ -198,7 +199,7 @@ class Sweep:
 
     def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows:
         """The rows without ``dropped``, and what the others say about the variables that stay."""
-        gone = set(dropped)
+        gone = frozenset(dropped)
         outer = tuple(row for row in rows if row.form.atoms().isdisjoint(gone))
         inner = [row for row in rows if not row.form.atoms().isdisjoint(gone)]
         if all(row.form.atoms() <= gone for row in inner):
@@ -239,14 +240,10 @@ def _projects_exactly(row: Row, variables: set[int]) -> bool:
     return row.kind == "eq" or (unit and (row.kind == "ge" or row.form.atoms().isdisjoint(variables)))
 
 
-def _visible(rows: Iterable[Row], variables: set[int]) -> list[Row]:
-    """The rows in which no congruence and no quotient holds a variable; elimination sees only these."""
-    return [
-        row
-        for row in rows
-        if not (row.kind == "mod" and row.form.atoms() & variables)
-        and not any(q.form.atoms() & variables for q in row.form.quotients())
-    ]
+def _visible(rows: Iterable[Row], variables: frozenset[int]) -> list[Row]:
+    """What elimination sees of the rows: those without a congruence or a quotient that holds a variable."""
+    plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
+    return [part for row in plain for part in unfolded(row, variables) or ()]
 
 
 def _axes(count: int) -> list[str]:

@@ -174,13 +174,24 @@ def _check_bounded(rows: Sequence[Row], variable: Variable) -> None:
 
 
 def _unfolded(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
-    """The rows, with quotients that hold loop variables written out as inequalities.
+    """The rows, with quotients that hold loop variables written out as inequalities."""
+    result: list[Row] = []
+    for row in rows:
+        written = unfolded(row, loops)
+        if written is None:
+            raise ValueError(f"no bounds of a loop express {row!r}")
+        result += written
+    return result
+
+
+def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
+    """A row without quotients of loop variables, as inequalities; None where none express it.
 
     ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
     ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
     """
     result: list[Row] = []
-    waiting = list(reversed(rows))
+    waiting = [row]
     while waiting:
         row = waiting.pop()
         found = [(q, c) for q, c in row.form.terms if isinstance(q, Quotient) and not loops.isdisjoint(q.form.atoms())]
@@ -191,11 +202,9 @@ def _unfolded(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
         else:
             q, c = min(found, key=lambda item: abs(item[1]))
             rest = row.form - Affine({q: c})
-            share = quotient(rest, abs(c))
-            rounded = set(share.quotients()).difference(rest.quotients())
-            if row.kind == "mod" or any(not loops.isdisjoint(r.form.atoms()) for r in rounded):
-                raise ValueError(f"no bounds of a loop express {row!r}")
-            share *= q.divisor
+            if row.kind == "mod" or (abs(c) > 1 and _holds_any(Row("ge", rest), loops)):
+                return None
+            share = q.divisor * quotient(rest, abs(c))
             waiting.append(Row("ge", q.form + share if c > 0 else share + (q.divisor - 1) - q.form))
     return result
 
