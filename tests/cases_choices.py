@@ -80,7 +80,7 @@ for name, body in BODIES.items():
     variables = tuple(v for v in (x, y, z, alpha) if body.has(v))
     case(f"choice_{name}")(
         lambda body=body, variables=variables: Case(
-            Tensor(body, (i, 6)), variables, values={**VALUES, alpha: Fraction(1, 2)}, second=True
+            Tensor(body, (i, 6)), variables, values={**VALUES, alpha: Fraction(1, 2)}
         )
     )
 case("choice_without_default")(

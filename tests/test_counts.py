@@ -131,7 +131,7 @@ SPLIT = {("T7", "V")}
 PAIRS = [
     (name, str(variable))
     for name in ALL
-    if name not in CHAINED | {"piecewise_on_values", "H9_kinks"}
+    if name not in CHAINED | {"piecewise_on_values", "H9_kinks"} and not name.startswith("choice_")
     for variable in build(name).variables
 ]
 
