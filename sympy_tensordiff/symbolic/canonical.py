@@ -1,9 +1,9 @@
 """One form of all expressions that differ in nothing but the names of their bound indices.
 
-Bottom-up: a binder whose parts are in canonical form calls its indices ``_n``, ``_n+1``, …, where
-n is the number of names that stand below it. A name depends on what is below and on nothing that
-the user chose, so the order of terms and factors, which SymPy makes from names, depends on nothing
-else either. Binders side by side share names; equal ones become one.
+Bottom-up: a binder whose parts are in canonical form calls its indices ``_n``, ``_n+1``, …, with the
+lowest n that no binder between an index and its binder has taken. A name depends on what is below and
+on nothing that the user chose, so the order of terms and factors, which SymPy makes from names,
+depends on nothing else either. Binders side by side share names; equal ones become one.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sympy import Basic, Idx, Symbol
-from sympy.core.symbol import Str
 
 from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.walkers import names_in
 
 
 def canonical(expr: Any) -> Any:
@@ -57,58 +57,78 @@ class Canonical:
     """The work on one expression; every node is visited once, shared ones too, and nothing recurses."""
 
     def __init__(self) -> None:
-        self.symbols: dict[Basic, frozenset[Any]] = {}  # all that occur in a node, free or bound
-        self.height: dict[Basic, int] = {}  # how many bound names stand on a path from a node to its leaves
+        # Of a node in canonical form: every symbol that is free there, and the lowest number that is
+        # not taken by a binder between the symbol and the node.
+        self.free: dict[Basic, dict[Any, int]] = {}
         self.stem = ""
+        self.top = 0  # one more than the highest number
 
     def form(self, expr: Basic) -> Basic:
         """The canonical form of the whole expression."""
-        self.read(expr)
-        self.stem = unused_stem(self.symbols[expr])
+        self.stem = unused_stem(names_in([expr]))
         done: dict[Basic, Basic] = {}
         for node in postorder(expr, done):
             result = rebuilt(node, [done[arg] for arg in parts(node)])
-            if getattr(result, "is_binder", False):
-                result = self.closed(result)
-            self.read(result)
-            done[node] = result
+            done[node] = self.closed(result) if getattr(result, "is_binder", False) else result
+            self.read(done[node])
         result = done[expr]
         # The names given are new to the expression; those wanted must only be new to its free symbols.
-        names = {Symbol(f"{self.stem}{number}", integer=True) for number in range(self.height[result])}
-        stem = unused_stem(self.symbols[result] - names)
+        stem = unused_stem(symbol.name for symbol in self.free[result])
         if stem == self.stem:
             return result
-        return self.renamed(result, {n: Symbol(stem + n.name[len(self.stem) :], integer=True) for n in names})
+        names = {self.name(number): Symbol(f"{stem}{number}", integer=True) for number in range(self.top)}
+        result = self.renamed(result, names, parts)
+        self.stem = stem
+        self.read(result)
+        return result
+
+    def name(self, number: int) -> Symbol:
+        """The index of a number."""
+        return Symbol(f"{self.stem}{number}", integer=True)
 
     def closed(self, binder: Any) -> Basic:
         """A binder with canonical parts under canonical names."""
-        self.read(binder)
-        height = self.height[binder] - len(binder.variables)
-        names = (Symbol(f"{self.stem}{height + number}", integer=True) for number in range(len(binder.variables)))
-        return self.renamed(binder, dict(zip(binder.variables, names, strict=True)))
+        variables: tuple[Any, ...] = binder.variables
+        for part in binder.args:
+            self.read(part)
+        lowest = max(self.free[part].get(variable, 0) for part in binder.args for variable in variables)
+        renaming = {variable: self.name(lowest + position) for position, variable in enumerate(variables)}
 
-    def renamed(self, expr: Basic, renaming: Mapping[Any, Basic]) -> Basic:
-        """The expression with other names; what does not hold them is not entered."""
-        self.read(expr)
-        done: dict[Basic, Basic] = dict(renaming)
+        self.top = max(self.top, lowest + len(variables))
 
         def touched(node: Any) -> tuple[Any, ...]:
-            return () if self.symbols[node].isdisjoint(renaming) else parts(node)
+            if node is not binder:
+                self.read(node)
+                if self.free[node].keys().isdisjoint(variables):
+                    return ()
+            return parts(node)
 
+        return self.renamed(binder, renaming, touched)
+
+    def renamed(self, expr: Basic, renaming: Mapping[Any, Basic], touched: Callable[[Any], tuple[Any, ...]]) -> Basic:
+        """The expression with other names; only the ``touched`` parts of a node are entered."""
+        done: dict[Basic, Basic] = dict(renaming)
         for node in postorder(expr, done, touched):
-            done[node] = rebuilt(node, [done[arg] for arg in touched(node)])
+            below = touched(node)
+            done[node] = rebuilt(node, [done[arg] for arg in below]) if below else node
         return done[expr]
 
     def read(self, expr: Basic) -> None:
-        """Find out the symbols and the height of every node inside."""
-        for node in postorder(expr, self.symbols):
-            below = parts(node)
-            own = {node} if isinstance(node, (Symbol, Str, Idx)) else set()
+        """Find out the free symbols of every node inside, which is in canonical form."""
+        for node in postorder(expr, self.free):
+            is_tensor = getattr(node, "is_tensor_expr", False) and node.is_symbol
+            free: dict[Any, int] = {node: 0} if is_tensor or isinstance(node, (Symbol, Idx)) else {}
             if isinstance(node, Idx):
-                own |= set().union(*(arg.free_symbols for arg in node.args[1:]))
-            self.symbols[node] = frozenset(own).union(*(self.symbols[arg] for arg in below))
-            bound = len(node.variables) if getattr(node, "is_binder", False) else 0
-            self.height[node] = bound + max((self.height[arg] for arg in below), default=0)
+                free.update((symbol, 0) for arg in node.args[1:] for symbol in arg.free_symbols)
+            for arg in parts(node):
+                for symbol, number in self.free[arg].items():
+                    free[symbol] = max(free.get(symbol, 0), number)
+            if getattr(node, "is_binder", False):
+                own = node.variables
+                taken = 1 + max(int(index.name[len(self.stem) :]) for index in own)
+                free = {symbol: max(number, taken) for symbol, number in free.items() if symbol not in own}
+                node.__dict__.setdefault("_free", frozenset(free))  # which nobody asks of a deep node, from the top
+            self.free[node] = free
 
 
 def parts(node: Any) -> tuple[Any, ...]:
@@ -136,7 +156,7 @@ def rebuilt(node: Any, args: list[Basic]) -> Any:
     return getattr(node, "_unchecked", node.func)(*args)
 
 
-def unused_stem(symbols: Iterable[Any]) -> str:
-    """The shortest ``_``, ``__``, … such that no symbol is called so with a number behind."""
-    taken = {len(match[1]) for symbol in symbols if (match := re.fullmatch(r"(_+)\d+", symbol.name))}
+def unused_stem(names: Iterable[str]) -> str:
+    """The shortest ``_``, ``__``, … such that no name is this with a number behind."""
+    taken = {len(match[1]) for name in names if (match := re.fullmatch(r"(_+)\d+", name))}
     return "_" * next(length for length in range(1, len(taken) + 2) if length not in taken)

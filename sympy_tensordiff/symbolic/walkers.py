@@ -14,13 +14,14 @@ from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-from sympy import Basic, Expr, Piecewise, S, Symbol, preorder_traversal
+from sympy import Basic, Expr, Mod, Piecewise, S, Symbol, preorder_traversal
 from sympy.core.traversal import iterargs
 from sympy.functions.elementary.piecewise import piecewise_fold
 from sympy.simplify import cse_main
 from sympy.solvers import solvers
 
 CSE = vars(cse_main)
+LATEX = vars(sys.modules["sympy.printing.latex"])
 SIMPLIFY = vars(sys.modules["sympy.simplify.simplify"])  # the package has a function of the module's name
 PIECEWISE = vars(sys.modules[piecewise_fold.__module__])
 HAS = iterargs.__code__
@@ -69,7 +70,10 @@ class Shown:
 
     def has(self, *patterns: Any) -> bool:
         """As `Basic.has`."""
-        asked = any(pattern is Piecewise for pattern in patterns) and sys._getframe(1).f_code is not FOLD
+        asking = sys._getframe(1)
+        if asking.f_globals is LATEX and patterns == (Mod,):
+            return False  # LaTeX looks for what needs parentheses in a product, which no index does
+        asked = any(pattern is Piecewise for pattern in patterns) and asking.f_code is not FOLD
         if asked and self.atoms(Piecewise):  # type: ignore[attr-defined]
             return True
         return bool(super().has(*patterns))  # type: ignore[misc]
