@@ -91,7 +91,8 @@ class Canonical:
         variables: tuple[Any, ...] = binder.variables
         for part in binder.args:
             self.read(part)
-        lowest = max(self.free[part].get(variable, 0) for part in binder.args for variable in variables)
+        numbers = (self.free[part].get(variable, 0) for part in binder.args for variable in variables)
+        lowest = max(numbers, default=0)
         renaming = {variable: self.name(lowest + position) for position, variable in enumerate(variables)}
 
         self.top = max(self.top, lowest + len(variables))
@@ -125,7 +126,7 @@ class Canonical:
                     free[symbol] = max(free.get(symbol, 0), number)
             if getattr(node, "is_binder", False):
                 own = node.variables
-                taken = 1 + max(int(index.name[len(self.stem) :]) for index in own)
+                taken = 1 + max((int(index.name[len(self.stem) :]) for index in own), default=-1)
                 free = {symbol: max(number, taken) for symbol, number in free.items() if symbol not in own}
                 node.__dict__.setdefault("_free", frozenset(free))  # which nobody asks of a deep node, from the top
             self.free[node] = free

@@ -36,6 +36,7 @@ EXPRESSIONS = {
     "idx": IndexedSum(A[I, j] * total(A[j, I] * A[I, k], k), I),
     "comprehension": TensorComprehension(ROW * x[k], (i, n), (k, n)),
     "entry": TensorComprehension(total(A[i, j] * x[j], j), (i, n))[p] * total(x[j], j),
+    "rank 0": total(TensorComprehension(ROW) * x[i], i) + TensorComprehension(total(x[i], i)),
     "entry in a sum": total(TensorComprehension(A[i, k], (i, n))[k] * x[k], k),
     "free names that look canonical": total(A[i, q] * total(A[q, j] * A[i, awkward], j), i),
     "native": sympy.exp(-ROW) * ROW + 2 * total(x[j], j),
