@@ -177,7 +177,7 @@ class Sweep:
         cotangent = summation(self.graph, dropped, (r for r in rows if r.form.atoms() & set(dropped)), cotangent)
         if cotangent.op == "guard":
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
-        if not node.total and len(_visible(rows, set(dropped))) == len(rows):
+        if not node.total and all(_visible([row], frozenset(dropped)) for row in rows):
             cotangent = self._chosen_outside(cotangent)
         return normalise_rows(outer) or (), cotangent
 
