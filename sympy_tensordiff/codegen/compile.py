@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_
 from sympy_tensordiff.codegen.cache import load_source
 from sympy_tensordiff.codegen.externals import bind, for_backend
 from sympy_tensordiff.codegen.loops import Program
+from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.walk import externals
@@ -31,7 +32,7 @@ def print_source(program: Program, backend: str) -> str:
         raise ArgumentError(f"unknown backend {backend!r}; the backends are {', '.join(map(repr, BACKENDS))}")
     check_determined(program)
     printer = importlib.import_module(f"sympy_tensordiff.codegen.printers.{_PRINTERS[backend]}")
-    text: str = printer.print_program(split_deep(program))
+    text: str = printer.print_program(split_large(split_deep(program)))
     return text
 
 

@@ -1,4 +1,8 @@
-"""Values that nest deeply are cut into several: Python's parser refuses 200 parentheses within each other."""
+"""Values that nest deeply or are long are cut into several: Python's parser and compilers refuse such lines.
+
+Python refuses 200 parentheses within each other, and a sum of some thousand terms, which nests
+to the left, overflows the stack of its compiler.
+"""
 
 from __future__ import annotations
 
@@ -25,35 +29,55 @@ from sympy_tensordiff.errors import UnsupportedError
 DEPTH = 30
 """How deep the parts are cut."""
 
+SIZE = 150
+"""How large the parts are at most, but for the arguments of one operation."""
+
+WIDTH = 50
+"""How many terms or factors stand in one line."""
+
 _MOST_DEPTH = 90
+_MOST_WIDTH = 800
+_ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
 
 def split_deep(program: Program) -> Program:
-    """The program with a `Let` for each part of a value that nests too deeply.
+    """The program with a `Let` for each part of a value that nests too deeply or is too long.
 
     Such a part is computed even where it stands behind the condition of a ``select`` that fails.
     That changes no result; a part with a read that only the condition keeps inside its array is
     left where it is.
     """
-    if _deepest(program) <= DEPTH:
+    if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.kernels for value in _values(kernel)):
         return program
     prover = Prover(program)
-    result = replace(program, kernels=tuple(_Splitter(kernel, program, prover).kernel() for kernel in program.kernels))
-    if _deepest(result) > _MOST_DEPTH:
+    taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(prover.shapes)
+    taken |= {name for shape in prover.shapes.values() for form in shape for name in form.atoms()}
+    kernels = tuple(_Splitter(kernel, taken, prover).kernel() for kernel in program.kernels)
+    if not all(_fits(value, _MOST_DEPTH, None, _MOST_WIDTH) for kernel in kernels for value in _values(kernel)):
         raise UnsupportedError(
-            f"a formula behind a condition nests deeper than {_MOST_DEPTH} and reads arrays outside of their shapes "
-            "where the condition fails: write its inner part as a comprehension of its own"
+            f"a formula behind a condition nests deeper than {_MOST_DEPTH}, or has more than {_MOST_WIDTH} terms, and "
+            "reads arrays outside of their shapes where the condition fails: write its inner part as a comprehension "
+            "of its own"
         )
-    return result
-
-
-def _deepest(program: Program) -> int:
-    depths = [_depths(value)[id(value)] for kernel in program.kernels for value in _values(kernel)]
-    return max(depths, default=0)
+    return replace(program, kernels=kernels)
 
 
 def _values(kernel: Kernel) -> list[Scalar]:
     return [s.value for s in statements(kernel.body) if isinstance(s, Let | Add | Store)]
+
+
+def _fits(value: Scalar, depth: int, size: int | None, width: int) -> bool:
+    """Whether a value is neither deeper, nor larger, nor wider than allowed."""
+    depths: dict[int, int] = {}
+    parts = _parts(value)
+    if size is not None and len(parts) > size:
+        return False
+    for node in parts:
+        arguments = node.arguments if isinstance(node, Operation) else ()
+        depths[id(node)] = 1 + max((depths[id(a)] for a in arguments), default=0)
+        if depths[id(node)] > depth or len(arguments) > width:
+            return False
+    return True
 
 
 def _parts(value: Scalar) -> list[Scalar]:
@@ -70,26 +94,16 @@ def _parts(value: Scalar) -> list[Scalar]:
     return list(parts.values())
 
 
-def _depths(value: Scalar) -> dict[int, int]:
-    """The depth of every part of a value, by identity."""
-    depths: dict[int, int] = {}
-    for node in _parts(value):
-        inner = [depths[id(a)] for a in node.arguments] if isinstance(node, Operation) else []
-        depths[id(node)] = 1 + max(inner, default=0)
-    return depths
-
-
 class _Splitter:
-    """Splits the values of one kernel."""
+    """Splits the values of one kernel; ``outside`` are the names of the program."""
 
-    def __init__(self, kernel: Kernel, program: Program, prover: Prover) -> None:
+    def __init__(self, kernel: Kernel, outside: set[str], prover: Prover) -> None:
         self.own = kernel
         self.prover = prover
-        self.shapes = prover.shapes
-        self.rows = axis_rows(kernel, self.shapes)
-        self.taken = {a.name for a in program.arguments} | set(self.shapes) | {size.name for size in program.sizes}
-        self.taken |= {name for shape in self.shapes.values() for form in shape for name in form.atoms()}
-        self.taken |= {*kernel.axes, *(n.name for n in scalars(kernel.body) if isinstance(n, Name))}
+        self.rows = axis_rows(kernel, prover.shapes)
+        self.outside = outside
+        self.taken = {*kernel.axes, *(n.name for n in scalars(kernel.body) if isinstance(n, Name))}
+        self.number = 0
         for statement in statements(kernel.body):
             if isinstance(statement, Loop):
                 self.taken.add(statement.variable)
@@ -107,36 +121,55 @@ class _Splitter:
             elif isinstance(statement, If):
                 result.append(replace(statement, body=self.block(statement.body, rows + statement.conditions)))
             elif isinstance(statement, Let | Add | Store):
-                value = self.value(statement.value, rows, result)
+                value = statement.value
+                if not _fits(value, DEPTH, SIZE, WIDTH):
+                    value = self.value(value, rows, result)
                 result.append(replace(statement, value=value))
             else:
                 result.append(statement)
         return tuple(result)
 
     def value(self, value: Scalar, rows: Rows, before: list[Statement]) -> Scalar:
-        """``value`` with its deep parts in `Let` statements, which ``before`` receives."""
+        """``value`` with its deep and large parts in `Let` statements, which ``before`` receives."""
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
+        sizes: dict[int, int] = {}
         for node in _parts(value):
-            new, depth = node, 1
+            new, depth, size = node, 1, 1
             if isinstance(node, Operation):
                 new = Operation(node.function, tuple(done[id(a)] for a in node.arguments))
-                depth += max(depths[id(a)] for a in node.arguments)
-            if depth >= DEPTH and node is not value and self.is_safe(node, rows):
-                name = self.fresh()
-                before.append(Let(name, new))
-                new, depth = Name(name), 1
-            done[id(node)], depths[id(node)] = new, depth
+                if node.function in _ASSOCIATIVE and len(node.arguments) > WIDTH and self.is_safe(new, rows):
+                    new = self.folded(new, before)
+                    depth, size = DEPTH, WIDTH
+                else:
+                    depth += max(depths[id(a)] for a in node.arguments)
+                    size += sum(sizes[id(a)] for a in node.arguments)
+            if (depth >= DEPTH or size >= SIZE) and node is not value and self.is_safe(new, rows):
+                new, depth, size = self.named(new, before), 1, 1
+            done[id(node)], depths[id(node)], sizes[id(node)] = new, depth, size
         return done[id(value)]
+
+    def folded(self, node: Operation, before: list[Statement]) -> Operation:
+        """A long sum or product as several, each of which begins with the one before."""
+        arguments = node.arguments
+        while len(arguments) > WIDTH:
+            first = self.named(Operation(node.function, arguments[:WIDTH]), before)
+            arguments = (first, *arguments[WIDTH:])
+        return Operation(node.function, arguments)
+
+    def named(self, value: Scalar, before: list[Statement]) -> Name:
+        """The name of a new `Let` with this value."""
+        name = self.fresh()
+        before.append(Let(name, value))
+        return Name(name)
 
     def is_safe(self, node: Scalar, rows: Rows) -> bool:
         """Whether ``node`` can be computed where ``rows`` hold, whatever the conditions around it say."""
         loads = [part for part in subexpressions(node) if isinstance(part, Load)]
-        return not any(self.prover.axes_inside(load, self.shapes[load.array], rows) for load in loads)
+        return not any(self.prover.axes_inside(load, self.prover.shapes[load.array], rows) for load in loads)
 
     def fresh(self) -> str:
-        number = 1
-        while f"part{number}" in self.taken:
-            number += 1
-        self.taken.add(f"part{number}")
-        return f"part{number}"
+        self.number += 1
+        while f"part{self.number}" in self.taken or f"part{self.number}" in self.outside:
+            self.number += 1
+        return f"part{self.number}"

@@ -33,12 +33,42 @@ def function_name(kernel: Kernel) -> str:
     return f"fill_{kernel.array}"
 
 
-def call_text(kernel: Kernel, names: Names, extents: Sequence[Affine] = ()) -> str:
+def passed_names(kernel: Kernel, names: Names, extents: Sequence[Affine] = ()) -> list[str]:
     """What is passed to a kernel: the array it fills, what it reads, scalars, integers (of ``extents`` too)."""
     used = uses(kernel)
     integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
-    passed = dict.fromkeys([kernel.array, *used.arrays, *used.scalars, *integers])
-    return f"({', '.join(map(names, passed))})"
+    return list(map(names, dict.fromkeys([kernel.array, *used.arrays, *used.scalars, *integers])))
+
+
+def call_text(kernel: Kernel, names: Names, extents: Sequence[Affine] = ()) -> str:
+    """The arguments of a kernel's function."""
+    return f"({', '.join(passed_names(kernel, names, extents))})"
+
+
+class Functions:
+    """The functions of the kernels, of those that differ in nothing but what is passed to them the first only."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._known: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    def add(self, kernel: Kernel, text: str, passed: Sequence[str]) -> None:
+        """The function of a kernel as text; ``passed`` are the names of its parameters."""
+        own = function_name(kernel)
+        places = {name: f"<{place}>" for place, name in enumerate((own, *passed))}
+        pattern = _NAME.sub(lambda match: places.get(match[0], match[0]), text)
+        name = self._known.setdefault(pattern, own)
+        self._names[kernel.array] = name
+        if name == own:
+            self.texts.append(text)
+
+    def __call__(self, kernel: Kernel) -> str:
+        """The name of the function that runs a kernel."""
+        return self._names[kernel.array]
+
+
+_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
 def entry_text(kernel: Kernel, names: Names) -> str:
@@ -152,7 +182,7 @@ class Temporaries:
         return self._prover.proves(Row("ge", form - 1))
 
 
-def host_driver(program: Program, names: Names, around: str = "", extents: bool = False) -> str:
+def host_driver(program: Program, names: Names, functions: Functions, around: str = "", extents: bool = False) -> str:
     """The function ``run`` for kernels that work in the memory of the host.
 
     ``around`` is a ``with`` line for the calls; ``extents`` says that kernels take the sizes in the
@@ -175,7 +205,7 @@ def host_driver(program: Program, names: Names, around: str = "", extents: bool 
             inner.line(f"{names(kernel.array)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary):
                 place = inner.child(f"if {names(kernel.array)}.size:")
-        place.line(function_name(kernel) + call_text(kernel, names, shapes[kernel.array] if extents else ()))
+        place.line(functions(kernel) + call_text(kernel, names, shapes[kernel.array] if extents else ()))
     return "\n".join(block.render())
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Loop, Program, Statement
 from sympy_tensordiff.codegen.printers.driver import (
+    Functions,
     call_text,
     entry_text,
     function_name,
@@ -16,6 +17,7 @@ from sympy_tensordiff.codegen.printers.driver import (
     imports,
     labels,
     module_names,
+    passed_names,
     without_unused_real,
 )
 from sympy_tensordiff.codegen.printers.forms import Names
@@ -132,10 +134,14 @@ def print_program(program: Program) -> str:
     bare = scalar_arrays(program.arguments)
     # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
     decorator = DECORATOR.replace("cache=True, ", "") if names.functions else DECORATOR
-    kernels = [NumbaPrinter(names, kernel, bare, prover, decorator).print() for kernel in program.kernels]
+    functions = Functions()
+    for kernel in program.kernels:
+        text = NumbaPrinter(names, kernel, bare, prover, decorator).print()
+        functions.add(kernel, text, passed_names(kernel, names))
     pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, decorator)
-    if any(" = plus(" in text for text in kernels):
-        pieces.append(PLUS.strip("\n"))
-    pieces += [*kernels, host_driver(program, names)]
+    if any(" = plus(" in text for text in functions.texts):
+        pieces.append(PLUS.strip("
+"))
+    pieces += [*functions.texts, host_driver(program, names, functions)]
     top = [header(program, "numba", names), imports(pieces, "from numba import njit"), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

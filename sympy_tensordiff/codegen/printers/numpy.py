@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Program
-from sympy_tensordiff.codegen.printers.driver import header, host_driver, imports, labels, module_names
+from sympy_tensordiff.codegen.printers.driver import (
+    Functions,
+    header,
+    host_driver,
+    imports,
+    labels,
+    module_names,
+    passed_names,
+)
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.kernels import KernelPrinter
 from sympy_tensordiff.codegen.walk import scalar_arrays
@@ -21,12 +29,17 @@ def print_program(program: Program) -> str:
     names = module_names(program, OWN_NAMES)
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
-    kernels = [KernelPrinter(kernel, bare, names.copy(), prover) for kernel in program.kernels]
-    pieces = [kernel.print() for kernel in kernels]
-    used = set().union(*(kernel.values.helpers for kernel in kernels))
-    pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)] + pieces
-    pieces.append(host_driver(program, names, 'with np.errstate(all="ignore"):', extents=True))
+    functions = Functions()
+    used: set[str] = set()
+    uses_block = False
+    for kernel in program.kernels:
+        printer = KernelPrinter(kernel, bare, names.copy(), prover)
+        functions.add(kernel, printer.print(), passed_names(kernel, names, prover.shapes[kernel.array]))
+        used |= printer.values.helpers
+        uses_block = uses_block or printer.uses_block
+    pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)] + functions.texts
+    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents=True))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
-    if any(kernel.uses_block for kernel in kernels):
+    if uses_block:
         top.append("BLOCK = 65536  # entries that are computed at once where a sum is cut into blocks")
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

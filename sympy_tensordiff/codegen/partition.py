@@ -1,0 +1,181 @@
+"""Kernels too large for a compiler are cut into several, with temporaries for what one hands to the next.
+
+Compilers take more than linear time for a function. So in a large kernel each value that is used
+twice, each sum, and each value that has grown large is computed by a kernel of its own, entry by
+entry; the others stay with the one place where they are used.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Array,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Name,
+    Operation,
+    Program,
+    Scalar,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.codegen.walk import array_shapes, loops, scalars, statements
+from sympy_tensordiff.integer.affine import Affine
+
+LARGE = 600
+"""Kernels of more scalar operations and reads than this are cut."""
+
+PIECE = 150
+"""A value of more than this gets a kernel of its own."""
+
+SHARED = 4
+"""So does a value of more than this that is used more than once."""
+
+
+def split_large(program: Program) -> Program:
+    """The program with bounded kernels, as far as they consist of more than one large loop."""
+    if all(_weight(kernel.body) <= LARGE for kernel in program.kernels):
+        return program
+    taken = _names(program)
+    kernels: list[Kernel] = []
+    arrays: list[Array] = []
+    shapes = array_shapes(program)
+    for kernel in program.kernels:
+        if _weight(kernel.body) <= LARGE:
+            kernels.append(kernel)
+            continue
+        pieces = _Pieces(kernel, taken)
+        kernels += pieces.kernels
+        arrays += [Array(name, shapes[kernel.array]) for name in pieces.made]
+    return replace(program, kernels=tuple(kernels), temporaries=(*program.temporaries, *arrays))
+
+
+def _weight(body: Iterable[Statement]) -> int:
+    return sum(1 for _ in scalars(body))
+
+
+def _names(program: Program) -> set[str]:
+    """Everything that has a name in a program."""
+    shapes = array_shapes(program)
+    names = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
+    names |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
+    for kernel in program.kernels:
+        names |= {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
+        names |= {s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)}
+    return names
+
+
+class _Pieces:
+    """The kernels that one kernel becomes; ``made`` are the new arrays, all of the shape of its own."""
+
+    def __init__(self, kernel: Kernel, taken: set[str]) -> None:
+        self.kernel = kernel
+        self.taken = taken
+        self.kernels: list[Kernel] = []
+        self.made: list[str] = []
+        self.loads: dict[str, Load] = {}
+        self.positions = {id(statement): number for number, statement in enumerate(kernel.body)}
+        self.declared = {s.name: s for s in kernel.body if isinstance(s, Let | Accumulator)}
+        # What defines each name at top level, and the weight of that with all names it needs that have no array.
+        self.definitions: dict[str, list[Statement]] = {}
+        self.weights: dict[str, int] = {}
+        self.cut()
+
+    def cut(self) -> None:
+        """Make the kernels in the order of the text."""
+        body = self.kernel.body
+        uses = Counter(name for statement in body for name in _used(statement))
+        conditions: set[str] = set()
+        last = {name: number for number, statement in enumerate(body) for name in _filled(statement)}
+        for number, statement in enumerate(body):
+            if isinstance(statement, Let | Accumulator):
+                self.definitions[statement.name] = [statement]
+                self.weights[statement.name] = 0
+            for name in _filled(statement):
+                if not isinstance(statement, Let | Accumulator):
+                    others = [self.declared[other] for other in _filled(statement) if other != name]
+                    self.definitions[name] += [*others, statement]
+                self.weights[name] += _weight([statement]) + self.below(statement)
+            if isinstance(statement, Let) and _is_condition(statement.value, conditions):
+                conditions.add(statement.name)
+                continue
+            for name in _filled(statement):
+                large = self.weights[name] > (SHARED if uses[name] > 1 else PIECE)
+                if last[name] == number and (large or isinstance(statement, Loop)):
+                    self.store(name)
+        result = body[-1]
+        self.kernels.append(replace(self.kernel, body=self.piece([], result)))
+
+    def below(self, statement: Statement) -> int:
+        """The weight of the names without an array that a statement uses."""
+        return sum(self.weights[name] for name in _used(statement) if name in self.weights and name not in self.loads)
+
+    def store(self, name: str) -> None:
+        """A kernel for the value of a name."""
+        number = len(self.made) + 1
+        while (array := f"{self.kernel.array}_part{number}") in self.taken:
+            number += 1
+        self.taken.add(array)
+        self.made.append(array)
+        body = self.piece(self.definitions[name], Store(Name(name)))
+        self.kernels.append(Kernel(array, self.kernel.axes, body))
+        self.loads[name] = Load(array, tuple(Affine.variable(axis) for axis in self.kernel.axes))
+
+    def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
+        """The statements with all that define what they use; the names with arrays are read."""
+        needed = {name for statement in body for name in _filled(statement)}
+        statements = {self.positions[id(statement)]: statement for statement in body}
+        stack = [name for statement in [*body, store] for name in _used(statement)]
+        while stack:
+            name = stack.pop()
+            if name in self.definitions and name not in self.loads and name not in needed:
+                needed.add(name)
+                for statement in self.definitions[name]:
+                    statements[self.positions[id(statement)]] = statement
+                    stack += _used(statement)
+        ordered = [statements[position] for position in sorted(statements)]
+        return tuple(_with_loads(statement, self.loads) for statement in [*ordered, store])
+
+
+def _filled(statement: Statement) -> list[str]:
+    """The names that a statement at top level defines or adds to."""
+    if isinstance(statement, Let | Accumulator):
+        return [statement.name]
+    inside = {s.name for s in statements([statement]) if isinstance(s, Let | Accumulator)}
+    added = [s.name for s in statements([statement]) if isinstance(s, Add)]
+    return [name for name in dict.fromkeys(added) if name not in inside]
+
+
+def _used(statement: Statement) -> set[str]:
+    return {node.name for node in scalars([statement]) if isinstance(node, Name)}
+
+
+def _is_condition(value: Scalar, conditions: set[str]) -> bool:
+    if isinstance(value, Name):
+        return value.name in conditions
+    return isinstance(value, Operation) and value.function in ("lt", "le", "eq", "ne", "and", "or", "not")
+
+
+def _with_loads(statement: Statement, loads: Mapping[str, Load]) -> Statement:
+    """The statement with reads in place of names."""
+    if isinstance(statement, Loop | If):
+        return replace(statement, body=tuple(_with_loads(inner, loads) for inner in statement.body))
+    if isinstance(statement, Let | Add | Store):
+        return replace(statement, value=_read(statement.value, loads))
+    return statement
+
+
+def _read(value: Scalar, loads: Mapping[str, Load]) -> Scalar:
+    if isinstance(value, Name):
+        return loads.get(value.name, value)
+    if isinstance(value, Operation):
+        return Operation(value.function, tuple(_read(argument, loads) for argument in value.arguments))
+    return value

@@ -1,0 +1,73 @@
+"""Large kernels and long values are cut into several, and compute the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen import partition, split
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.compile import compile_program
+from sympy_tensordiff.codegen.partition import split_large
+from sympy_tensordiff.codegen.split import split_deep
+from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.walk import scalars
+from sympy_tensordiff.testing.generate import random_comprehension
+
+TINY = {"LARGE": 4, "PIECE": 4, "SHARED": 1}
+SHORT = {"DEPTH": 3, "SIZE": 4, "WIDTH": 2}
+
+
+def cut_finely(monkeypatch):
+    for module, limits in ((partition, TINY), (split, SHORT)):
+        for name, value in limits.items():
+            monkeypatch.setattr(module, name, value)
+
+
+@pytest.mark.parametrize("temporaries", [True, False])
+def test_cut_kernels_compute_the_same(temporaries, monkeypatch):
+    made = 0
+    for seed in range(20):
+        random = random_comprehension(seed, depth=4, kinks=False)
+        program = build_program(random.variables, random.function, temporaries=temporaries)
+        values = np.random.default_rng(seed)
+        arrays = [values.uniform(0.5, 1.5, [int(e) for e in v.shape]) for v in random.variables]
+        expected = compile_program(program, "numpy")(*arrays)
+        with monkeypatch.context() as patch:
+            cut_finely(patch)
+            cut = split_large(split_deep(program))
+            verify(cut)
+            made += len(cut.kernels) - len(program.kernels)
+            assert np.allclose(compile_program(program, "numpy")(*arrays), expected, rtol=1e-13)
+    assert made > 20
+
+
+def large_sum(count):
+    """An entry of many terms, each with its own numbers, shared parts among them."""
+    i = td.indices("i")
+    x, y = td.TensorSymbol("x", 7), td.TensorSymbol("y", 7)
+    shared = sympy.exp(x[i] * y[6 - i]) + td.IndexedSum(x[i] * y[i] ** 2, (i, 0, 6))
+    terms = [
+        sympy.sin(sympy.Rational(n, 7) * x[i] + n) * shared ** (1 + n % 3) + y[(n * 5 + 1) % 7] for n in range(count)
+    ]
+    return td.TensorComprehension(sympy.Add(*terms), (i, 7)), (x, y)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba", "cuda"])
+def test_kernels_have_bounded_size(backend):
+    f, variables = large_sum(400)
+    program = split_large(split_deep(build_program(variables, f)))
+    verify(program)
+    assert len(program.kernels) > 10
+    assert max(sum(1 for _ in scalars(kernel.body)) for kernel in program.kernels) <= 2 * partition.LARGE
+    assert max(map(len, td.generate_code(variables, f, backend).splitlines())) < 8000
+
+
+def test_a_large_sum_is_right():
+    f, variables = large_sum(300)
+    x, y = np.random.default_rng(0).uniform(-1, 1, (2, 7))
+    shared = np.exp(x * y[::-1]) + (x * y**2).sum()
+    expected = sum(np.sin(n / 7 * x + n) * shared ** (1 + n % 3) + y[(n * 5 + 1) % 7] for n in range(300))
+    assert np.allclose(td.lambdify(variables, f, "numpy")(x, y), expected, rtol=1e-12)
