@@ -105,7 +105,7 @@ class Storage:
         rows: Rows = ()
         if node.op == "comprehension":
             extents = node.data
-            axes, rows, body = graph.open(node)
+            axes, rows, body = graph.inside(node, ())
         elif node.op == "tensor":
             extents = node.data[1]
             axes = tuple(graph.fresh(f"i{n}") for n in range(len(extents)))
@@ -123,6 +123,8 @@ class Storage:
         saved = self._locals, self._tried_locals, self._uses
         self._locals, self._tried_locals, self._uses = set(), {}, Counter()
         self._count_uses(body)
+        # Kernels around this one may have axes in common with it.
+        renamed = {v: self.names[v] for v in axes if v in self.names}
         for v in axes:
             self.names[v] = self._local(self.graph.names[v])
         names = tuple(self.names[v] for v in axes)
@@ -130,6 +132,7 @@ class Storage:
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(loops.Kernel(name, names, (*block.statements, Store(value))))
         self._locals, self._tried_locals, self._uses = saved
+        self.names.update(renamed)
 
     def _temporary(self, node: Node, context: Context) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """The array that keeps ``node``, made where it is new, and the index of this use in it."""
@@ -174,7 +177,7 @@ class Storage:
         needed = tuple(row.substitute(shift) for row in candidate.rows)
         guard = tuple(row for row in needed if not implied(row, (*self.facts, *box)))
         if body.op == "comprehension":
-            own, own_rows, body_entry = graph.open(body)
+            own, own_rows, body_entry = graph.inside(body, axes)
             extents, box = [*extents, *body.data], box + own_rows
             axes, body = [*axes, *own], body_entry
         yield self._kernel(name, axes, box, guard, body)

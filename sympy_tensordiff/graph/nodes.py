@@ -34,7 +34,7 @@ comprehension  extents                                  body
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
@@ -51,6 +51,7 @@ class Graph(Arithmetic):
     def __init__(self) -> None:
         super().__init__()
         self.hints: dict[int, tuple[str, ...]] = {}
+        self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
 
     # -------------------------------------------------------------- binders
 
@@ -64,12 +65,16 @@ class Graph(Arithmetic):
             return body
         closing, closed = self._close(variables, body)
         names = tuple(self.names[v] for v in variables)
-        return self._binder("sum", tuple(sorted(row.substitute(closing) for row in rows)), closed, names)
+        node = self._binder("sum", tuple(sorted(row.substitute(closing) for row in rows)), closed, names)
+        self._made_of.setdefault(node, (tuple(variables), body))
+        return node
 
     def comprehension(self, variables: Sequence[int], extents: Sequence[Affine], body: Node) -> Node:
         """The tensor of shape ``extents`` with the entry ``body`` at ``variables``."""
         closed = self._close(variables, body)[1]
-        return self._binder("comprehension", tuple(extents), closed, tuple(self.names[v] for v in variables))
+        node = self._binder("comprehension", tuple(extents), closed, tuple(self.names[v] for v in variables))
+        self._made_of.setdefault(node, (tuple(variables), body))
+        return node
 
     def _close(self, variables: Sequence[int], body: Node) -> tuple[Substitution, Node]:
         closing = {v: Affine.variable(-(body.height + 1 + n)) for n, v in enumerate(variables)}
@@ -96,6 +101,23 @@ class Graph(Arithmetic):
         closed = node.data if node.op == "sum" else ranges(tuple(opening), node.data)
         rows = tuple(row.substitute(opening) for row in closed)
         return variables, rows, self.substitute(node.args[0], opening)
+
+    def inside(self, node: Node, around: Container[int]) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
+        """As `open`, with the variables and the very body that the node was made of, where that is possible.
+
+        Another node may have been made of the same variables. So this is for a look inside, or for
+        a change of the body that is closed again before anything of another node comes near, and
+        only where none of the variables is ``around`` already.
+        """
+        made = self._made_of.get(node)
+        if made is None or any(v in around for v in made[0]):
+            return self.open(node)
+        variables, body = made
+        if node.op == "comprehension":
+            return variables, ranges(variables, node.data), body
+        height = node.args[0].height
+        opening = {-(height + 1 + n): Affine.variable(v) for n, v in enumerate(variables)}
+        return variables, tuple(row.substitute(opening) for row in node.data), body
 
     # -------------------------------------------------------------- substitution
 

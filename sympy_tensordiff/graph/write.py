@@ -220,7 +220,7 @@ class _Writer:
         return relation(left, right, evaluate=False)
 
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
-        variables, rows, body = self.graph.open(node)
+        variables, rows, body = self.graph.inside(node, dict(scope))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         limits = []
         for n, v in enumerate(variables):
@@ -248,7 +248,7 @@ class _Writer:
         )
 
     def comprehension(self, node: Node, scope: Scope, axes: tuple[str, ...] = ()) -> Recursion[Any]:
-        variables, _, body = self.graph.open(node)
+        variables, _, body = self.graph.inside(node, dict(scope))
         extents = [self.form(extent, scope) for extent in node.data]
         names = (*axes, *self.graph.hints[node.id][len(axes) :])
         scope = self.bind(variables, names, scope)

@@ -135,7 +135,7 @@ class _Tighten:
         return node
 
     def comprehension(self, node: Node, facts: Facts) -> Recursion[Node]:
-        variables, rows, body = self.graph.open(node)
+        variables, rows, body = self.graph.inside(node, _atoms(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
@@ -167,7 +167,7 @@ class _Tighten:
         sums = [factor for factor in factors if factor.op == "sum"]
         if len(sums) != 1 or not all(f is sums[0] or self.harmless(f, facts) for f in factors):
             return rows
-        _, loops, _ = self.graph.open(sums[0])
+        _, loops, _ = self.graph.inside(sums[0], _atoms((*facts, *rows)))
         kept = list(rows)
         for row in rows:
             others = [other for other in kept if other is not row]
@@ -187,7 +187,7 @@ class _Tighten:
 
     def sum(self, node: Node, facts: Facts) -> Recursion[Node]:
         graph = self.graph
-        variables, rows, body = graph.open(node)
+        variables, rows, body = graph.inside(node, _atoms(facts))
         if is_empty(rows, facts):
             return graph.zero
         rows = remove_redundant(rows, facts)
@@ -265,6 +265,11 @@ def inside_shape(read: Node) -> tuple[Row, ...]:
     for form, extent in zip(read.data, shape, strict=True):
         rows += [Row("ge", form), Row("ge", extent - 1 - form)]
     return tuple(rows)
+
+
+def _atoms(rows: Facts) -> frozenset[int]:
+    """The variables in rows."""
+    return frozenset().union(*(row.form.atoms() for row in rows))
 
 
 def _to_residues(rows: Facts) -> Facts:

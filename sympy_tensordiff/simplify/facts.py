@@ -60,11 +60,13 @@ def unconditional_reads(graph: Graph, root: Node, known: Facts) -> Facts:
     stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ())]
     while stack:
         node, context, bound = stack.pop()
+        if node.free.isdisjoint(bound):  # what is around does not matter inside
+            context, bound = (), ()
         if (node, context) in seen or node.op == "guard":
             continue
         seen.add((node, context))
         if node.op in ("sum", "comprehension"):
-            variables, rows, body = graph.open(node)
+            variables, rows, body = graph.inside(node, bound)
             if node.op == "sum" and not _nonempty(rows, variables, (*known, *context)):
                 continue
             stack.append((body, context + rows, (*variables, *bound)))

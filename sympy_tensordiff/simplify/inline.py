@@ -24,33 +24,45 @@ def inline_single_reads(graph: Graph, root: Node, keep: Iterable[Node]) -> Node:
     keep : iterable of Node
     """
     kept = set(keep)
-    while True:
-        nodes = reachable(root)
-        uses = Counter(arg for node in nodes for arg in node.args)
-        summed = {part for node in nodes if node.op == "sum" for part in reachable(node)}
-        for node in nodes:
-            if node.op == "read" and uses[node] == 1 and node not in summed:
-                tensor = node.args[0]
-                if tensor.op == "comprehension" and tensor not in kept and uses[tensor] == 1:
-                    root = _replace(graph, root, node)
-                    break
-        else:
-            return root
+    while single := _single_reads(reachable(root), kept):
+        root = _written_out(graph, root, single)
+    return root
 
 
-def _replace(graph: Graph, root: Node, read: Node) -> Node:
-    """``root`` with one read written out; the nodes around it are opened and closed again."""
-    variables, _, body = graph.open(read.args[0])
-    done = {read: graph.substitute(body, dict(zip(variables, read.data, strict=True)))}
+def _single_reads(nodes: list[Node], kept: set[Node]) -> set[Node]:
+    """The reads to be written out, among the nodes of an expression (arguments first)."""
+    uses = Counter(arg for node in nodes for arg in node.args)
+    summed: set[Node] = set()
+    for node in reversed(nodes):
+        if node.op == "sum" or node in summed:
+            summed.update(node.args)
+    return {
+        node
+        for node in nodes
+        if node.op == "read"
+        and uses[node] == uses[node.args[0]] == 1
+        and node.args[0].op == "comprehension"
+        and node not in summed
+        and node.args[0] not in kept
+    }
+
+
+def _written_out(graph: Graph, root: Node, reads: set[Node]) -> Node:
+    """``root`` with reads written out; the nodes around them are opened and closed again."""
+    done: dict[Node, Node] = {}
     for node in reachable(root):
-        if node is read or not any(arg in done for arg in node.args):
+        args = [done.get(arg, arg) for arg in node.args]
+        if node in reads:
+            variables, _, body = graph.open(args[0])
+            done[node] = graph.substitute(body, dict(zip(variables, node.data, strict=True)))
+        elif tuple(args) == node.args:
             continue
-        if node.op not in ("sum", "comprehension"):
-            done[node] = graph.rebuild(node, [done.get(arg, arg) for arg in node.args])
-            continue
-        # The heights below have changed: the bound variables get new names.
-        done[node] = graph.rebind(node, done[node.args[0]])
-    return done[root]
+        elif node.op in ("sum", "comprehension"):
+            # The heights below have changed: the bound variables get new names.
+            done[node] = graph.rebind(node, args[0])
+        else:
+            done[node] = graph.rebuild(node, args)
+    return done.get(root, root)
 
 
 def is_sparse(entry: Node, axes: Sequence[int]) -> bool:
@@ -65,9 +77,10 @@ def is_sparse(entry: Node, axes: Sequence[int]) -> bool:
         solved = frozenset().union(*(row.form.atoms() for row in term.data if row.kind == "eq"))
         if not solved.issuperset(axes):
             return False
-    sizes: dict[Node, int] = {}
-    for node in reachable(entry):
+    size, stack = 0, [entry]
+    while stack and size <= SPARSE_SIZE:
+        node = stack.pop()
         # Another table is there anyway; a sum is worth one.
-        size = SPARSE_SIZE if node.op == "sum" else sum(sizes[arg] for arg in node.args)
-        sizes[node] = 1 if node.op == "comprehension" else 1 + size
-    return sizes[entry] <= SPARSE_SIZE
+        size += SPARSE_SIZE if node.op == "sum" else 1
+        stack += () if node.op == "comprehension" else node.args
+    return size <= SPARSE_SIZE
