@@ -17,10 +17,10 @@ _MOST_ORDERS = 4
 """``y*(y - 1)*x**(y - 2)`` and so on are recognised up to so many factors."""
 
 
-def defined_at_zero(graph: Graph, root: Node) -> Node:
-    """``root`` with the products of both kinds as choices."""
+def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` with the products of both kinds as choices."""
     done: dict[Node, Node] = {}
-    for part in reachable(root):
+    for part in reachable(*roots):
         args = [done[arg] for arg in part.args]
         if part.op == "mul":
             done[part] = _product(graph, part, args)
@@ -30,7 +30,7 @@ def defined_at_zero(graph: Graph, root: Node) -> Node:
             done[part] = graph.rebind(part, args[0])
         else:
             done[part] = graph.rebuild(part, args)
-    return done[root]
+    return [done[root] for root in roots]
 
 
 def _product(graph: Graph, node: Node, args: Sequence[Node]) -> Node:

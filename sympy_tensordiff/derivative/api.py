@@ -57,7 +57,7 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     check_shape(cotangent, T, "the cotangent")
     work = Differentiation(T, cotangent)
     leaves = [work.leaf(v) for v in (wrt if _is_tuple(wrt) else (wrt,))]
-    results = tuple(work.finish(node) for node in work.pullbacks(leaves, work.inputs[0]))
+    results = tuple(work.finish_all(work.pullbacks(leaves, work.inputs[0])))
     return results if _is_tuple(wrt) else results[0]
 
 

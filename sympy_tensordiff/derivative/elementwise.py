@@ -16,9 +16,9 @@ from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.write import write
+from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.bounds import tighten_all
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.symbolic.lift import lift_native
@@ -79,10 +79,17 @@ class Differentiation:
         """The simplified result as a SymPy expression."""
         return write(self.reader, self.simplified(node, facts), axes)
 
+    def finish_all(self, nodes: Sequence[Node]) -> list[Any]:
+        """Several simplified results as SymPy expressions, which share what they have in common."""
+        return write_all(self.reader, self.simplified_all(nodes))
+
     def simplified(self, node: Node, facts: Sequence[Row] = ()) -> Node:
-        written = [part for root in (self.root, *self.inputs) for part in reachable(root)]
-        node = inline_single_reads(self.graph, node, written)
-        return tighten(self.graph, node, (*self.facts, *facts), self.sizes(), frozenset(written))
+        return self.simplified_all([node], facts)[0]
+
+    def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
+        written = frozenset(reachable(self.root, *self.inputs))
+        nodes = inline_single_reads(self.graph, nodes, written)
+        return tighten_all(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
 
     def sizes(self) -> frozenset[int]:
         """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""

@@ -104,10 +104,10 @@ def _is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
     return op != "call" or data in TOTAL
 
 
-def reachable(node: Node, keys: frozenset[int] | None = None) -> list[Node]:
-    """The nodes below and including ``node``, arguments first; only those with ``keys`` free, if given."""
-    seen = {node}
-    stack = [node]
+def reachable(*roots: Node, keys: frozenset[int] | None = None) -> list[Node]:
+    """The nodes below and including ``roots``, arguments first; only those with ``keys`` free, if given."""
+    seen = set(roots)
+    stack = list(roots)
     while stack:
         for arg in stack.pop().args:
             if arg not in seen and (keys is None or keys & arg.free):

@@ -154,7 +154,7 @@ class Graph(Arithmetic):
             return node
         done: dict[Node, Node] = {}
         rebuild = self._rename if _is_renaming(mapping, node) else self.rebuild
-        for part in reachable(node, keys):
+        for part in reachable(node, keys=keys):
             args = tuple([done.get(a, a) for a in part.args])
             if part.op in ("sum", "comprehension"):
                 done[part] = self._substitute_binder(part, args[0], mapping)

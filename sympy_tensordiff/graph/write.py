@@ -5,7 +5,7 @@ Sums must have triangular rows (`simplify.bounds`): each variable bounded in tho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import sympy
@@ -28,6 +28,12 @@ def write(reader: Reader, node: Node, axes: Sequence[str] = ()) -> Any:
     return _Writer(reader).run(node, tuple(axes))
 
 
+def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
+    """The SymPy expressions of several nodes; what the nodes share the expressions share."""
+    writer = _Writer(reader)
+    return [writer.run(node, ()) for node in nodes]
+
+
 class _Writer:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
@@ -46,9 +52,9 @@ class _Writer:
 
     def bind(self, variables: Sequence[int], names: Sequence[str], scope: Scope) -> Scope:
         """Symbols for bound variables, unlike all names around them."""
-        taken = self.used | {str(symbol.name) for _, symbol in scope}
+        taken = {str(symbol.name) for _, symbol in scope}
         for v, name in zip(variables, names, strict=True):
-            choice = _unlike(name, taken)
+            choice = _unlike(name, taken, self.used)
             taken.add(choice)
             scope = (*scope, (v, sympy.Symbol(choice, integer=True)))
         return scope
@@ -282,10 +288,10 @@ def _without_minus(factors: list[Any]) -> list[Any]:
     return factors
 
 
-def _unlike(name: str, taken: set[str]) -> str:
+def _unlike(name: str, *taken: set[str]) -> str:
     """``name``, numbered where it is taken."""
     choice, n = name, 0
-    while choice in taken:
+    while any(choice in names for names in taken):
         n += 1
         choice = f"{name}_{n}"
     return choice

@@ -32,7 +32,15 @@ def tighten(
     A table that turns out to hold one number, or entries of another tensor as they are, is read
     there instead, unless it is among those ``written`` by the user (None: all of them are).
     """
-    return trampoline(_Tighten(graph, sizes, written).visit(node, facts))
+    return tighten_all(graph, [node], facts, sizes, written)[0]
+
+
+def tighten_all(
+    graph: Graph, nodes: Iterable[Node], facts: Facts, sizes: frozenset[int], written: frozenset[Node] | None = None
+) -> list[Node]:
+    """All ``nodes`` as by `tighten`; what they share is visited once."""
+    work = _Tighten(graph, sizes, written)
+    return [trampoline(work.visit(node, facts)) for node in nodes]
 
 
 def bound_rows(limits: Iterable[Bounds]) -> list[Row]:

@@ -11,8 +11,8 @@ SPARSE_SIZE = 200
 """Entries that are written in place at every read are at most this large, so that chains stay linear."""
 
 
-def inline_single_reads(graph: Graph, root: Node, keep: Iterable[Node]) -> Node:
-    """``root`` with each comprehension that one entry of it reads, once, replaced by its body.
+def inline_single_reads(graph: Graph, roots: Sequence[Node], keep: Iterable[Node]) -> list[Node]:
+    """``roots`` with each comprehension that one entry of them reads, once, replaced by its body.
 
     Comprehensions in ``keep`` (those the user wrote) stay, and so do those read inside of a sum:
     there each entry would be computed once per iteration.
@@ -20,13 +20,13 @@ def inline_single_reads(graph: Graph, root: Node, keep: Iterable[Node]) -> Node:
     Parameters
     ----------
     graph : Graph
-    root : Node
+    roots : sequence of Node
     keep : iterable of Node
     """
     kept = set(keep)
-    while single := _single_reads(reachable(root), kept):
-        root = _written_out(graph, root, single)
-    return root
+    while single := _single_reads(reachable(*roots), kept):
+        roots = _written_out(graph, roots, single)
+    return list(roots)
 
 
 def _single_reads(nodes: list[Node], kept: set[Node]) -> set[Node]:
@@ -47,10 +47,10 @@ def _single_reads(nodes: list[Node], kept: set[Node]) -> set[Node]:
     }
 
 
-def _written_out(graph: Graph, root: Node, reads: set[Node]) -> Node:
-    """``root`` with reads written out; the nodes around them are opened and closed again."""
+def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
+    """``roots`` with reads written out; the nodes around them are opened and closed again."""
     done: dict[Node, Node] = {}
-    for node in reachable(root):
+    for node in reachable(*roots):
         args = [done.get(arg, arg) for arg in node.args]
         if node in reads:
             variables, _, body = graph.open(args[0])
@@ -62,7 +62,7 @@ def _written_out(graph: Graph, root: Node, reads: set[Node]) -> Node:
             done[node] = graph.rebind(node, args[0])
         else:
             done[node] = graph.rebuild(node, args)
-    return done.get(root, root)
+    return [done.get(root, root) for root in roots]
 
 
 def is_sparse(entry: Node, axes: Sequence[int]) -> bool:

@@ -140,8 +140,7 @@ def print_program(program: Program) -> str:
         functions.add(kernel, text, passed_names(kernel, names))
     pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, decorator)
     if any(" = plus(" in text for text in functions.texts):
-        pieces.append(PLUS.strip("
-"))
+        pieces.append(PLUS.strip("\n"))
     pieces += [*functions.texts, host_driver(program, names, functions)]
     top = [header(program, "numba", names), imports(pieces, "from numba import njit"), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
