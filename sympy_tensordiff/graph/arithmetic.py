@@ -9,6 +9,9 @@ from typing import Any
 from sympy_tensordiff.graph.interning import Node, Number, Table
 from sympy_tensordiff.integer.affine import Row, normalise, normalise_rows
 
+JOINED_LIMIT = 32
+"""Choices inside of choices are joined one by one; terms that are deeper or longer are left as they are."""
+
 
 class Arithmetic(Table):
     """The constructors of all nodes that bind no variables."""
@@ -31,10 +34,11 @@ class Arithmetic(Table):
                 else:
                     coefficients[rest] = coefficients.get(rest, 0) + factor
         parts = [self.scale(c, node) for node, c in coefficients.items() if c != 0]
-        cases = _joined_cases({rows: self.add(bodies) for rows, bodies in guarded.items()})
-        if () in cases:  # what holds in a case and in its opposite holds anyway
-            return self.add([*parts, self.const(constant), *(self.guard(*case) for case in cases.items())])
-        parts += [self.guard(rows, body) for rows, body in cases.items()]
+        cases = _joined_cases({rows: [self.add(bodies)] for rows, bodies in guarded.items()})
+        anyway = cases.pop((), [])  # what holds in a case and in its opposite
+        parts += [self.guard(rows, self.add(bodies)) for rows, bodies in cases.items()]
+        if anyway:
+            return self.add([*parts, self.const(constant), *anyway])
         parts = self._joined_choices([part for part in parts if part is not self.zero])
         if constant != 0:
             parts.append(self.const(constant))
@@ -213,13 +217,16 @@ def _terms(node: Node) -> tuple[Node, ...]:
     return node.args if node.op == "add" else (node,)
 
 
-def _joined_cases(cases: dict[tuple[Row, ...], Node]) -> dict[tuple[Row, ...], Node]:
+def _joined_cases(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tuple[Row, ...], list[Node]]:
     """The bodies by their guards, where two that differ in a row and its opposite only are one for one body."""
-    for rows, body in cases.items():
-        for rest, other in opposites(rows):
-            if cases.get(other) is body and rest not in cases:
-                left = {key: value for key, value in cases.items() if key not in (rows, other)}
-                return _joined_cases({**left, rest: body})
+    waiting = list(cases)
+    for rows in waiting:
+        for rest, other in opposites(rows) if rows in cases else ():
+            if cases.get(other) == cases[rows]:
+                del cases[other]
+                cases.setdefault(rest, []).extend(cases.pop(rows))
+                waiting.append(rest)
+                break
     return cases
 
 
@@ -233,9 +240,14 @@ def opposites(rows: tuple[Row, ...]) -> Iterator[tuple[tuple[Row, ...], tuple[Ro
 
 
 def _condition_of(term: Node) -> Node | None:
-    """The condition of the first choice among the factors of a term."""
-    for factor in term.args if term.op == "mul" else (term,):
-        if factor.op == "select":
+    """The condition of a term that is a choice, or a product with a choice between something and 0."""
+    if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:
+        return None
+    if term.op == "select":
+        return term.args[0]
+    for factor in term.args if term.op == "mul" else ():
+        # Between two values, the other factors would be there twice: products of many choices would explode.
+        if factor.op == "select" and any(value.op == "const" and value.data == 0 for value in factor.args[1:]):
             return factor.args[0]
     return None
 

@@ -4,6 +4,8 @@ import sympy
 from sympy import Eq, Mod, Piecewise, sqrt
 
 import sympy_tensordiff as td
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
 
 i, k, n, p = td.indices("i k n p")
@@ -94,3 +96,35 @@ def test_a_size_stands_on_the_right():
     total = td.IndexedSum(y[i] ** 2, (i, 1, N - 2))
     choice = sympy.diff(total, y[p])
     assert choice == Piecewise((2 * y[p], (p >= 1) & (p <= N - 2)), (0, True))
+
+
+def test_products_of_many_choices_stay_small():
+    # The terms of the derivative share all conditions; written case by case there would be 2**24 of them.
+    y = td.TensorSymbol("y", 24)
+    product = sympy.Mul(*(Piecewise((y[m] ** 2 + 2, y[m] > 0), (y[m] + 3, True)) for m in range(24)))
+    gradient = td.gradient(product, y).body
+    assert sum(1 for _ in sympy.preorder_traversal(gradient)) < 24 * 24 * 100
+
+
+def test_many_cases_with_opposites_are_joined_without_recursion():
+    graph = Graph()
+    v = [graph.fresh(f"v{m}") for m in range(1500)]
+    forms = [Affine.variable(m) for m in v]
+    values = [graph.scalar(sympy.Symbol(f"s{m}", real=True)) for m in v]
+    cases = [
+        graph.guard([row], value)
+        for form, value in zip(forms, values, strict=True)
+        for row in (Row("ge", form), Row("ge", -form - 1))
+    ]
+    assert graph.add(cases) is graph.add(values)
+
+
+def test_long_and_deep_choices_are_left_apart():
+    graph = Graph()
+    conditions = [graph.compare("lt", graph.scalar(sympy.Symbol(f"c{m}", real=True)), graph.zero) for m in range(1000)]
+    first, second = (graph.scalar(sympy.Symbol(name, real=True)) for name in "ab")
+    long = [graph.mul([v, *(graph.select(c, graph.one, graph.zero) for c in conditions)]) for v in (first, second)]
+    assert graph.add(long).op == "add"
+    for c in conditions:
+        first, second = graph.select(c, graph.one, first), graph.select(c, second, graph.one)
+    assert graph.add([first, second]).op == "add"
