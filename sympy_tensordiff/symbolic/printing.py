@@ -48,6 +48,9 @@ class PrintedSymbol(Printed):
         return 2, 0, cls.__name__
 
     def _sympystr(self: Any, printer: Any) -> str:
+        if type(printer).__qualname__ == "Subs.__new__.<locals>.CustomStrPrinter":
+            # To `sympy.Subs`, points of equal text are equal: two tensors of one name need two texts.
+            return f"{self.name}{self.shape}"
         return str(self.name)
 
     def _sympyrepr(self: Any, printer: Any) -> str:

@@ -232,3 +232,12 @@ def test_the_reference_interpreter_wants_formulas():
         evaluate(h(x[0]), {x: range(5)})
     with pytest.raises(UnsupportedError, match="cannot tell the argument"):
         evaluate(Derivative(h(2 * a), a), {a: 1, **CUBIC})
+
+
+def test_points_of_one_text_are_told_apart():
+    """SymPy compares the points of `Subs` by their text, and its cache would put one tensor for the other."""
+    g, t = sympy.Function("g"), sympy.Symbol("t")
+    short, long = td.TensorSymbol("x", 5), td.TensorSymbol("x", 6)
+    slopes = [sympy.Subs(sympy.Derivative(g(t), t), t, tensor[0]) for tensor in (short, long)]
+    assert slopes[0] != slopes[1]
+    assert [(2 * slope).atoms(td.TensorSymbol) for slope in slopes] == [{short}, {long}]
