@@ -32,6 +32,8 @@ PREORDER = preorder_traversal._preorder_traversal.__code__
 FOLD = piecewise_fold.__code__
 REPLACE = Basic.replace.__code__
 WALK = next((c for c in REPLACE.co_consts if isinstance(c, CodeType) and c.co_name == "walk"), None)
+# The modules of all who are shown something else; a number is found faster than five comparisons are made.
+ASKING = {id(module) for module in (CSE, SIMPLIFY, vars(sys.modules[Basic.__module__]), iterargs.__globals__)}
 
 
 class Shown:
@@ -45,10 +47,7 @@ class Shown:
     def args(self) -> tuple[Any, ...]:
         """All state of the node."""
         asking = sys._getframe(1)
-        code, module = asking.f_code, asking.f_globals
-        if code is PREORDER or code is WALK or code is HAS or module is CSE or module is SIMPLIFY:
-            return shown_args(self, asking)
-        return self._args
+        return shown_args(self, asking) if id(asking.f_globals) in ASKING else self._args
 
     @property
     def func(self) -> Any:
