@@ -10,7 +10,7 @@ from sympy import IndexedBase, KroneckerDelta, MatrixSymbol, Max, Min, Piecewise
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import differentiate, evaluate
-from sympy_tensordiff.testing import random_values
+from sympy_tensordiff.testing import random_comprehension, random_values
 
 i, j, k, n, m, p, q = td.indices("i j k n m p q")
 I, J, K, t = sympy.symbols("i j k t")
@@ -216,3 +216,20 @@ def test_kernels_of_native_expressions():
 def test_refusals(variables, kind, message):
     with pytest.raises(kind, match=message):
         td.diff(t * dot, *variables)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_functions(seed):
+    """Random functions written natively, by entries whose indices have the names of bound ones."""
+    function = random_comprehension(seed, depth=3)
+    whole, values = function.function, random_values(function.function, {}, seed)
+    values |= {Symbol(v.name, real=True): a.item() for v, a in values.items() if not getattr(v, "shape", (1,))}
+    axes = td.indices("u v w")[: whole.rank]
+    native = whole[axes].rewrite(Sum)
+    for variable in (v for v in function.variables if getattr(v, "rank", 0)):
+        names = (k, i, j)[: variable.rank]
+        result = td.diff(native, variable.rewrite(Sum)[names])
+        assert not has_delta_under_a_sum(result)
+        limits = zip((*axes, *names), (*whole.shape, *variable.shape), strict=True)
+        got = evaluate(td.TensorComprehension(result, *limits), values)
+        np.testing.assert_array_equal(got, differentiate(whole, variable, values))
