@@ -202,9 +202,11 @@ def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
         else:
             q, c = min(found, key=lambda item: abs(item[1]))
             rest = row.form - Affine({q: c})
-            if row.kind == "mod" or (abs(c) > 1 and _holds_any(Row("ge", rest), loops)):
+            share = quotient(rest, abs(c))
+            rounded = set(share.quotients()).difference(rest.quotients())
+            if row.kind == "mod" or any(not loops.isdisjoint(r.form.atoms()) for r in rounded):
                 return None
-            share = q.divisor * quotient(rest, abs(c))
+            share *= q.divisor
             waiting.append(Row("ge", q.form + share if c > 0 else share + (q.divisor - 1) - q.form))
     return result
 
