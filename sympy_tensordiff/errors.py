@@ -25,6 +25,10 @@ class UnsupportedError(TensorDiffError, NotImplementedError):
     """The node is outside of what is supported; the message names it, the reason and the way out."""
 
 
+class LoopBoundError(UnsupportedError, ValueError):
+    """The range of a sum cannot be written as the bounds of loops; the caller writes the index without rounding."""
+
+
 class ArgumentError(TensorDiffError, ValueError):
     """An argument of a call (a name, an array, a scalar, an option) does not fit; the message names it."""
 

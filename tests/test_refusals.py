@@ -18,12 +18,15 @@ from sympy_tensordiff.errors import (
     BackendError,
     DerivativeMismatch,
     IndexExpressionError,
+    LoopBoundError,
     OutOfShapeError,
     ShapeError,
     TensorDiffError,
     UnsupportedError,
     VerificationError,
 )
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.polyhedron import bounds
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.symbolic.base import TensorExpr
 from sympy_tensordiff.testing import differences, random_values
@@ -244,6 +247,11 @@ CHECKS = {
         lambda: verify(program_of("text")),
         VerificationError,
         "'text' is no scalar expression",
+    ),
+    "range without bounds": (
+        lambda: bounds([Row("ge", Affine({"i": 1}) - 2 * quotient(Affine({"j": 1}), 2))], ["i", "j"]),
+        LoopBoundError,
+        "no bounds of a loop express .* split the sum by the remainder",
     ),
     "a name that is not defined": (lambda: Names((), ())("s"), VerificationError, "'s' is used, but not defined"),
     "complex data": (

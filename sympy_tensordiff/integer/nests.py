@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from sympy_tensordiff.errors import LoopBoundError
+
 from .affine import Affine, Quotient, Row, Variable, quotient
 from .fourier_motzkin import eliminate
 from .implication import FALSE, merge_parallel, remove_redundant
@@ -179,7 +181,10 @@ def _unfolded(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
     for row in rows:
         written = unfolded(row, loops)
         if written is None:
-            raise ValueError(f"no bounds of a loop express {row!r}")
+            raise LoopBoundError(
+                f"no bounds of a loop express {row!r}, a multiple of a rounded quotient of one index beside another "
+                "index: split the sum by the remainder, e.g. write i = 2*k + l with l = 0, 1"
+            )
         result += written
     return result
 
