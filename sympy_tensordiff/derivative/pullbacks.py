@@ -28,7 +28,8 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
     Where SymPy knows no derivative of a function, it stays what it is: a `Partial`.
     """
-    return PULLBACKS[node.op](graph, node, cotangent, position)
+    result = PULLBACKS[node.op](graph, node, cotangent, position)
+    return result if result is cotangent else graph.protected(result)
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

@@ -102,30 +102,27 @@ class Arithmetic(Table):
             return self.guard(rows, self.mul([self.const(constant), *parts]))
         if constant != 1 or not parts:
             parts.insert(0, self.const(constant))
-        protected = self._protected(parts)
-        if protected is not None:
-            return self.guard(rows, protected)
         args = tuple(parts)
         return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args, frozenset()))
 
-    def _protected(self, factors: Sequence[Node]) -> Node | None:
-        """The product with what is only a number where a choice among the factors is not 0 moved into the choice.
+    def protected(self, product: Node) -> Node:
+        """A derivative with what is only a number where a choice among its factors is not 0 moved into the choice.
 
-        So ``1/x`` is not evaluated at 0 in the derivative of ``log(x) if x > 0 else 0``. None where
-        nothing is to be moved.
+        So ``1/x`` is not evaluated at 0 in the derivative of ``log(x) if x > 0 else 0``.
         """
-        partial = [factor for factor in factors if not factor.total and not self.is_choice(factor)]
-        choice = next((factor for factor in factors if self.is_choice(factor)), None)
-        if choice is None or not partial:
-            return None
-        others = [factor for factor in factors if factor is not choice and factor not in partial]
+        if product.op == "guard":
+            return self.guard(product.data, self.protected(product.args[0]))
+        if product.op == "add":
+            return self.add([self.protected(term) for term in product.args])
+        choice = next((factor for factor in product.args if self.is_choice(factor)), None)
+        partial = [factor for factor in product.args if not factor.total and not self.is_choice(factor)]
+        if product.op != "mul" or choice is None or not partial:
+            return product
+        others = [factor for factor in product.args if factor is not choice and factor not in partial]
         moved = [*partial, *(factor for factor in others if self.is_choice(factor))]
-        condition, value, otherwise = choice.args
-        if otherwise is self.zero:
-            chosen = self.select(condition, self.mul((value, *moved)), otherwise)
-        else:
-            chosen = self.select(condition, value, self.mul((otherwise, *moved)))
-        return self.mul((*(factor for factor in others if not self.is_choice(factor)), chosen))
+        sides = [side if side is self.zero else self.protected(self.mul((side, *moved))) for side in choice.args[1:]]
+        rest = [factor for factor in others if not self.is_choice(factor)]
+        return self.mul((*rest, self.select(choice.args[0], *sides)))
 
     def is_choice(self, node: Node) -> bool:
         """Whether a node is 0 on one side of a condition."""

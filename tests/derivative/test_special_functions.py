@@ -313,3 +313,12 @@ def test_a_base_that_is_no_variable():
 
 def test_erf_is_that_of_python():
     assert td.lambdify([a], sympy.erf(a), "numpy")(0.3) == pytest.approx(erf(0.3), rel=4 * sys.float_info.epsilon)
+
+
+def test_a_product_that_the_user_wrote_is_what_it_is():
+    """0/0 is no number, also where the 0 comes from a choice; derivatives alone put a slope into its branch."""
+    written = td.TensorComprehension(Piecewise((x[i], x[i] > 0), (0, True)) / y[i], (i, 4))
+    zero, one = np.zeros(4), np.ones(4)
+    for backend in ("numpy", "numba"):
+        assert np.isnan(td.lambdify([x, y], written, backend)(zero, zero)).all()
+        assert (td.lambdify([x, y], written, backend)(zero, one) == 0).all()
