@@ -114,14 +114,17 @@ class Arithmetic(Table):
             return self.guard(product.data, self.protected(product.args[0]))
         if product.op == "add":
             return self.add([self.protected(term) for term in product.args])
-        choice = next((factor for factor in product.args if self.is_choice(factor)), None)
-        partial = [factor for factor in product.args if not factor.total and not self.is_choice(factor)]
-        if product.op != "mul" or choice is None or not partial:
+        choices = sorted(filter(self.is_choice, product.args), key=lambda factor: not factor.total)
+        if product.op != "mul" or not choices:
             return product
-        others = [factor for factor in product.args if factor is not choice and factor not in partial]
-        moved = [*partial, *(factor for factor in others if self.is_choice(factor))]
+        # All choices go into the first: they, too, may be numbers in its branch only.
+        choice, *inner = choices
+        partial = [factor for factor in product.args if not (factor.total or factor is choice)]
+        if not partial:
+            return product
+        moved = [*(factor for factor in partial if not self.is_choice(factor)), *inner]
         sides = [side if side is self.zero else self.protected(self.mul((side, *moved))) for side in choice.args[1:]]
-        rest = [factor for factor in others if not self.is_choice(factor)]
+        rest = [factor for factor in product.args if factor is not choice and factor not in moved]
         return self.mul((*rest, self.select(choice.args[0], *sides)))
 
     def is_choice(self, node: Node) -> bool:
