@@ -9,7 +9,7 @@ import re
 import sys
 from typing import Any
 
-from sympy import Idx, Symbol
+from sympy import Idx, Symbol, srepr
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
@@ -24,10 +24,20 @@ def short(tensor: Any) -> str:
     return str(tensor.name) if tensor.is_symbol else f"({tensor})"
 
 
+def _names_a_point(printer: Any) -> bool:
+    """Whether `Subs` asks for a text that only equal points have; it compares nothing else of them.
+
+    Tensors of one name and two shapes would be the same to it, and to SymPy's caches.
+    """
+    return type(printer).__qualname__.startswith("Subs.__new__.")
+
+
 class Printed:
     """Text as the constructor call; the base of the mixins with the print methods."""
 
     def _sympystr(self: Any, printer: Any) -> str:
+        if _names_a_point(printer):
+            return str(srepr(self))
         limits = [
             f"({', '.join([printer._print(index), *(show_index(printer, bound) for bound in bounds)])})"
             for index, *bounds in self.limits
@@ -48,9 +58,8 @@ class PrintedSymbol(Printed):
         return 2, 0, cls.__name__
 
     def _sympystr(self: Any, printer: Any) -> str:
-        if type(printer).__qualname__ == "Subs.__new__.<locals>.CustomStrPrinter":
-            # To `sympy.Subs`, points of equal text are equal: two tensors of one name need two texts.
-            return f"{self.name}{self.shape}"
+        if _names_a_point(printer):
+            return str(srepr(self))
         return str(self.name)
 
     def _sympyrepr(self: Any, printer: Any) -> str:
@@ -67,6 +76,8 @@ class PrintedEntry(Printed):
     """``A[i, j]``, in LaTeX with subscripts."""
 
     def _sympystr(self: Any, printer: Any) -> str:
+        if _names_a_point(printer):
+            return str(srepr(self))
         indices = ", ".join(show_index(printer, index) for index in self.indices)
         return f"{printer._print(self.tensor)}[{indices or '()'}]"
 

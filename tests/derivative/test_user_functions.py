@@ -241,3 +241,15 @@ def test_points_of_one_text_are_told_apart():
     slopes = [sympy.Subs(sympy.Derivative(g(t), t), t, tensor[0]) for tensor in (short, long)]
     assert slopes[0] != slopes[1]
     assert [(2 * slope).atoms(td.TensorSymbol) for slope in slopes] == [{short}, {long}]
+
+
+def test_tensors_of_one_name_are_not_mixed_up():
+    """SymPy compares the points of `Subs` by their text, and finds equal ones in its caches."""
+    shapes = (5, n, 6)
+    results = [td.gradient(h(2 * td.TensorSymbol("x", shape)[0]), td.TensorSymbol("x", shape)) for shape in shapes]
+    for shape, result in zip(shapes, results, strict=True):
+        assert result.body.atoms(td.TensorSymbol) <= {td.TensorSymbol("x", shape)}
+        (point,) = next(iter(result.atoms(Subs))).point
+        assert point == 2 * td.TensorSymbol("x", shape)[0]
+        assert 3 * next(iter(result.atoms(Subs))) == 3 * Subs(Derivative(h(xi), xi), xi, point)
+    assert len({next(iter(result.atoms(Subs))) for result in results}) == 3

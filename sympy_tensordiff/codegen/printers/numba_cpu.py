@@ -133,14 +133,16 @@ def print_program(program: Program) -> str:
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
-    decorator = DECORATOR.replace("cache=True, ", "") if names.functions else DECORATOR
+    # Nor does it find their modules again, which have other names in every process.
+    cached = "" if names.functions else "cache=True, "
+    decorator, plus = (text.replace("cache=True, ", cached) for text in (DECORATOR, PLUS))
     functions = Functions()
     for kernel in program.kernels:
         text = NumbaPrinter(names, kernel, bare, prover, decorator).print()
         functions.add(kernel, text, passed_names(kernel, names))
     pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, decorator)
     if any(" = plus(" in text for text in functions.texts):
-        pieces.append(PLUS.strip("\n"))
+        pieces.append(plus.strip("\n"))
     pieces += [*functions.texts, host_driver(program, names, functions)]
     top = [header(program, "numba", names), imports(pieces, "from numba import njit"), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
