@@ -23,6 +23,7 @@ from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import names_in
 
 AXES = "pqrstuvw"
 """Names for the axes of a variable that is differentiated by, where the expression leaves them free."""
@@ -45,7 +46,7 @@ class Differentiation:
         self.root = self.reader.read(expr)
         self.inputs = [self.reader.read(other) for other in also]
         self.facts = input_facts(self.graph, [self.root, *self.inputs])
-        self.names = _names(expr, *also)
+        self.names = names_in([expr, *also])
 
     # -------------------------------------------------------------- leaves
 
@@ -169,19 +170,3 @@ def check_shape(tensor: Any, like: Any, what: str) -> None:
     got, wanted = getattr(tensor, "shape", ()), getattr(like, "shape", ())
     if len(got) != len(wanted) or any(sympy.expand(a - b) != 0 for a, b in zip(got, wanted, strict=True)):
         raise ShapeError(f"{what} has shape {tuple(got)}, but {tuple(wanted)} is needed: the shape of {like}")
-
-
-def _names(*exprs: Any) -> set[str]:
-    """All names in the expressions, those of bound indices included."""
-    found: set[str] = set()
-    seen = set(exprs)
-    stack = list(exprs)
-    while stack:
-        node = stack.pop()
-        name = getattr(node, "name", None)
-        if isinstance(name, str):
-            found.add(name)
-        new = [arg for arg in node.args if arg not in seen]
-        seen.update(new)
-        stack += new
-    return found

@@ -21,8 +21,7 @@ from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
 from sympy_tensordiff.symbolic.measures import measures
-from sympy_tensordiff.symbolic.rewriting import nodes_in
-from sympy_tensordiff.symbolic.walkers import names_in
+from sympy_tensordiff.symbolic.traversal import names_in, nodes_in
 
 
 class Binder(Node):

@@ -15,7 +15,7 @@ from typing import Any
 from sympy import Basic, Idx, Symbol
 
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.walkers import names_in
+from sympy_tensordiff.symbolic.traversal import names_in, parts, postorder
 
 
 def canonical(expr: Any) -> Any:
@@ -130,24 +130,6 @@ class Canonical:
                 free = {symbol: max(number, taken) for symbol, number in free.items() if symbol not in own}
                 node.__dict__.setdefault("_free", frozenset(free))  # which nobody asks of a deep node, from the top
             self.free[node] = free
-
-
-def parts(node: Any) -> tuple[Any, ...]:
-    """The arguments; none of an `Idx`, which is a symbol with a range."""
-    return () if isinstance(node, Idx) else node.args
-
-
-def postorder(expr: Basic, done: Mapping[Basic, Any], below: Callable[[Any], tuple[Any, ...]] = parts) -> Iterable[Any]:
-    """The nodes of an expression, arguments first, that are not ``done`` (and are, when the next is asked for)."""
-    stack = [expr]
-    while stack:
-        node = stack[-1]
-        missing = [arg for arg in below(node) if arg not in done] if node not in done else []
-        stack.extend(missing)
-        if not missing:
-            stack.pop()
-            if node not in done:
-                yield node
 
 
 def rebuilt(node: Any, args: list[Basic]) -> Any:

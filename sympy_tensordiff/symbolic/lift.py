@@ -35,11 +35,11 @@ from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
-from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound, symbols_in
+from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
-from sympy_tensordiff.symbolic.walkers import names_in
+from sympy_tensordiff.symbolic.traversal import names_in, symbols_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 

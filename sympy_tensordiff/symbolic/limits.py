@@ -15,6 +15,7 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.symbolic.base import Node, TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.traversal import nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
@@ -28,18 +29,11 @@ def checked_body(value: Any, owner: str) -> Expr:
             f"the body of {owner} must be a scalar expression, not {body} ({type(body).__name__}); "
             "use a tensor's entries, e.g. A[i, j]"
         )
-    stack, seen = [body], set()
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
+    for node in nodes_in([body], lambda node: () if isinstance(node, Node) else node.args):
         if isinstance(node, TensorExpr):
             refuse_whole(node, f"the body of {owner}")
         elif node is S.ImaginaryUnit:
             raise UnsupportedError(f"the body of {owner} is complex: {body}; tensors are real, split it into two")
-        elif not isinstance(node, Node):
-            stack.extend(node.args)
     return body
 
 

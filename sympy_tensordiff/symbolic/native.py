@@ -38,11 +38,11 @@ from sympy_tensordiff.symbolic.hooks import register_native
 from sympy_tensordiff.symbolic.indices import parse, to_affine
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.limits import bound_forms
-from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, nodes_in
+from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
-from sympy_tensordiff.symbolic.walkers import names_in
+from sympy_tensordiff.symbolic.traversal import names_in, nodes_in
 
 
 class Around(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, TypeAlias
 
-from sympy import Basic, Idx, Piecewise, Symbol
+from sympy import Idx, Piecewise, Symbol
 
 from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
 
@@ -66,19 +66,3 @@ def rebound(scope: Scope, bound: Any, new: Any) -> Scope:
     """The scope inside of a binder, where ``new`` stands in place of ``bound``."""
     rest = frozenset([pair for pair in scope if pair[0] != bound])
     return rest if new == bound else rest | {(bound, new)}
-
-
-def nodes_in(exprs: Iterable[Basic]) -> list[Any]:
-    """All nodes of the expressions; shared ones once."""
-    stack = list(exprs)
-    seen = {id(expr): expr for expr in stack}
-    while stack:
-        new = {id(arg): arg for arg in stack.pop().args if id(arg) not in seen}
-        seen.update(new)
-        stack.extend(new.values())
-    return list(seen.values())
-
-
-def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
-    """All symbols in the expressions, free or bound."""
-    return {node for node in nodes_in(exprs) if isinstance(node, Symbol)}

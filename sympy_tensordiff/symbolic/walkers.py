@@ -14,11 +14,13 @@ from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-from sympy import Basic, Expr, Mod, Piecewise, S, Symbol, preorder_traversal
+from sympy import Basic, Expr, Mod, Piecewise, S, preorder_traversal
 from sympy.core.traversal import iterargs
 from sympy.functions.elementary.piecewise import piecewise_fold
 from sympy.simplify import cse_main
 from sympy.solvers import solvers
+
+from sympy_tensordiff.symbolic.traversal import names_in
 
 CSE = vars(cse_main)
 LATEX = vars(sys.modules["sympy.printing.latex"])
@@ -165,17 +167,3 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
         frame = frame.f_back
     names = {} if frame is None else frame.f_locals
     return names.get("query"), names.get("value")
-
-
-def names_in(expressions: Iterable[Basic]) -> set[str]:
-    """The names of all symbols and tensors, free or bound, in the expressions."""
-    names, seen, stack = set(), set(), list(expressions)
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, Symbol) or (getattr(node, "is_tensor_expr", False) and node.is_symbol):
-            names.add(node.name)
-        stack.extend(node.args)
-    return names

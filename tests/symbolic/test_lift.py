@@ -32,7 +32,7 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
 )
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.symbolic.rewriting import nodes_in
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 i, j, k, n, m, p, q = td.indices("i j k n m p q")
 I, J, K, t = sympy.symbols("i j k t")

@@ -1,0 +1,56 @@
+"""The nodes of expressions, each once however many paths lead to it, and the names in them; nothing recurses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from sympy import Basic, Idx, Symbol
+
+
+def arguments(node: Any) -> tuple[Any, ...]:
+    """All parts of a node."""
+    return tuple(node.args)
+
+
+def parts(node: Any) -> tuple[Any, ...]:
+    """The arguments; none of an `Idx`, which is a symbol with a range."""
+    return () if isinstance(node, Idx) else node.args
+
+
+def nodes_in(exprs: Iterable[Basic], below: Callable[[Any], tuple[Any, ...]] = arguments) -> list[Any]:
+    """All nodes of the expressions; ``below`` gives the parts of a node that are entered.
+
+    Nodes are known by identity: comparing and hashing deep ones is a recursion of its own.
+    """
+    stack = list(exprs)
+    seen = {id(expr): expr for expr in stack}
+    while stack:
+        new = {id(arg): arg for arg in below(stack.pop()) if id(arg) not in seen}
+        seen.update(new)
+        stack.extend(new.values())
+    return list(seen.values())
+
+
+def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
+    """All symbols in the expressions, free or bound."""
+    return {node for node in nodes_in(exprs) if isinstance(node, Symbol)}
+
+
+def names_in(exprs: Iterable[Basic]) -> set[str]:
+    """The names of all symbols, tensors and functions in the expressions, free or bound."""
+    names = (getattr(node, "name", None) for node in nodes_in(exprs))
+    return {name for name in names if isinstance(name, str)}
+
+
+def postorder(expr: Basic, done: Mapping[Basic, Any], below: Callable[[Any], tuple[Any, ...]] = parts) -> Iterator[Any]:
+    """The nodes of an expression, arguments first, that are not ``done`` (and are, when the next is asked for)."""
+    stack = [expr]
+    while stack:
+        node = stack[-1]
+        missing = [arg for arg in below(node) if arg not in done] if node not in done else []
+        stack.extend(missing)
+        if not missing:
+            stack.pop()
+            if node not in done:
+                yield node
