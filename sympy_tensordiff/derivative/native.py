@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Integer, Tuple
-
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.variables import counted
 
 
 def diff(e: Any, *variables: Any) -> Any:
@@ -56,37 +54,9 @@ def diff(e: Any, *variables: Any) -> Any:
     work = Differentiation(as_operand(e, "the expression"))
     work.root = work.simplified(work.root)
     facts: tuple[Any, ...] = ()
-    for variable, times in _counted(variables):
+    for variable, times in counted(variables):
         for _ in range(times):
             node, known = work.derivative(variable)
             facts += known
             work.root = work.simplified(node, facts)
     return write(work.reader, work.root)
-
-
-def _counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:
-    """The variables of a call and how many times each."""
-    counted: list[tuple[Any, int | None]] = []
-    for variable in variables:
-        if isinstance(variable, (int, Integer)):
-            if not counted or counted[-1][1] is not None:
-                raise ArgumentError(f"diff: the count {variable} in {variables} follows no variable")
-            counted[-1] = counted[-1][0], _count(variable, variables)
-        elif isinstance(variable, (tuple, Tuple)):
-            if len(variable) != 2:
-                raise ArgumentTypeError(
-                    f"diff: {variable} is no pair of a variable and a count; give several variables one after the "
-                    "other, or use td.gradient, which takes a tuple"
-                )
-            counted.append((variable[0], _count(variable[1], variables)))
-        else:
-            counted.append((variable, None))
-    if not counted:
-        raise ArgumentError("diff: there is no variable: give an entry x[p], a tensor, or a scalar symbol")
-    return [(variable, 1 if times is None else times) for variable, times in counted]
-
-
-def _count(value: Any, variables: tuple[Any, ...]) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, Integer)) or value < 0:
-        raise ArgumentTypeError(f"diff: {value} in {variables} must be a number of times, 0, 1, 2, …")
-    return int(value)

@@ -1,7 +1,7 @@
 """The SymPy classes users write and read: index symbols, tensors, entries, sums, comprehensions."""
 
 from sympy_tensordiff.symbolic import native as native
-from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol

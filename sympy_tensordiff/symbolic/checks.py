@@ -16,7 +16,8 @@ from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piece
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.polyhedron import find_point
-from sympy_tensordiff.symbolic.base import Node, TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import to_affine
 
 Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]

@@ -29,8 +29,9 @@ from sympy.concrete.expr_with_limits import ExprWithLimits
 
 from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.base import Node, TensorEntry
+from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.binders import Binder, fresh_index
+from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands

@@ -13,7 +13,8 @@ from sympy_tensordiff.errors import (
     ShapeError,
     UnsupportedError,
 )
-from sympy_tensordiff.symbolic.base import Node, TensorExpr
+from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.traversal import nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole

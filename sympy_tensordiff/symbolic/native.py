@@ -32,8 +32,8 @@ from sympy.core.relational import Relational
 from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
-from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import fresh_index
+from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.hooks import register_native
 from sympy_tensordiff.symbolic.indices import parse, to_affine
 from sympy_tensordiff.symbolic.lift import lift

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from sympy import Basic, Expr, Mod, Mul, S, Symbol, expand, floor, sympify
 
 from sympy_tensordiff.errors import ShapeError
-from sympy_tensordiff.symbolic.base import TensorEntry
+from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import parse
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension

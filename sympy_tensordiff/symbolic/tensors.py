@@ -10,9 +10,9 @@ from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.base import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
+from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import Substitution
 from sympy_tensordiff.symbolic.limits import check_axes, check_names, checked_axis, checked_body, checked_extent
 from sympy_tensordiff.symbolic.printing import PrintedComprehension, PrintedSymbol

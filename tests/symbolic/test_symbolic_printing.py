@@ -235,7 +235,7 @@ def test_srepr():
     assert "Piecewise((" in srepr(TensorComprehension(Piecewise((x[i], Eq(i, 0)), (0, True)), (i, m)))
 
 
-@pytest.mark.parametrize("printer", [str, repr, srepr, latex, pretty, sympy.mathml, sympy.dotprint])
+@pytest.mark.parametrize("printer", [str, repr, srepr, latex, pretty, sympy.dotprint])
 def test_no_printer_fails(printer):
     for expr in (A, s, A[i, j], S, S**2 * R, TensorComprehension(S, (i, n)), TensorComprehension(S, (i, n))[0]):
         assert printer(expr)

@@ -1,0 +1,216 @@
+"""Tensor expressions and their entries."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any
+
+from sympy import Basic, Derivative, Expr, Function, Symbol, Tuple, Wild
+from sympy.core.kind import NumberKind
+from sympy.tensor.array.ndim_array import ArrayKind
+
+from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError, OutOfShapeError, ShapeError
+from sympy_tensordiff.symbolic import whole
+from sympy_tensordiff.symbolic.base import Node, RealScalar
+from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.printing import PrintedEntry, short
+
+
+class TensorExpr(Node):
+    """A tensor-valued expression: has a ``shape``; ``T[i, j]`` is its entry, a scalar.
+
+    Whole tensors take part in scalar arithmetic only at rank 0; everything else raises and
+    points to index notation.
+    """
+
+    is_tensor_expr = True
+    __array_ufunc__ = None  # NumPy arrays would take a tensor for a scalar of dtype object
+    __iter__ = None  # without it, Python iterates by T[0], T[1], … for ever
+    _op_priority = 30.0  # x + T asks T first
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        """The extents, one per axis."""
+        raise NotImplementedError
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: Any) -> Any:
+        return TensorEntry(self, *(indices if isinstance(indices, (tuple, list, Tuple)) else (indices,)))
+
+    def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
+        """The entry at ``indices`` in index notation; None where it is a variable."""
+        return None
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.rank == 0
+
+    @property
+    def is_Float(self) -> bool:  # noqa: N802
+        whole.refuse_asked(self, sys._getframe(1))
+        return False
+
+    @property
+    def is_extended_real(self) -> bool:
+        whole.refuse_asked(self, sys._getframe(1))
+        return self.rank == 0
+
+    def _eval_is_extended_real(self) -> bool:
+        return self.rank == 0
+
+    def _eval_is_finite(self) -> bool:
+        return True
+
+    @property
+    def kind(self) -> Any:
+        """Array of numbers, so that SymPy puts no number in its place."""
+        return ArrayKind(NumberKind) if whole.is_whole(self) else NumberKind
+
+    def match(self, pattern: Any, old: bool = False) -> Any:
+        """As `Basic.match`; a pattern for scalars does not fit a whole tensor."""
+        if whole.is_whole(self) and not isinstance(pattern, (Wild, TensorExpr)):
+            return None
+        return super().match(pattern, old)
+
+    def _eval_Eq(self, other: Any) -> None:  # noqa: N802
+        whole.refuse_whole(self, "Eq")
+
+    def _eval_Abs(self) -> None:  # noqa: N802
+        whole.refuse_whole(self, "Abs")
+
+    def _eval_transpose(self) -> Any:
+        whole.refuse_whole(self, "transpose")
+        return self
+
+    _eval_adjoint = _eval_transpose
+
+
+whole.install(TensorExpr)
+
+
+class TensorEntry(PrintedEntry, RealScalar):
+    """The entry ``T[i, j, …]`` of a tensor expression, a real scalar; written ``T[i, j]``.
+
+    Parameters
+    ----------
+    tensor : TensorExpr
+    *indices : Expr or int
+        One per axis; integer combinations of integer symbols.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.symbolic import TensorSymbol, indices
+    >>> i, j = indices("i j")
+    >>> A = TensorSymbol("A", (3, 4))
+    >>> A[i, j + 1]
+    A[i, j + 1]
+    """
+
+    is_tensor_entry = True
+    is_zero = None
+    _is_leaf = True
+
+    def __new__(cls, tensor: TensorExpr, *indices: Any) -> Any:
+        if not isinstance(tensor, TensorExpr):
+            hint = ""
+            if isinstance(tensor, Symbol):
+                hint = "; where sympy.lambdify puts dummies in the place of tensors: use td.lambdify"
+            raise ArgumentTypeError(f"the tensor of an entry must be a tensor expression, not {tensor!r}{hint}")
+        if tensor.rank == 0 and not indices and tensor.is_symbol:
+            return tensor
+        return cls._unchecked(tensor, *_checked_indices(tensor, indices))
+
+    @classmethod
+    def _trusted(cls, tensor: TensorExpr, indices: Iterable[Expr]) -> Any:
+        """The entry at indices known to be valid SymPy expressions, without validation."""
+        indices = tuple(indices)
+        return cls._unchecked(tensor, *indices) if indices or not tensor.is_symbol else tensor
+
+    @property
+    def tensor(self) -> Any:
+        """The tensor expression that is read."""
+        return self.args[0]
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        """The index expressions, one per axis."""
+        return tuple(self.args[1:])
+
+    @property
+    def is_symbol(self) -> bool:
+        # An entry of a variable is a variable to Derivative, which would otherwise put a dummy in its place.
+        return bool(self.args[0].is_symbol)
+
+    @property
+    def _diff_wrt(self) -> bool:
+        return bool(self.args[0].is_symbol) and not _has_alias(self, sys._getframe(1))
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        return set().union(*(arg.free_symbols for arg in self.args))
+
+    def doit(self, **hints: Any) -> Any:
+        """The entry of a comprehension written out in index notation; a variable's as it is."""
+        body = self.tensor.write_out(self.indices)
+        if body is None:
+            return self
+        return body.doit(**hints) if hints.get("deep", True) else body
+
+    def _eval_simplify(self, **kwargs: Any) -> Any:
+        tensor = self.tensor.simplify(**kwargs)
+        return self if tensor == self.tensor else self._trusted(tensor, self.indices)
+
+
+def _has_alias(entry: Any, asking: FrameType) -> bool:
+    """Whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])`` and mean the first argument only.
+
+    Both may be the same entry, so that this would be another derivative; where the entry is no
+    variable to SymPy, it writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
+    """
+    names = asking.f_locals
+    if asking.f_code is Function.fdiff.__code__:
+        others = [arg for n, arg in enumerate(names["self"].args) if n != names["ix"]]
+    elif asking.f_code is Derivative._eval_subs.__code__ and "newargs" in names:
+        others = [arg for arg in names["newargs"][0].args if arg != entry]
+    elif asking.f_code is Derivative._eval_subs.__code__:
+        others = [arg for arg in names["self"].expr.args if arg != names["old"]]
+    else:
+        return False
+    return any(entry.tensor in arg.free_symbols for arg in others)
+
+
+def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:
+    if len(indices) != tensor.rank:
+        raise ShapeError(
+            f"{_shown(tensor, indices)}: {short(tensor)} has rank {tensor.rank} (shape {tensor.shape}), so an entry "
+            f"needs {tensor.rank} {'index' if tensor.rank == 1 else 'indices'}, not {len(indices)}"
+        )
+    result = []
+    for axis, (value, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
+        if isinstance(value, slice) or value is Ellipsis or value is None:
+            raise IndexExpressionError(
+                f"{_shown(tensor, indices)}: slices are not supported; write the part as a comprehension, "
+                f"e.g. TensorComprehension({short(tensor)}[i + 1], (i, n))"
+            )
+        index = as_expr(value, "an index")
+        try:
+            form, atoms = parse(index)
+        except IndexExpressionError as error:
+            raise IndexExpressionError(f"{_shown(tensor, indices)}: {error}") from None
+        if not atoms and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
+            raise OutOfShapeError(
+                f"{_shown(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
+                f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around"
+            )
+        result.append(index)
+    return tuple(result)
+
+
+def _shown(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:
+    return f"{short(tensor)}[{', '.join(map(str, indices)) or '()'}]"
