@@ -30,10 +30,10 @@ from sympy_tensordiff.codegen.loops import (
 from sympy_tensordiff.codegen.walk import array_shapes, loops, scalars, statements
 from sympy_tensordiff.integer.affine import Affine
 
-LARGE = 600
+LARGE = 300
 """Kernels of more scalar operations and reads than this are cut."""
 
-PIECE = 150
+PIECE = 60
 """A value of more than this gets a kernel of its own."""
 
 SHARED = 4

@@ -29,10 +29,10 @@ from sympy_tensordiff.errors import UnsupportedError
 DEPTH = 30
 """How deep the parts are cut."""
 
-SIZE = 150
+SIZE = 100
 """How large the parts are at most, but for the arguments of one operation."""
 
-WIDTH = 50
+WIDTH = 20
 """How many terms or factors stand in one line."""
 
 _MOST_DEPTH = 90

@@ -74,6 +74,7 @@ class Storage:
     ) -> None:
         self.graph = graph
         self.names = dict(names)
+        self._outside = frozenset(v for v in names if isinstance(v, int))  # sizes and free indices
         self.arrays = arrays
         self.facts = facts
         self.temporaries = temporaries
@@ -233,7 +234,7 @@ class Storage:
             if part.op == "read":
                 if not all(implied(row, (*self.facts, *known)) for row in inside_shape(part)):
                     return False
-                if part.args[0].op == "comprehension" and not part.args[0].free.isdisjoint(part.free):
+                if part.args[0].op == "comprehension" and not part.free.isdisjoint(part.args[0].free - self._outside):
                     stack.append((part.args[0], known))
             elif part.op in ("sum", "comprehension"):
                 _, more, body = self.graph.open(part)

@@ -44,19 +44,25 @@ def input_facts(graph: Graph, roots: Sequence[Node], extents: Sequence[Affine] =
         return ()
     positive = normalise_rows(Row("ge", extent - 1) for extent in (*extents_of(roots), *extents)) or ()
     rows = dict.fromkeys(positive)
+    seen: Seen = set()
     for root in roots:
-        for row in unconditional_reads(graph, root, tuple(rows)):
+        for row in unconditional_reads(graph, root, tuple(rows), seen):
             rows[row] = None
     return tuple(positive) if is_empty(tuple(rows), ()) else tuple(rows)
 
 
-def unconditional_reads(graph: Graph, root: Node, known: Facts) -> Facts:
+Seen = set[tuple[Node, Facts]]
+"""Nodes with the ranges around them that have been looked into."""
+
+
+def unconditional_reads(graph: Graph, root: Node, known: Facts, seen: Seen | None = None) -> Facts:
     """The rows that say that the unconditional reads of an expression lie inside their shapes.
 
-    They are over its sizes and free indices; ``known`` decides which sums are not empty.
+    They are over its sizes and free indices; ``known`` decides which sums are not empty. What has
+    been ``seen`` for another expression is left out.
     """
     found: list[Row] = []
-    seen = set()
+    seen = set() if seen is None else seen
     stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ())]
     while stack:
         node, context, bound = stack.pop()
@@ -68,6 +74,7 @@ def unconditional_reads(graph: Graph, root: Node, known: Facts) -> Facts:
         if node.op in ("sum", "comprehension"):
             variables, rows, body = graph.inside(node, bound)
             if node.op == "sum" and not _nonempty(rows, variables, (*known, *context)):
+                seen.discard((node, context))  # another expression may know more
                 continue
             stack.append((body, context + rows, (*variables, *bound)))
             continue

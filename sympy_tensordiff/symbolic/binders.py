@@ -9,7 +9,7 @@ defines to be unaware of scopes (with a bound index as key it renames body and l
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -26,6 +26,8 @@ from sympy_tensordiff.symbolic.traversal import names_in, nodes_in
 
 class Binder(Node):
     """Base of the sum and the comprehension: ``args`` are the body and one tuple per limit."""
+
+    _free: frozenset[Basic] | None = None
 
     is_binder = True
 
@@ -61,10 +63,10 @@ class Binder(Node):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        free = self.__dict__.get("_free")
-        if free is None:
-            free = self.__dict__["_free"] = self._compute_free_symbols()
-        return set(free)
+        if self._free is None:
+            for binder in _innermost_first(self):
+                binder._free = binder._compute_free_symbols()
+        return set(self._free or ())
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
         free: set[Basic] = set().union(*(arg.free_symbols for arg in self.args))
@@ -156,6 +158,27 @@ class Binder(Node):
         """The body evaluated; the binder stays (nothing is summed or tabulated)."""
         body = self.body.doit(**hints) if hints.get("deep", True) else self.body
         return self if body == self.body else self.func(body, *self.limits)
+
+
+def _innermost_first(binder: Binder) -> Iterator[Binder]:
+    """A binder and those inside whose free symbols are not known, each after those inside of it."""
+    stack: list[tuple[Binder, bool]] = [(binder, False)]
+    while stack:
+        node, entered = stack.pop()
+        if node._free is not None:
+            continue
+        if entered:
+            yield node
+            continue
+        stack.append((node, True))
+        parts, seen = list(node.args), set()
+        while parts:
+            part = parts.pop()
+            if isinstance(part, Binder):
+                stack.append((part, False))
+            elif part not in seen:
+                seen.add(part)
+                parts.extend(part.args)
 
 
 def fresh_index(index: Any, taken: set[str]) -> Any:

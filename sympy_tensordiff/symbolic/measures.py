@@ -15,6 +15,8 @@ from sympy import Basic
 
 DEEPEST = 100
 LARGEST = 10_000
+TALLEST = 140
+LONGEST = 100_000
 _MOST = 10**12
 
 
@@ -32,6 +34,17 @@ class Measures(NamedTuple):
     def is_deep(self) -> bool:
         """Whether a walk by recursion is out of the question."""
         return self.depth > DEEPEST or self.size > LARGEST
+
+    @property
+    def is_unprintable(self) -> bool:
+        """Whether a text would overflow the stack or be too long."""
+        return self.depth > TALLEST or self.size > LONGEST
+
+    @property
+    def described(self) -> str:
+        """Depth and size in words."""
+        size = f"{self.size:,}" if self.size < _MOST else f"more than {_MOST:,}"
+        return f"depth {self.depth:,} with {size} nodes as a tree"
 
 
 def measures(expr: Any) -> Measures:

@@ -13,7 +13,9 @@ from sympy import Idx, Symbol, srepr
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.indices import Renaming
+from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.readable import show_index
 
 _ONE_LETTER = re.compile(r"([a-zA-Z]|\\[a-zA-Z]+)(_\{\w+\})?'*")
@@ -32,10 +34,27 @@ def _names_a_point(printer: Any) -> bool:
     return type(printer).__qualname__.startswith("Subs.__new__.")
 
 
+def refuse_unprintable(node: Any, notation: str) -> None:
+    """Raise where a text would overflow the stack, or be longer than anyone reads.
+
+    What is shared is written out at each place, so that the text of a small graph may be endless.
+    """
+    found = measures(node)
+    if found.is_unprintable:
+        raise UnsupportedError(
+            f"{notation} of a {type(node).__name__} of {found.described}: that is too much to print; td.vjp, "
+            "td.generate_code and td.lambdify take it as it is, and .body and .args hold its parts"
+        )
+
+
 class Printed:
     """Text as the constructor call; the base of the mixins with the print methods."""
 
     def _sympystr(self: Any, printer: Any) -> str:
+        found = measures(self)
+        if found.is_unprintable:  # a text all the same: messages and debuggers need one
+            own = f" ({found.digest.hex()})" if _names_a_point(printer) else ""
+            return f"<{type(self).__name__} of {found.described}, too much to print{own}>"
         if _names_a_point(printer):
             return str(srepr(self))
         limits = [
@@ -45,6 +64,7 @@ class Printed:
         return f"{type(self).__name__}({', '.join([printer._print(self.body), *limits])})"
 
     def _sympyrepr(self: Any, printer: Any) -> str:
+        refuse_unprintable(self, "srepr")
         # SymPy exports Piecewise, which takes plain tuples, but not the class of its branches.
         return f"{type(self).__name__}({_joined(printer, self.args)})".replace("ExprCondPair(", "(")
 
@@ -122,6 +142,7 @@ class PrintedSum(Printed):
         return int(PRECEDENCE["Add" if factor and not asking.f_back.f_locals.get("last") else "Mul"])
 
     def _latex(self: Any, printer: Any) -> str:
+        refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
         signs = []
         for index, low, high in reversed(this.limits):
@@ -133,6 +154,7 @@ class PrintedSum(Printed):
         return " ".join([*signs, body])
 
     def _pretty(self: Any, printer: Any) -> Any:
+        refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         return _SumForm.of(printer._print_Sum(this))
 
@@ -141,12 +163,14 @@ class PrintedComprehension(Printed):
     """The body in brackets with the ranges below."""
 
     def _latex(self: Any, printer: Any) -> str:
+        refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
         show = printer._print
         ranges = r",\, ".join(f"{show(index)} < {show(extent)}" for index, extent in this.limits)
         return rf"\left[{show(this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 
     def _pretty(self: Any, printer: Any) -> Any:
+        refuse_unprintable(self, "pretty")
         this = unlabelled(self)
         form = prettyForm(*printer._print(this.body).parens("[", "]"))
         ranges: list[Any] = []
