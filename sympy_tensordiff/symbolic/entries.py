@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from types import FrameType
 from typing import Any
 
-from sympy import Basic, Derivative, Expr, Function, Symbol, Tuple, Wild
+from sympy import Basic, Expr, Symbol, Tuple, Wild
 from sympy.core.kind import NumberKind
 from sympy.tensor.array.ndim_array import ArrayKind
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError, OutOfShapeError, ShapeError
-from sympy_tensordiff.symbolic import whole
+from sympy_tensordiff.symbolic import walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
@@ -149,7 +148,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @property
     def _diff_wrt(self) -> bool:
-        return bool(self.args[0].is_symbol) and not _has_alias(self, sys._getframe(1))
+        return bool(self.args[0].is_symbol) and not walkers.means_one_argument(self, sys._getframe(1))
 
     @property
     def free_symbols(self) -> set[Basic]:
@@ -165,24 +164,6 @@ class TensorEntry(PrintedEntry, RealScalar):
     def _eval_simplify(self, **kwargs: Any) -> Any:
         tensor = self.tensor.simplify(**kwargs)
         return self if tensor == self.tensor else self._trusted(tensor, self.indices)
-
-
-def _has_alias(entry: Any, asking: FrameType) -> bool:
-    """Whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])`` and mean the first argument only.
-
-    Both may be the same entry, so that this would be another derivative; where the entry is no
-    variable to SymPy, it writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
-    """
-    names = asking.f_locals
-    if asking.f_code is Function.fdiff.__code__:
-        others = [arg for n, arg in enumerate(names["self"].args) if n != names["ix"]]
-    elif asking.f_code is Derivative._eval_subs.__code__ and "newargs" in names:
-        others = [arg for arg in names["newargs"][0].args if arg != entry]
-    elif asking.f_code is Derivative._eval_subs.__code__:
-        others = [arg for arg in names["self"].expr.args if arg != names["old"]]
-    else:
-        return False
-    return any(entry.tensor in arg.free_symbols for arg in others)
 
 
 def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr, ...]:

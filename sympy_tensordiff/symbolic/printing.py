@@ -194,7 +194,7 @@ class _SumForm(prettyForm):
     def binding(self) -> int:
         # As for LaTeX: the product alone knows where the factor stands.
         product = sys._getframe(1)
-        if product.f_code.co_name == "__mul__" and product.f_locals["others"][-1:] != (self,):
+        if product.f_code.co_name == "__mul__" and product.f_locals.get("others", ())[-1:] != (self,):
             return int(prettyForm.ADD)
         return int(prettyForm.MUL)
 

@@ -11,31 +11,53 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from importlib import import_module
+from inspect import unwrap
+from operator import attrgetter
 from types import CodeType, FrameType
 from typing import Any
 
 from sympy import Basic, Expr, Mod, Piecewise, S, preorder_traversal
-from sympy.core.traversal import iterargs
-from sympy.functions.elementary.piecewise import piecewise_fold
-from sympy.simplify import cse_main
-from sympy.solvers import solvers
 
 from sympy_tensordiff.symbolic.traversal import names_in
 
-CSE = vars(cse_main)
-LATEX = vars(sys.modules["sympy.printing.latex"])
-SIMPLIFY = vars(sys.modules["sympy.simplify.simplify"])  # the package has a function of the module's name
-PIECEWISE = vars(sys.modules[piecewise_fold.__module__])
-HAS = iterargs.__code__
-SOLVERS = vars(solvers)
-CONSTANT = Expr.is_constant.__code__
-ATOMS = Basic.atoms.__code__
-PREORDER = preorder_traversal._preorder_traversal.__code__
-FOLD = piecewise_fold.__code__
-REPLACE = Basic.replace.__code__
-WALK = next((c for c in REPLACE.co_consts if isinstance(c, CodeType) and c.co_name == "walk"), None)
+
+def names_of(module: str) -> dict[str, Any]:
+    """The globals of a module of SymPy, which its frames hold; none where SymPy has no such module."""
+    try:
+        return vars(import_module(module))
+    except ImportError:
+        return {}
+
+
+def code_of(module: str, name: str, inner: str | None = None) -> CodeType | None:
+    """The code of a function of SymPy, or of one inside of it; None, which no frame runs, where there is none."""
+    try:
+        code: CodeType = unwrap(attrgetter(name)(import_module(module))).__code__
+    except (ImportError, AttributeError):
+        return None
+    if inner is None:
+        return code
+    return next((c for c in code.co_consts if isinstance(c, CodeType) and c.co_name == inner), None)
+
+
+# SymPy's own names, some of them private: where a version has others, its functions see our nodes as they are.
+CSE = names_of("sympy.simplify.cse_main")
+LATEX = names_of("sympy.printing.latex")
+SIMPLIFY = names_of("sympy.simplify.simplify")
+PIECEWISE = names_of("sympy.functions.elementary.piecewise")
+SOLVERS = names_of("sympy.solvers.solvers")
+HAS = code_of("sympy.core.traversal", "iterargs")
+PREORDER = code_of("sympy.core.traversal", "preorder_traversal._preorder_traversal")
+FOLD = code_of("sympy.functions.elementary.piecewise", "piecewise_fold")
+CONSTANT = code_of("sympy.core.expr", "Expr.is_constant")
+ATOMS = code_of("sympy.core.basic", "Basic.atoms")
+REPLACE = code_of("sympy.core.basic", "Basic.replace")
+WALK = code_of("sympy.core.basic", "Basic.replace", "walk")
+PARTIAL = code_of("sympy.core.function", "Function.fdiff")
+SUBSTITUTED = code_of("sympy.core.function", "Derivative._eval_subs")
 # The modules of all who are shown something else; a number is found faster than five comparisons are made.
-ASKING = {id(module) for module in (CSE, SIMPLIFY, vars(sys.modules[Basic.__module__]), iterargs.__globals__)}
+ASKING = {id(names) for names in (CSE, SIMPLIFY, names_of("sympy.core.basic"), names_of("sympy.core.traversal"))}
 
 
 class Shown:
@@ -167,3 +189,22 @@ def called_replace(walk: FrameType) -> tuple[Any, Any]:
         frame = frame.f_back
     names = {} if frame is None else frame.f_locals
     return names.get("query"), names.get("value")
+
+
+def means_one_argument(entry: Any, asking: FrameType) -> bool:
+    """Whether SymPy is about to write ``Derivative(g(x[p], x[q]), x[p])`` and mean the first argument only.
+
+    Both may be the same entry, so that this would be another derivative; where the entry is no
+    variable to SymPy, it writes ``Subs(Derivative(g(xi, x[q]), xi), xi, x[p])``.
+    """
+    names = asking.f_locals if asking.f_code in (PARTIAL, SUBSTITUTED) else {}
+    match names:
+        case {"self": applied, "ix": position}:
+            others = [arg for n, arg in enumerate(applied.args) if n != position]
+        case {"newargs": (applied, *_)}:
+            others = [arg for arg in applied.args if arg != entry]
+        case {"self": derivative, "old": old}:
+            others = [arg for arg in derivative.expr.args if arg != old]
+        case _:
+            return False
+    return any(entry.tensor in arg.free_symbols for arg in others)

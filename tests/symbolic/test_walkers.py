@@ -8,6 +8,7 @@ from sympy.core.kind import NumberKind
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import IndexedSum, TensorComprehension, TensorSymbol, indices, walkers
+from sympy_tensordiff.symbolic.walkers import code_of, names_of
 
 i, j, k, n, m, p = indices("i j k n m p")
 A = TensorSymbol("A", (n, m))
@@ -184,3 +185,15 @@ def test_patterns_for_scalars_do_not_fit_whole_tensors():
 def test_everybody_else_sees_the_arguments():
     assert S.args == (A[i, j] * x[j], sympy.Tuple(j, 0, m - 1)) and S.func is IndexedSum
     assert walkers.WALK is not None
+
+
+def test_names_that_a_version_of_sympy_lacks_are_nobody():
+    assert names_of("sympy.no_such_module") == {}
+    assert code_of("sympy.no_such_module", "walk") is None
+    assert code_of("sympy.core.basic", "Basic.no_such_method") is None
+    assert code_of("sympy.core.basic", "Basic.replace", "no_such_function") is None
+    assert code_of("sympy.core.expr", "Expr.args") is None  # no function
+    # This version has all of them.
+    codes = (walkers.HAS, walkers.PREORDER, walkers.FOLD, walkers.CONSTANT, walkers.ATOMS, walkers.REPLACE)
+    assert None not in (*codes, walkers.WALK, walkers.PARTIAL, walkers.SUBSTITUTED)
+    assert all((walkers.CSE, walkers.LATEX, walkers.SIMPLIFY, walkers.PIECEWISE, walkers.SOLVERS))
