@@ -73,6 +73,11 @@ BODIES = {
     "domain_of_quotient": Piecewise((Y / X, Ne(X, 0)), (Z, True)),
     "domain_in_a_sum": Sum(Piecewise((log(x[k]) * Y, x[k] > 0), (0, True)), (k, 0, 5)),
     "domain_of_two": Piecewise((Piecewise((log(X * Y), Y > 0), (Z, True)) * Z + 1, X > 0), (Y, True)),
+    # One logarithm under two conditions, so that its cotangent is an addition, or a sum, of choices.
+    "domain_of_either": Piecewise((log(X), X > 0), (0, True)) + Piecewise((log(X) * Y, X > 1), (0, True)),
+    "domain_of_neither": Piecewise((1 / Y, X > 5), (log(X) / Y, And(X > 0, Ne(Y, 0))), (0, True)),
+    "domain_of_some": Sum(Piecewise((log(X) * x[k], And(X > 0, x[k] > Y)), (0, True)), (k, 0, 5)),
+    "domain_of_three": Piecewise((Piecewise((sqrt(Y) / (X - 2 * Y), X > 2 * Y), (0, True)) * Z, Y > 0), (X, True)),
     "domain_of_exp": Piecewise((exp(1000 * X), X < -2), (X, True)),
     "domain_of_power": Piecewise((X ** (Y + 4), X > 0), (Y**2, True)),
 }

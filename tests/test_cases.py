@@ -78,16 +78,7 @@ def is_zero_scalar(derivative):
     return derivative == 0
 
 
-UNPROTECTED = {("choice_domain_of_two", 0, 2), ("choice_domain_of_two", 1, 2)}
-
-
-def pair(name, n, m):
-    reason = "a quotient leaves the branch of the gradient that protects it, and is differentiated outside of it"
-    marks = [pytest.mark.xfail(strict=True, reason=reason)] if (name, n, m) in UNPROTECTED else []
-    return pytest.param(name, n, m, marks=marks)
-
-
-@pytest.mark.parametrize(("name", "n", "m"), [pair(*parameters) for parameters in PAIRS])
+@pytest.mark.parametrize(("name", "n", "m"), PAIRS)
 def test_second_derivatives_equal_the_oracle(name, n, m):
     case = small(name)
     # Kernels of the mixed ones are among those that run as Python, below.

@@ -97,6 +97,9 @@ class Vectorised:
     def __call__(self, *args: Any) -> Any:
         """The values, an array of the common shape of the arguments (a scalar for scalars)."""
         arrays = [array[()] for array in np.broadcast_arrays(*args)]
+        for array in arrays:
+            if isinstance(array, np.ndarray):
+                array.flags.writeable = False  # they may be the caller's
         shape = np.shape(arrays[0])
         wayout = "it is called with arrays; a function of numbers can be wrapped in np.vectorize"
         try:

@@ -14,6 +14,7 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import Cbrt
 
+from sympy_tensordiff.derivative.protection import protected
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
@@ -23,13 +24,13 @@ from sympy_tensordiff.integer.affine import Affine, Row
 Rule = Callable[[Graph, Node, Node, int], Node]
 
 
-def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
-    """The cotangent that ``node`` hands to its argument at ``position``.
+def pull(graph: Graph, node: Node, cotangent: Node, position: int, *, anyway: bool = True) -> Node:
+    """The cotangent that ``node``, which is needed ``anyway`` or under conditions only, hands to an argument.
 
     Where SymPy knows no derivative of a function, it stays what it is: a `Partial`.
     """
     result = PULLBACKS[node.op](graph, node, cotangent, position)
-    return result if result is cotangent else graph.protected(result)
+    return result if result is cotangent else protected(graph, result, anyway=anyway)
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

@@ -48,11 +48,13 @@ class Sweep:
         self._cotangents: dict[Node, list[tuple[Rows, Node]]] = {}
         self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
         self._heap: list[tuple[int, int, Node]] = []
+        self._anyway: set[Node] = set()
 
     # -------------------------------------------------------------- in and out
 
     def start(self, node: Node, cotangent: Node) -> Sweep:
         """Runs the sweep. ``cotangent``: a scalar for a scalar, a tensor of its shape for a tensor."""
+        self._anyway.add(node)
         if node.op == "comprehension":
             self._enter(node, cotangent)
         elif node.op == "tensor":
@@ -88,6 +90,9 @@ class Sweep:
         self._cotangents[node].append((rows, cotangent))
 
     def _visit(self, node: Node) -> None:
+        anyway = node in self._anyway
+        if anyway:
+            self._anyway.update(node.args[:1] if node.op == "select" else node.args)
         rows, cotangent = self._merge(node, self._cotangents.pop(node))
         if cotangent is self.graph.zero:
             return
@@ -98,13 +103,14 @@ class Sweep:
         elif node.op == "sum":
             variables, more, body = self.graph.open(node)
             self._bind(variables, 1)
+            self._enter_body(node, body)
             self._hand(body, rows + more, cotangent)
         elif node.op == "guard":
             self._hand(node.args[0], rows + node.data, cotangent)
         else:
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):
-                    self._hand(arg, rows, pull(self.graph, node, cotangent, position))
+                    self._hand(arg, rows, pull(self.graph, node, cotangent, position, anyway=anyway))
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
         tensor = node.args[0]
@@ -118,12 +124,18 @@ class Sweep:
         """From the cotangent of a comprehension (the one given, or that of its reads) to that of its body."""
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
+        self._enter_body(tensor, body)
         forms = [Affine.variable(v) for v in variables]
         if cotangent is None:
             rows += self._around(tensor)
             self._hand(body, rows, self._entry_cotangent(tensor, forms))
         else:
             self._hand(body, rows, self.graph.read(cotangent, forms))
+
+    def _enter_body(self, binder: Node, body: Node) -> None:
+        """The body of a binder is needed under no condition where the binder is."""
+        if binder in self._anyway:
+            self._anyway.add(body)
 
     def _around(self, tensor: Node) -> Rows:
         """What all reads of a comprehension know about the indices around it that it depends on."""

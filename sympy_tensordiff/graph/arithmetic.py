@@ -105,28 +105,6 @@ class Arithmetic(Table):
         args = tuple(parts)
         return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args, frozenset()))
 
-    def protected(self, product: Node) -> Node:
-        """A derivative with what is only a number where a choice among its factors is not 0 moved into the choice.
-
-        So ``1/x`` is not evaluated at 0 in the derivative of ``log(x) if x > 0 else 0``.
-        """
-        if product.op == "guard":
-            return self.guard(product.data, self.protected(product.args[0]))
-        if product.op == "add":
-            return self.add([self.protected(term) for term in product.args])
-        choices = sorted(filter(self.is_choice, product.args), key=lambda factor: not factor.total)
-        if product.op != "mul" or not choices:
-            return product
-        # All choices go into the first: they, too, may be numbers in its branch only.
-        choice, *inner = choices
-        partial = [factor for factor in product.args if not (factor.total or factor is choice)]
-        if not partial:
-            return product
-        moved = [*(factor for factor in partial if not self.is_choice(factor)), *inner]
-        sides = [side if side is self.zero else self.protected(self.mul((side, *moved))) for side in choice.args[1:]]
-        rest = [factor for factor in product.args if factor is not choice and factor not in moved]
-        return self.mul((*rest, self.select(choice.args[0], *sides)))
-
     def is_choice(self, node: Node) -> bool:
         """Whether a node is 0 on one side of a condition."""
         return node.op == "select" and self.zero in node.args[1:]

@@ -180,6 +180,19 @@ def test_arguments_are_of_one_shape():
     np.testing.assert_array_equal(got, np.tile(2 * Y, (4, 1)))
 
 
+def test_arguments_are_not_written_to():
+    given = np.array([1.0, 2.0])
+    function = td.lambdify([x], td.TensorComprehension(g(x[i]), (i, n)), "numpy", functions={"g": square_in_place})
+    with pytest.raises(ArgumentError, match=r"failed for arguments of shape \(2,\): ValueError: .*read-only"):
+        function(given)
+    assert given.tolist() == [1, 2]
+
+
+def square_in_place(t):
+    t *= t
+    return t
+
+
 def test_the_users_own_error_comes_through():
     def fail(t):
         raise KeyError("mine")

@@ -1,0 +1,83 @@
+"""Derivatives stay where the function is chosen: no slope is evaluated in a branch that is not taken.
+
+The cotangent of ``log(x[i])`` in ``Piecewise((log(x[i]), x[i] > 0), (0, True))`` is 0 where the
+condition does not hold, but floating point numbers say ``0 * 1/x[i] = nan`` at ``x[i] = 0``. So the
+slope goes into the branch: ``Piecewise((1/x[i], x[i] > 0), (0, True))``.
+
+A node that is needed under several conditions has an addition, or a sum, of such choices as its
+cotangent. The slope then goes into each of them. That costs operations, and is not done for a
+node that is needed anyway: where it is a number, so is its slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+
+LIMIT = 32
+"""Cotangents that are made of more choices are left as they are: products with all of them would explode."""
+
+
+def protected(graph: Graph, product: Node, *, anyway: bool = True) -> Node:
+    """A derivative with what is only a number where a choice among its factors is not 0 moved into the choice.
+
+    Parameters
+    ----------
+    graph : Graph
+    product : Node
+        A cotangent times a slope, or an addition of such.
+    anyway : bool
+        Whether the node whose slope this is is needed under no condition. Then choices that are factors
+        themselves are seen to, and those inside of additions and sums are not.
+    """
+    if product.op == "guard":
+        return graph.guard(product.data, protected(graph, product.args[0], anyway=anyway))
+    if product.op == "add":
+        return graph.add([protected(graph, term, anyway=anyway) for term in product.args])
+    if product.op != "mul" or all(factor.total for factor in product.args):
+        return product
+    if anyway:
+        choices = [factor for factor in product.args if graph.is_choice(factor)]
+    else:
+        choices = [factor for factor in product.args if _is_chosen(graph, factor, [LIMIT])]
+    if not choices:
+        return product
+    # All choices go into the first: they, too, may be numbers in its branch only.
+    choice, *inner = sorted(choices, key=lambda factor: not factor.total)
+    partial = [factor for factor in product.args if not (factor.total or factor is choice)]
+    if not partial:
+        return product
+    moved = [*(factor for factor in partial if factor not in inner), *inner]
+    rest = [factor for factor in product.args if factor is not choice and factor not in moved]
+    return graph.mul((*rest, _within(graph, choice, moved, anyway)))
+
+
+def _within(graph: Graph, node: Node, factors: Sequence[Node], anyway: bool) -> Node:
+    """``node`` times the factors, which stand beside what ``node`` chooses."""
+    if node is graph.zero:
+        return node
+    if node.op == "select" and (graph.is_choice(node) or not anyway):
+        return graph.select(node.args[0], *(_within(graph, side, factors, anyway) for side in node.args[1:]))
+    if not anyway and _is_chosen(graph, node, [LIMIT]):
+        if node.op == "guard":
+            return graph.guard(node.data, _within(graph, node.args[0], factors, anyway))
+        if node.op == "add":
+            return graph.add([_within(graph, term, factors, anyway) for term in node.args])
+        if node.op == "sum":
+            variables, rows, body = graph.open(node)
+            return graph.sum(variables, rows, _within(graph, body, factors, anyway))
+    return protected(graph, graph.mul((node, *factors)), anyway=anyway)
+
+
+def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
+    """Whether a node is 0 unless conditions choose otherwise; it is looked at within the ``room`` left."""
+    room[0] -= 1
+    if room[0] < 0:
+        return False
+    if node.op == "add":
+        return all(_is_chosen(graph, term, room) for term in node.args)
+    if node.op in ("mul", "select"):
+        parts = node.args if node.op == "mul" else node.args[1:]
+        return graph.zero in parts or any(_is_chosen(graph, part, room) for part in parts)
+    return node.op in ("guard", "sum") and (node.op == "guard" or _is_chosen(graph, node.args[0], room))
