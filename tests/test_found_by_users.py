@@ -122,3 +122,16 @@ def test_deltas_inside_of_functions_leave_the_sum():
         for at in range(-2, 10):
             values = {x: [2, 3, 5, 7], p: at}
             assert abs(float(evaluate(result, values)) - float(evaluate(total, values))) < 1e-9
+
+
+def test_equal_arguments_of_an_extremum_are_one():
+    """A delta makes y[2*q] and y[q] one entry: there is no tie to share, and nothing counts twice."""
+    y = td.TensorSymbol("y", n)
+    for body in (Max(y[2 * q], y[q]), sympy.Min(y[2 * q], y[3 * q], y[q])):
+        assert td.diff(KroneckerDelta(0, q) * body, y[q]) == KroneckerDelta(0, q)
+        assert sympy.simplify(td.diff(body, y[q]).subs(q, 0)) == 1
+    pairs = td.IndexedSum(KroneckerDelta(i, j) * Max(y[i], y[j], 2 * y[i]), (i, 0, n - 1), (j, 0, n - 1))
+    expected = Piecewise((2, y[p] > 0), (1, y[p] < 0), (sympy.Rational(3, 2), True))
+    for at in (-1, 0, 1):
+        assert evaluate(td.diff(pairs, y[p]), {y: [at], p: 0}) == expected.subs(y[p], at)
+    assert td.diff(td.IndexedSum(KroneckerDelta(i, j) * Max(y[i], y[j]), (i, 0, n - 1), (j, 0, n - 1)), y[p]) == 1

@@ -6,8 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+import sympy
+
 from sympy_tensordiff.graph.interning import Node, Number, Table
 from sympy_tensordiff.integer.affine import Row, normalise, normalise_rows
+
+EXTREMA = (sympy.Max, sympy.Min)
 
 JOINED_LIMIT = 32
 """Choices inside of choices are joined one by one; terms that are deeper or longer are left as they are."""
@@ -134,6 +138,10 @@ class Arithmetic(Table):
         return self._plain("pow", None, (base, exponent))
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
+        if function in EXTREMA:
+            args = tuple(dict.fromkeys(args))  # equal arguments are one, which is no tie
+            if len(args) == 1:
+                return args[0]
         return self._plain("call", function, tuple(args))
 
     # -------------------------------------------------------------- conditions
@@ -146,6 +154,8 @@ class Arithmetic(Table):
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
         """``value if condition else otherwise``; guards of the values protect the condition too."""
+        if condition.op == "compare" and condition.args[0] is condition.args[1]:
+            return value if condition.data in ("le", "eq") else otherwise
         value, otherwise = self._decided(value, condition, 1), self._decided(otherwise, condition, 2)
         if value is otherwise:
             return value

@@ -144,6 +144,8 @@ class Graph(Arithmetic):
                 return self.read(args[0], [form.substitute(mapping) for form in node.data])
             case "and" | "or" | "not":
                 return self.logic(node.op, args)
+            case "call":
+                return self.call(node.data, args)
             case _:
                 return self._plain(node.op, node.data, tuple(args)) if args else node
 
