@@ -36,6 +36,8 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 i, j, k = indices("i j k")
 x, y, z = (TensorSymbol(name, 6) for name in "xyz")
 alpha = Symbol("alpha", real=True)
+logs = Tensor(log(x[j]), (j, 6))
+waves = Tensor(sin(logs[j]) + sqrt(x[j]), (j, 6))
 VALUES = {
     x: [-1, 0, Fraction(1, 2), 2, 1, -3],
     y: [1, -1, Fraction(1, 2), 2, 0, -3],
@@ -78,6 +80,8 @@ BODIES = {
     "domain_of_neither": Piecewise((1 / Y, X > 5), (log(X) / Y, And(X > 0, Ne(Y, 0))), (0, True)),
     "domain_of_some": Sum(Piecewise((log(X) * x[k], And(X > 0, x[k] > Y)), (0, True)), (k, 0, 5)),
     "domain_of_three": Piecewise((Piecewise((sqrt(Y) / (X - 2 * Y), X > 2 * Y), (0, True)) * Z, Y > 0), (X, True)),
+    "domain_of_a_tensor": Piecewise((waves[i] * Y, X > 0), (0, True))
+    + Piecewise((logs[5 - i], x[5 - i] > 1), (0, True)),
     "domain_of_exp": Piecewise((exp(1000 * X), X < -2), (X, True)),
     "domain_of_power": Piecewise((X ** (Y + 4), X > 0), (Y**2, True)),
 }

@@ -40,7 +40,7 @@ def protected(graph: Graph, product: Node, *, anyway: bool = True) -> Node:
     if anyway:
         choices = [factor for factor in product.args if graph.is_choice(factor)]
     else:
-        choices = [factor for factor in product.args if _is_chosen(graph, factor, [LIMIT])]
+        choices = [factor for factor in product.args if is_chosen(graph, factor)]
     if not choices:
         return product
     # All choices go into the first: they, too, may be numbers in its branch only.
@@ -59,7 +59,7 @@ def _within(graph: Graph, node: Node, factors: Sequence[Node], anyway: bool) -> 
         return node
     if node.op == "select" and (graph.is_choice(node) or not anyway):
         return graph.select(node.args[0], *(_within(graph, side, factors, anyway) for side in node.args[1:]))
-    if not anyway and _is_chosen(graph, node, [LIMIT]):
+    if not anyway and is_chosen(graph, node):
         if node.op == "guard":
             return graph.guard(node.data, _within(graph, node.args[0], factors, anyway))
         if node.op == "add":
@@ -68,6 +68,11 @@ def _within(graph: Graph, node: Node, factors: Sequence[Node], anyway: bool) -> 
             variables, rows, body = graph.open(node)
             return graph.sum(variables, rows, _within(graph, body, factors, anyway))
     return protected(graph, graph.mul((node, *factors)), anyway=anyway)
+
+
+def is_chosen(graph: Graph, node: Node) -> bool:
+    """Whether a node is 0 unless conditions choose otherwise, as far as few steps show."""
+    return _is_chosen(graph, node, [LIMIT])
 
 
 def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
+from sympy_tensordiff.derivative.protection import is_chosen
 from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
@@ -155,7 +156,8 @@ class Sweep:
         axes = [graph.fresh(name) for name in names]
         forms = [Affine.variable(v) for v in axes]
         entry = graph.add([self._gather(*part, forms, keep) for part in self._reads.pop(tensor)])
-        if entry is graph.zero or entry.op in ("const", "read") or is_sparse(entry, axes):
+        protects = tensor not in self._anyway and is_chosen(graph, entry)
+        if entry is graph.zero or entry.op in ("const", "read") or protects or is_sparse(entry, axes):
             return graph.substitute(entry, dict(zip(axes, index, strict=True)))
         return graph.read(graph.comprehension(axes, tensor.data, entry), index)
 
