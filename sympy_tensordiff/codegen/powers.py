@@ -22,14 +22,7 @@ def defined_at_zero(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     done: dict[Node, Node] = {}
     for part in reachable(*roots):
         args = [done[arg] for arg in part.args]
-        if part.op == "mul":
-            done[part] = _product(graph, part, args)
-        elif tuple(args) == part.args:
-            done[part] = part
-        elif part.op in ("sum", "comprehension"):
-            done[part] = graph.rebind(part, args[0])
-        else:
-            done[part] = graph.rebuild(part, args)
+        done[part] = _product(graph, part, args) if part.op == "mul" else graph.with_args(part, args)
     return [done[root] for root in roots]
 
 

@@ -149,6 +149,14 @@ class Graph(Arithmetic):
             case _:
                 return self._plain(node.op, node.data, tuple(args)) if args else node
 
+    def with_args(self, node: Node, args: Sequence[Node]) -> Node:
+        """``node`` over other arguments, in which the variables that it binds stand as before."""
+        if tuple(args) == node.args:
+            return node
+        if node.op in ("sum", "comprehension"):
+            return self.rebind(node, args[0])
+        return self.rebuild(node, args)
+
     def substitute(self, node: Node, mapping: Substitution) -> Node:
         """All free occurrences of the variables of ``mapping`` replaced at once, without capture."""
         keys = frozenset().union(*(k.form.atoms() if isinstance(k, Quotient) else (k,) for k in mapping))
@@ -198,12 +206,8 @@ class Graph(Arithmetic):
                 done[part] = self.read(args[0], [change(form) for form in part.data])
             elif part.op == "index":
                 done[part] = self.index(change(part.data))
-            elif tuple(args) == part.args:
-                done[part] = part
-            elif part.op in ("sum", "comprehension"):
-                done[part] = self.rebind(part, args[0])
             else:
-                done[part] = self.rebuild(part, args)
+                done[part] = self.with_args(part, args)
         return done[node]
 
     def _opening(self, node: Node) -> dict[Variable, Affine]:
@@ -248,13 +252,7 @@ def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
             stack += todo
             continue
         if top not in done:
-            args = [done[a] for a in top.args]
-            if tuple(args) == top.args:
-                done[top] = top
-            elif top.op in ("sum", "comprehension"):
-                done[top] = graph.rebind(top, args[0])
-            else:
-                done[top] = graph.rebuild(top, args)
+            done[top] = graph.with_args(top, [done[a] for a in top.args])
         stack.pop()
     return done[node]
 

@@ -102,7 +102,7 @@ class _Tighten:
             args.append((yield self.visit(arg, facts)))
         if node.op == "add":
             args = self.paired(args, facts)
-        return node if tuple(args) == node.args else self.graph.rebuild(node, args)
+        return self.graph.with_args(node, args)
 
     def paired(self, terms: list[Node], facts: Facts) -> list[Node]:
         """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""

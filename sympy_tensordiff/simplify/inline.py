@@ -55,13 +55,8 @@ def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[
         if node in reads:
             variables, _, body = graph.open(args[0])
             done[node] = graph.substitute(body, dict(zip(variables, node.data, strict=True)))
-        elif tuple(args) == node.args:
-            continue
-        elif node.op in ("sum", "comprehension"):
-            # The heights below have changed: the bound variables get new names.
-            done[node] = graph.rebind(node, args[0])
-        else:
-            done[node] = graph.rebuild(node, args)
+        elif tuple(args) != node.args:
+            done[node] = graph.with_args(node, args)
     return [done.get(root, root) for root in roots]
 
 
