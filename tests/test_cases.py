@@ -99,19 +99,20 @@ def test_values_that_the_sources_give(name):
 @pytest.mark.parametrize("name", ALL)
 def test_one_sweep_for_all_variables(name):
     case = build(name)
-    assert_kernel_exact(case.function, case.variables, backends=("numpy",), **options(case, seed=2))
+    assert_kernel_exact(case.function, case.variables, **options(case, seed=2))
 
 
 @pytest.mark.parametrize("name", NUMBA)
 def test_numba_kernels_equal_the_oracle(name):
     case = build(name)
-    assert_kernel_exact(case.function, case.variables, backends=("numba",), **options(case, seed=3, with_value=False))
+    kernels = (("numba", True),)
+    assert_kernel_exact(case.function, case.variables, **options(case, seed=3, with_value=False, kernels=kernels))
 
 
 @pytest.mark.parametrize("name", ["T10", "X7", "V60", "band", "net", "attention", "symbolic_convolution"])
 def test_kernels_without_temporaries_equal_the_oracle(name):
     case = build(name)
-    assert_kernel_exact(case.function, case.variables, temporaries=(False,), **options(case, seed=4))
+    assert_kernel_exact(case.function, case.variables, **options(case, seed=4, kernels=(("numpy", False),)))
 
 
 # Both switches act when Numba is imported, so this needs a process of its own.

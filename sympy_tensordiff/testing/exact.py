@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -149,8 +148,7 @@ def assert_kernel_exact(
     *,
     order: int = 1,
     values: Mapping[Any, Any] | None = None,
-    backends: Sequence[str] = ("numpy",),
-    temporaries: Sequence[bool] = (True,),
+    kernels: Sequence[tuple[str, bool]] = (("numpy", True),),
     low: float = -2,
     high: float = 2,
     rtol: float = 1e-9,
@@ -161,8 +159,8 @@ def assert_kernel_exact(
     Of order 2 it also holds, by all variables, the pullbacks of one direction through all of these
     pullbacks: every block of the second derivative takes part.
 
-    Parameters are those of `assert_derivative_exact`; ``temporaries`` are the options of
-    ``lambdify`` to be tried.
+    Parameters are those of `assert_derivative_exact`; ``kernels`` are the options of ``lambdify``
+    to be tried, a backend and whether there are temporaries.
     """
     variables = tuple(variables)
     cotangent, values_ = pullback_problem(expression, sympy.Tuple(*variables), sizes, seed, values, low, high)
@@ -185,7 +183,7 @@ def assert_kernel_exact(
         (expression, cotangent, *variables, *directions[: None if order == 2 else 0]), values_
     )
     derived = tuple(result for result, _ in checked.values())
-    for backend, keep in product(backends, temporaries):
+    for backend, keep in kernels:
         kernel = lambdify(arguments, derived, backend, temporaries=keep)
         for got, (name, (_, exact)) in zip(kernel(*arrays), checked.items(), strict=True):
             assert_equal(got, to_double(exact), f"{name} on {backend}, temporaries={keep}", rtol)
