@@ -135,3 +135,15 @@ def test_equal_arguments_of_an_extremum_are_one():
     for at in (-1, 0, 1):
         assert evaluate(td.diff(pairs, y[p]), {y: [at], p: 0}) == expected.subs(y[p], at)
     assert td.diff(td.IndexedSum(KroneckerDelta(i, j) * Max(y[i], y[j]), (i, 0, n - 1), (j, 0, n - 1)), y[p]) == 1
+
+
+@pytest.mark.parametrize("condition", [x[0] > 0, x[p] > 0, p > 0])
+def test_cases_around_a_sum_of_cases_are_folded_and_simplified(condition):
+    """SymPy looked for cases under the sum for ever, and took the tensor x for the unknown of x[0] > 0."""
+    relu = td.IndexedSum(Piecewise((v[i], v[i] > 0), (0, True)), (i, 0, 4))
+    for expression in (Piecewise((relu, condition), (0, True)), relu * Piecewise((relu, condition), (v[0], True))):
+        assert sympy.piecewise_fold(expression).atoms(td.IndexedSum) == {relu}
+        for result in (sympy.simplify(expression), sympy.piecewise_fold(expression)):
+            for value in (-1, 1):
+                values = {v: [1, -2, 3, 4, -5], x: [value, 2, -3, 4], p: value % 3}
+                assert evaluate(result, values) == evaluate(expression, values)

@@ -50,6 +50,7 @@ SOLVERS = names_of("sympy.solvers.solvers")
 HAS = code_of("sympy.core.traversal", "iterargs")
 PREORDER = code_of("sympy.core.traversal", "preorder_traversal._preorder_traversal")
 FOLD = code_of("sympy.functions.elementary.piecewise", "piecewise_fold")
+FOLDING = {FOLD, *(c for c in (FOLD.co_consts if FOLD else ()) if isinstance(c, CodeType))}
 CONSTANT = code_of("sympy.core.expr", "Expr.is_constant")
 ATOMS = code_of("sympy.core.basic", "Basic.atoms")
 REPLACE = code_of("sympy.core.basic", "Basic.replace")
@@ -96,7 +97,7 @@ class Shown:
         asking = sys._getframe(1)
         if asking.f_globals is LATEX and patterns == (Mod,):
             return False  # LaTeX looks for what needs parentheses in a product, which no index does
-        asked = any(pattern is Piecewise for pattern in patterns) and asking.f_code is not FOLD
+        asked = any(pattern is Piecewise for pattern in patterns) and asking.f_code not in FOLDING
         if asked and self.atoms(Piecewise):  # type: ignore[attr-defined]
             return True
         return bool(super().has(*patterns))  # type: ignore[misc]

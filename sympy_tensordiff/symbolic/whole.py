@@ -31,11 +31,13 @@ SIGNS = {
 }
 REFLECTED = ("add", "sub", "mul", "truediv", "pow", "mod", "floordiv", "divmod")
 
-# Constructors of scalar nodes that ask their arguments for a property.
+# Constructors of scalar nodes that ask their arguments for a property, and who would take a tensor for an unknown:
+# where x is the only free symbol of ``x[0] > 0``, simplify solves for it, unless that is not implemented.
 ASKING = {
     ("sympy.core.function", "_should_evalf"): "a function",
     ("sympy.functions.elementary.miscellaneous", "_new_args_filter"): "Max or Min",
     ("sympy.core.relational", "__new__"): "a comparison",
+    ("sympy.solvers.inequalities", "solve_univariate_inequality"): "the solution",
 }
 
 
