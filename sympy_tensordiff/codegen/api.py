@@ -20,7 +20,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShape
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.simplify.bounds import tighten_all
+from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -127,7 +127,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
         for a, arg in zip(arguments, args, strict=True)
     )
     facts = input_facts(graph, nodes)
-    nodes = defined_at_zero(graph, tighten_all(graph, nodes, facts, sizes))
+    nodes = defined_at_zero(graph, tighten(graph, nodes, facts, sizes))
     taken = {*names.values(), *arrays.values()}
     results: list[str] = []
     for n in range(len(nodes)):

@@ -18,7 +18,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.simplify.bounds import tighten_all
+from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.symbolic.lift import lift_native
@@ -76,9 +76,9 @@ class Differentiation:
 
     # -------------------------------------------------------------- results
 
-    def finish(self, node: Node, facts: Sequence[Row] = (), axes: Sequence[str] = ()) -> Any:
+    def finish(self, node: Node, facts: Sequence[Row] = ()) -> Any:
         """The simplified result as a SymPy expression."""
-        return write(self.reader, self.simplified(node, facts), axes)
+        return write(self.reader, self.simplified(node, facts))
 
     def finish_all(self, nodes: Sequence[Node]) -> list[Any]:
         """Several simplified results as SymPy expressions, which share what they have in common."""
@@ -90,7 +90,7 @@ class Differentiation:
     def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
         written = frozenset(reachable(self.root, *self.inputs))
         nodes = inline_single_reads(self.graph, nodes, written)
-        return tighten_all(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
+        return tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
 
     def sizes(self) -> frozenset[int]:
         """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""

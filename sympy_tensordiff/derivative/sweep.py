@@ -20,9 +20,10 @@ from collections.abc import Iterable, Sequence
 from sympy_tensordiff.derivative.protection import is_chosen
 from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.nests import unfolded
+from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.inline import is_sparse

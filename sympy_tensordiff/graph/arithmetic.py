@@ -9,7 +9,8 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.interning import Node, Number, Table
-from sympy_tensordiff.integer.affine import Row, normalise, normalise_rows
+from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.normalise import normalise, normalise_rows
 
 EXTREMA = (sympy.Max, sympy.Min)
 

@@ -23,15 +23,15 @@ Scope = tuple[tuple[int, Any], ...]
 """The bound variables around a node with their symbols."""
 
 
-def write(reader: Reader, node: Node, axes: Sequence[str] = ()) -> Any:
-    """The SymPy expression of ``node``; ``axes`` are names wished for the indices of a comprehension."""
-    return _Writer(reader).run(node, tuple(axes))
+def write(reader: Reader, node: Node) -> Any:
+    """The SymPy expression of ``node``."""
+    return write_all(reader, [node])[0]
 
 
 def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
     """The SymPy expressions of several nodes; what the nodes share the expressions share."""
     writer = _Writer(reader)
-    return [writer.run(node, ()) for node in nodes]
+    return [trampoline(writer.visit(node, ())) for node in nodes]
 
 
 class _Writer:
@@ -42,11 +42,6 @@ class _Writer:
         shapes = [extent for tensor in reader.tensors.values() for extent in tensor.shape]
         self.sizes = frozenset().union(*(reader.affine(extent).atoms() for extent in shapes))
         self.done: dict[tuple[Node, Scope], Any] = {}
-
-    def run(self, node: Node, axes: tuple[str, ...]) -> Any:
-        if axes and node.op == "comprehension":
-            return trampoline(self.comprehension(node, (), axes))
-        return trampoline(self.visit(node, ()))
 
     # -------------------------------------------------------------- names
 
@@ -253,11 +248,10 @@ class _Writer:
             highs[0] if len(highs) == 1 else sympy.Min(*highs, evaluate=evaluate),
         )
 
-    def comprehension(self, node: Node, scope: Scope, axes: tuple[str, ...] = ()) -> Recursion[Any]:
+    def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
         variables, _, body = self.graph.inside(node, dict(scope))
         extents = [self.form(extent, scope) for extent in node.data]
-        names = (*axes, *self.graph.hints[node.id][len(axes) :])
-        scope = self.bind(variables, names, scope)
+        scope = self.bind(variables, self.graph.hints[node.id], scope)
         entry = yield self.visit(body, scope)
         limits = tuple((self.symbol(v, scope), extent) for v, extent in zip(variables, extents, strict=True))
         return TensorComprehension._trusted(entry, limits)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from .affine import Affine, Quotient, Row, Variable, normalise
+from .affine import Affine, Quotient, Row, Variable
 from .equations import Direction
+from .normalise import normalise
 from .simplex import Dictionary
 from .system import System, definitions, system
 

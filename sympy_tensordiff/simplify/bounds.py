@@ -17,39 +17,31 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
 from sympy_tensordiff.simplify.deltas import guarded, summation
-
-Facts = tuple[Row, ...]
+from sympy_tensordiff.simplify.ranges import (
+    Facts,
+    bound_rows,
+    never_empty,
+    number_of_values,
+    single_value,
+    to_residues,
+    without_exact_floors,
+)
 
 
 def tighten(
-    graph: Graph, node: Node, facts: Facts, sizes: frozenset[int], written: frozenset[Node] | None = None
-) -> Node:
-    """``node`` with all guards and ranges in final form, given ``facts``; ``sizes`` are never bound.
-
-    A table that turns out to hold one number, or entries of another tensor as they are, is read
-    there instead, unless it is among those ``written`` by the user (None: all of them are).
-    """
-    return tighten_all(graph, [node], facts, sizes, written)[0]
-
-
-def tighten_all(
     graph: Graph, nodes: Iterable[Node], facts: Facts, sizes: frozenset[int], written: frozenset[Node] | None = None
 ) -> list[Node]:
-    """All ``nodes`` as by `tighten`; what they share is visited once."""
+    """The ``nodes`` with all guards and ranges in final form, given ``facts``; ``sizes`` are never bound.
+
+    A table that turns out to hold one number, or entries of another tensor as they are, is read
+    there instead, unless it is among those ``written`` by the user (None: all of them are). What
+    the nodes share is visited once.
+    """
     work = _Tighten(graph, sizes, written)
     return [trampoline(work.visit(node, facts)) for node in nodes]
-
-
-def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
-    """The rows that say that each variable lies within its bounds."""
-    rows = []
-    for variable, lows, highs in limits:
-        rows += [Row("ge", Affine({variable: divisor}) - form) for form, divisor in lows]
-        rows += [Row("ge", form - Affine({variable: divisor})) for form, divisor in highs]
-    return rows
 
 
 class _Tighten:
@@ -163,9 +155,9 @@ class _Tighten:
             if is_empty(rest, facts + equations):
                 return self.graph.zero
             rows = remove_redundant(rest, facts + equations)
-        rows = equations + _to_residues(rows)
+        rows = equations + to_residues(rows)
         if any(row.kind == "mod" for row in rows):
-            body = self.graph.map_forms(body, lambda form: _without_exact_floors(form, rows))
+            body = self.graph.map_forms(body, lambda form: without_exact_floors(form, rows))
         body = yield self.visit(body, facts + rows)
         return self.graph.guard(self.needed(rows, body, facts), body)
 
@@ -203,7 +195,7 @@ class _Tighten:
             # Opposite inequalities have met in an equation.
             again: Node = yield self.visit(summation(graph, variables, rows, body), facts)
             return again
-        single = _single(variables, rows)
+        single = single_value(variables, rows)
         if single is None:
             new = yield self.visit(body, facts + rows)
             if new is graph.zero:
@@ -214,7 +206,7 @@ class _Tighten:
                 return again
             limits, outer = bounds(rows, order(rows, variables), facts)
             # What the rows say of one variable together may leave it a single value.
-            single = _single(variables, tuple(bound_rows(limits)))
+            single = single_value(variables, tuple(bound_rows(limits)))
             if single is None:
                 return self.close(limits, outer, new, facts)
             body = new
@@ -228,14 +220,14 @@ class _Tighten:
         """The sum with triangular bounds and with its common factors outside."""
         graph = self.graph
         variables = [limit.variable for limit in limits]
-        whole = _never_empty(limits, facts)
+        whole = never_empty(limits, facts)
         outside: list[Node] = []
         inside: list[Node] = []
         for factor in body.args if body.op == "mul" else (body,):
             bound = not factor.free.isdisjoint(variables)
             (inside if bound or not (whole or self.harmless(factor, facts)) else outside).append(factor)
         body = graph.mul(inside)
-        while whole and limits and (count := _count(limits[-1])) is not None:
+        while whole and limits and (count := number_of_values(limits[-1])) is not None:
             # Nothing depends on the innermost variable: its sum is a number of repetitions.
             if limits[-1].variable in body.free:
                 break
@@ -278,75 +270,3 @@ def inside_shape(read: Node) -> tuple[Row, ...]:
 def _atoms(rows: Facts) -> frozenset[int]:
     """The variables in rows."""
     return frozenset().union(*(row.form.atoms() for row in rows))
-
-
-def _to_residues(rows: Facts) -> Facts:
-    """Inequalities moved to the nearest value that a congruence beside them allows: even and < 14 is <= 12."""
-    result = []
-    for row in rows:
-        for other in rows:
-            if row.kind == "ge" and other.kind == "mod":
-                for sign in (1, -1):
-                    rest = row.form - sign * other.form
-                    if all(c % other.modulus == 0 for _, c in rest.terms):
-                        row = Row("ge", row.form - rest.constant % other.modulus)
-        result.append(row)
-    return tuple(result)
-
-
-def _without_exact_floors(form: Affine, rows: Facts) -> Affine:
-    """``2*floor(p/2) + 1`` as ``p`` where a congruence among ``rows`` says that p is odd."""
-    for found in form.quotients():
-        c, d = form.coefficient(found), found.divisor
-        if c % d:
-            continue
-        for row in rows:
-            for sign in (1, -1):
-                rest = found.form - sign * row.form
-                if row.kind == "mod" and row.modulus % d == 0 and all(b % d == 0 for _, b in rest.terms):
-                    exact = found.form - rest.constant % d
-                    return _without_exact_floors(form + (c // d) * exact - Affine({found: c}), rows)
-    return form
-
-
-def _single(variables: Sequence[int], rows: Facts) -> tuple[dict[int, Affine], list[Row]] | None:
-    """A variable whose range is provably shorter than 1: its value and the guard that goes with it.
-
-    ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
-    ``c*floor(h/c) >= l``.
-    """
-    for v in variables:
-        lows: dict[int, list[Affine]] = {}
-        highs: dict[int, list[Affine]] = {}
-        for row in rows:
-            c = row.form.coefficient(v)
-            if c:
-                (lows if c > 0 else highs).setdefault(abs(c), []).append(row.form - Affine({v: c}))
-        for c, forms in highs.items():
-            for high in forms:
-                for low in lows.get(c, ()):
-                    width = high + low
-                    others = (high.atoms() if c > 1 else frozenset()) & frozenset(variables)
-                    if width.is_constant and width.constant < c and not others:
-                        value = quotient(high, c)
-                        return {v: value}, [Row("ge", value * c + low)]
-    return None
-
-
-def _never_empty(limits: Sequence[Bounds], facts: Facts) -> bool:
-    """Whether every range provably holds an integer (sufficient: the dark shadow of each pair)."""
-    known = facts
-    for limit in limits:
-        for low, c in limit.lows:
-            for high, d in limit.highs:
-                if not implied(Row("ge", c * high - d * low - (c - 1) * (d - 1)), known):
-                    return False
-        known = (*known, *bound_rows([limit]))
-    return True
-
-
-def _count(limit: Bounds) -> Affine | None:
-    """The number of values of a variable with one lower and one upper bound."""
-    if len(limit.lows) == len(limit.highs) == 1 and limit.lows[0][1] == limit.highs[0][1] == 1:
-        return limit.highs[0][0] - limit.lows[0][0] + 1
-    return None

@@ -16,7 +16,8 @@ from math import gcd
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Row, Variable, normalise_rows, quotient
+from sympy_tensordiff.integer.affine import Affine, Row, Variable, quotient
+from sympy_tensordiff.integer.normalise import normalise_rows
 
 NESTED_LIMIT = 4
 """Each equation inside of a function triples the sums; with more of them the equations stay."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.simplify.bounds import inside_shape
 

@@ -16,10 +16,10 @@ from sympy import Abs, Eq, Max, Min, Mod, Piecewise
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, hessian, indices, jacobian, vjp
 from sympy_tensordiff.derivative import pullbacks, sweep
 from sympy_tensordiff.graph import nodes, write
-from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, smith
+from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, normalise, smith
 from sympy_tensordiff.reference import differentiate, evaluate, points
 from sympy_tensordiff.reference import hessian as second_derivative
-from sympy_tensordiff.simplify import bounds, deltas, facts
+from sympy_tensordiff.simplify import bounds, deltas, facts, ranges
 from sympy_tensordiff.symbolic import binders
 from sympy_tensordiff.testing.exact import contract
 
@@ -372,11 +372,11 @@ def ceil_in_place_of_floor(patches):
             row = affine.Row("ge", row.form + up)
         return original(row)
 
-    patches.function(affine, "normalise", mutate)
+    patches.function(normalise, "normalise", mutate)
 
 
 def rows_not_tightened(patches):
-    patches.function(bounds, "_to_residues", lambda original, rows: tuple(r for r in rows if r.kind != "mod"))
+    patches.function(ranges, "to_residues", lambda original, rows: tuple(r for r in rows if r.kind != "mod"))
 
 
 def a_redundant_row_too_many(patches):
@@ -481,7 +481,7 @@ def pair_of_fourier_motzkin_dropped(patches):
 
 
 def factors_taken_out_of_empty_sums(patches):
-    patches.function(bounds, "_never_empty", lambda original, limits, known: True)
+    patches.function(ranges, "never_empty", lambda original, limits, known: True)
 
 
 def factors_taken_out_of_guards(patches):

@@ -6,7 +6,8 @@ from random import Random
 import pytest
 import random_systems as systems
 
-from sympy_tensordiff.integer.affine import Affine, Row, normalise_rows, quotient
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import (
     FALSE,
     Bounds,

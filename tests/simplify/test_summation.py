@@ -64,7 +64,7 @@ def test_value_is_kept_and_no_equation_holds_a_bound_variable(seed):
     graph, variables, outer, rows, body = random_problem(seed)
     raw = graph.sum(variables, rows, body)
     facts = (Row("ge", V(outer) + 12), Row("ge", 12 - V(outer)))
-    result = tighten(graph, summation(graph, variables, rows, body), facts, frozenset())
+    result = tighten(graph, [summation(graph, variables, rows, body)], facts, frozenset())[0]
     for node in reachable(result):
         if node.op == "sum":
             bound = set(range(-node.height, -node.args[0].height))
@@ -94,7 +94,7 @@ def test_loops_run_over_the_points_only():
         Row("eq", V(i) + 2 * V(j) - V(p)),
     ]
     facts = (Row("ge", V(p)), Row("ge", 19 - V(p)))
-    result = tighten(graph, summation(graph, [i, j], rows, graph.index(V(i) + 100)), facts, frozenset())
+    result = tighten(graph, [summation(graph, [i, j], rows, graph.index(V(i) + 100))], facts, frozenset())[0]
     assert result.op == "sum"
     for at in range(20):
         variables, left, _ = graph.open(graph.substitute(result, {p: Affine.of(at)}))
