@@ -116,7 +116,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     _check_functions(nodes)
     args = [lift_native(arg, reader.tensors.values()) for arg in (args if isinstance(args, Sequence) else [args])]
     arguments, names, arrays = _arguments(reader, args)
-    _check_complete(reader, nodes, names, arrays)
+    _check_complete(nodes, names, arrays)
     sizes = size_variables([*reader.leaves(), *nodes])
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
@@ -181,15 +181,14 @@ def _arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...
     return tuple(found), names, arrays
 
 
-def _check_complete(reader: Reader, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
+def _check_complete(nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
     """Every tensor and scalar of the expressions is an argument."""
     missing: dict[str, None] = {}
-    for root in nodes:
-        for node in reachable(root):
-            if node.op == "tensor" and node.data[0] not in arrays:
-                missing[node.data[0]] = None
-            if node.op == "scalar" and isinstance(node.data, sympy.Symbol) and node not in names:
-                missing[str(node.data)] = None
+    for node in reachable(*nodes):
+        if node.op == "tensor" and node.data[0] not in arrays:
+            missing[node.data[0]] = None
+        if node.op == "scalar" and isinstance(node.data, sympy.Symbol) and node not in names:
+            missing[str(node.data)] = None
     if missing:
         raise ArgumentError(f"{', '.join(missing)} occurs in the expression, but not in args: add it to args")
 
@@ -197,15 +196,14 @@ def _check_complete(reader: Reader, nodes: Sequence[Node], names: dict[Any, str]
 def _check_functions(nodes: Sequence[Node]) -> None:
     """One name means one function."""
     known: dict[str, Any] = {}
-    for root in nodes:
-        for node in reachable(root):
-            if node.op == "call" and is_external(node):
-                function = node.data.function if isinstance(node.data, Partial) else node.data
-                if known.setdefault(function.__name__, function) != function:
-                    raise ArgumentError(
-                        f"two different functions are called {function.__name__} (other assumptions, or one is "
-                        "SymPy's): give them different names"
-                    )
+    for node in reachable(*nodes):
+        if node.op == "call" and is_external(node):
+            function = node.data.function if isinstance(node.data, Partial) else node.data
+            if known.setdefault(function.__name__, function) != function:
+                raise ArgumentError(
+                    f"two different functions are called {function.__name__} (other assumptions, or one is "
+                    "SymPy's): give them different names"
+                )
 
 
 def _checks(program: Program) -> tuple[Check, ...]:

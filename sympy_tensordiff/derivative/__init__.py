@@ -1,1 +1,1 @@
-"""The reverse sweep, the table of pullback rules, and the public ways to differentiate."""
+"""The reverse and the forward sweep, the table of pullback rules, and the public ways to differentiate."""

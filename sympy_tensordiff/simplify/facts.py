@@ -34,22 +34,23 @@ def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
     return frozenset(v for extent in extents_of(nodes) for v in extent.atoms() if v >= 0)
 
 
-def input_facts(graph: Graph, roots: Sequence[Node], extents: Sequence[Affine] = ()) -> Facts:
+def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
     """The facts that the expressions ``roots`` (as the user wrote them) stand for.
 
     Rows over sizes and free indices: every extent is at least 1; every unconditional read lies
     inside its shape, at the extreme points of the ranges around it. Reads that can never do so say
     nothing: they have to stay, so that the call can refuse them.
     """
-    if not any(root.free for root in roots) and all(extent.is_constant for extent in (*extents_of(roots), *extents)):
+    extents = extents_of(roots)
+    if not any(root.free for root in roots) and all(extent.is_constant for extent in extents):
         return ()
-    positive = normalise_rows(Row("ge", extent - 1) for extent in (*extents_of(roots), *extents)) or ()
+    positive = normalise_rows(Row("ge", extent - 1) for extent in extents) or ()
     rows = dict.fromkeys(positive)
     seen: Seen = set()
     for root in roots:
         for row in unconditional_reads(graph, root, tuple(rows), seen):
             rows[row] = None
-    return tuple(positive) if is_empty(tuple(rows), ()) else tuple(rows)
+    return positive if is_empty(tuple(rows), ()) else tuple(rows)
 
 
 Seen = set[tuple[Node, Facts]]

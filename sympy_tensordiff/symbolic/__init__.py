@@ -1,4 +1,7 @@
-"""The SymPy classes users write and read: index symbols, tensors, entries, sums, comprehensions."""
+"""The SymPy classes users write and read: index symbols, tensors, entries, sums, comprehensions.
+
+`lift` reads SymPy's own notation into them, `native` writes it; the graph reads nothing else.
+"""
 
 from sympy_tensordiff.symbolic import native as native
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr

@@ -70,11 +70,6 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     return form.substitute({slot: Affine.variable(variable(atom)) for slot, atom in enumerate(atoms)})
 
 
-def index_atoms(expr: Expr) -> tuple[Expr, ...]:
-    """The integer symbols of an index expression, in order of appearance."""
-    return parse(expr)[1]
-
-
 def as_expr(value: object, what: str) -> Any:
     """``value`` as a SymPy object; strings are not parsed, since that would evaluate them."""
     try:

@@ -33,7 +33,7 @@ from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.symbolic.binders import fresh_index
-from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.hooks import register_native
 from sympy_tensordiff.symbolic.indices import parse, to_affine
 from sympy_tensordiff.symbolic.lift import lift
@@ -43,6 +43,7 @@ from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.traversal import names_in, nodes_in
+from sympy_tensordiff.symbolic.whole import index_letters
 
 
 class Around(NamedTuple):
@@ -100,9 +101,9 @@ class _Native(Rewriting):
     def comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Any]:
         if expr.rank == 0:
             return (yield self.visit(expr.body, scope))
+        entry = f"T[{', '.join(index_letters(expr.rank))}]"
         raise UnsupportedError(
-            f"a whole comprehension has no form in SymPy's own notation: rewrite an entry of it, T[{_letters(expr)}], "
-            f"with T = {expr}"
+            f"a whole comprehension has no form in SymPy's own notation: rewrite an entry of it, {entry}, with T = {expr}"
         )
 
     def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
@@ -247,10 +248,6 @@ def _forms(relation: Any) -> tuple[list[list[Expr]], list[list[Expr]]]:
     if isinstance(relation, (StrictGreaterThan, StrictLessThan)):
         form -= 1
     return [[form]], [[-form - 1]]
-
-
-def _letters(tensor: TensorExpr) -> str:
-    return ", ".join(f"i{axis}" for axis in range(tensor.rank))
 
 
 register_native(native)

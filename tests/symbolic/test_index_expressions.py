@@ -8,7 +8,7 @@ from written_out import number
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.symbolic import TensorSymbol, indices
-from sympy_tensordiff.symbolic.indices import index_atoms, to_affine
+from sympy_tensordiff.symbolic.indices import parse, to_affine
 
 i, j, k, n, p = indices("i j k n p")
 x = TensorSymbol("x", n)
@@ -50,7 +50,7 @@ def test_all_kinds_of_integer_symbols():
     idx = Idx("q", 5)
     expr = dummy + 2 * idx + Symbol("s", integer=True, positive=True)
     assert to_affine(expr, lambda atom: atom.name) == Affine({"d": 1, "q": 2, "s": 1})
-    assert set(index_atoms(expr)) == {dummy, idx, Symbol("s", integer=True, positive=True)}
+    assert set(parse(expr)[1]) == {dummy, idx, Symbol("s", integer=True, positive=True)}
 
 
 def test_the_variables_are_the_callers():

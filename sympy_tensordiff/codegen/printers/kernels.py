@@ -125,7 +125,7 @@ class KernelPrinter:
         kept = frozenset[Dim]().union(*(self.values.current_dims(dim) for dim in home.varies))
         lanes = frame.place.lanes
         summed = [d for d in lanes.dims if d not in kept and not self._is_outside(d, home)]
-        text = self._sum(value, summed, kept)
+        text = self._sum(value, summed)
         name = self.names(statement.name)
         if any(not self._is_outside(dim, home) for dim in kept):
             # Several lanes may belong to one entry of the accumulator.
@@ -137,7 +137,7 @@ class KernelPrinter:
         """Whether no summation index that ``home`` does not have runs along ``dim``."""
         return all(axis not in self.promoted or home.lanes.has(axis) for axis in dim.axes)
 
-    def _sum(self, value: Scalar, summed: list[Dim], kept: frozenset[Dim]) -> str:
+    def _sum(self, value: Scalar, summed: list[Dim]) -> str:
         """The text of ``value`` summed along the dimensions ``summed``, which stand in front."""
         varies = self.values.varies(value)
         counts = [self.length(dim) for dim in summed if dim not in varies]
