@@ -103,7 +103,8 @@ class _Native(Rewriting):
             return (yield self.visit(expr.body, scope))
         entry = f"T[{', '.join(index_letters(expr.rank))}]"
         raise UnsupportedError(
-            f"a whole comprehension has no form in SymPy's own notation: rewrite an entry of it, {entry}, with T = {expr}"
+            f"a whole comprehension has no form in SymPy's own notation: rewrite an entry of it, {entry}, "
+            f"with T = {expr}"
         )
 
     def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
