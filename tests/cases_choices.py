@@ -46,6 +46,8 @@ VALUES = {
 """With ties, zeros and numbers of both signs."""
 
 X, Y, Z = x[i], y[i], z[i]
+RAMP = Piecewise((X, X > 0), (0, True))
+MIXED = Piecewise((X, And(Z > 0, Ne(i, 3))), (i, Eq(Y, 0)), (0, True))
 BODIES = {
     "and": Piecewise((X * Y, And(X > 0, Y > 0)), (Z, True)),
     "or": Piecewise((X**2, Or(X > Y, Z < 0)), (Y * Z, True)),
@@ -82,6 +84,10 @@ BODIES = {
     "domain_of_three": Piecewise((Piecewise((sqrt(Y) / (X - 2 * Y), X > 2 * Y), (0, True)) * Z, Y > 0), (X, True)),
     "domain_of_a_tensor": Piecewise((waves[i] * Y, X > 0), (0, True))
     + Piecewise((logs[5 - i], x[5 - i] > 1), (0, True)),
+    # What SymPy makes of these: 1/0 in a branch that is never taken, and conditions that are choices between conditions.
+    "domain_of_a_choice": Piecewise((1 / RAMP, RAMP > 0), (Z, True)) * Y,
+    "domain_of_an_index": Piecewise((1 / (MIXED + X), Ne(MIXED + X, 0)), (Y, True)),
+    "domain_of_nothing": Piecewise((Y / Sum(x[k], (k, 3, 2)), X > 5), (Z, True)),
     "domain_of_exp": Piecewise((exp(1000 * X), X < -2), (X, True)),
     "domain_of_power": Piecewise((X ** (Y + 4), X > 0), (Y**2, True)),
 }

@@ -96,7 +96,8 @@ def _is_integer(node: Node) -> bool:
         if part.op == "index" or (part.op == "call" and part.data in (sympy.floor, sympy.ceiling, sympy.sign)):
             continue
         power = part.op == "pow" and part.args[1].op == "const" and part.args[1].data > 0
-        if not (part.op in ("add", "mul") or power or (part.op == "const" and isinstance(part.data, int))):
+        kept = part.op == "call" and part.data in (sympy.Abs, sympy.Max, sympy.Min)
+        if not (part.op in ("add", "mul") or power or kept or (part.op == "const" and isinstance(part.data, int))):
             return False
         stack += [arg for arg in part.args if arg not in seen]
         seen.update(part.args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from math import nan
 from typing import Any
 
 import sympy
@@ -122,6 +123,8 @@ class Arithmetic(Table):
             return self.one
         if exponent is self.one:
             return base
+        if base is self.zero and exponent.op == "const" and exponent.data < 0:
+            return self.const(nan)  # of an empty sum, say: in a branch that is not taken it does no harm
         if exponent.op == "const" and isinstance(exponent.data, int):
             power = exponent.data
             if base.op == "const" and (base.data != 0 or power > 0):

@@ -217,7 +217,9 @@ class Reader(Applications):
         for value, condition in reversed(pairs):
             if isinstance(condition, BooleanFalse):
                 continue
-            node = yield self._visit(value, scope)
+            # SymPy writes zoo where it finds a division by 0 in a branch, such as that of 1/Piecewise(..., (0, True)).
+            undefined = value in (sympy.zoo, sympy.nan)
+            node = graph.const(nan) if undefined else (yield self._visit(value, scope))
             if isinstance(condition, BooleanTrue):
                 result = node
             else:

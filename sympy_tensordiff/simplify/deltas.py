@@ -100,7 +100,10 @@ def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Nod
         return None
     row = nested[0]
     holding = [node for node in guards if row in node.data]
-    without = {node: graph.guard((r for r in node.data if r is not row), node.args[0]) for node in holding}
+    without: dict[Node, Node] = {}
+    for node in holding:  # inner ones first: guards may stand inside of others
+        inner = replace(graph, node.args[0], without)
+        without[node] = graph.guard((r for r in node.data if r != row), inner)
     elsewhere = replace(graph, body, dict.fromkeys(holding, graph.zero))
     return [
         graph.guard([row], replace(graph, body, without)),
