@@ -48,6 +48,7 @@ VALUES = {
 X, Y, Z = x[i], y[i], z[i]
 RAMP = Piecewise((X, X > 0), (0, True))
 MIXED = Piecewise((X, And(Z > 0, Ne(i, 3))), (i, Eq(Y, 0)), (0, True))
+CHOSEN = Sum(Piecewise((x[k], And(Or(Ne(k, 2), Z > 0), Or(Y < 1, Z > 0))), (Y, True)), (k, i, 5))
 BODIES = {
     "and": Piecewise((X * Y, And(X > 0, Y > 0)), (Z, True)),
     "or": Piecewise((X**2, Or(X > Y, Z < 0)), (Y * Z, True)),
@@ -71,6 +72,7 @@ BODIES = {
     "sign": sign(X) * X * Y + Abs(X * Z) + Abs(Abs(X) - 1),
     "scalar_threshold": Piecewise((X**2, alpha < X), (alpha * X, True)),
     "tuned": Piecewise((X**2 / 2, Abs(X) <= 1), (Abs(X) - Y, True)),
+    "if_then_never": Piecewise((X * Y, ITE(X > 0, ITE(Ne(i, 1), Y > 0, False), Eq(i, 2))), (Z**2, True)),
     # What would be no number, or warn, where the branch is not taken.
     "domain_of_log": Piecewise((log(X) * Y, X > 0), (X**2, True)),
     "domain_of_root": Piecewise((sqrt(X) * Z, X > 0), (0, True)) * Y,
@@ -84,10 +86,12 @@ BODIES = {
     "domain_of_three": Piecewise((Piecewise((sqrt(Y) / (X - 2 * Y), X > 2 * Y), (0, True)) * Z, Y > 0), (X, True)),
     "domain_of_a_tensor": Piecewise((waves[i] * Y, X > 0), (0, True))
     + Piecewise((logs[5 - i], x[5 - i] > 1), (0, True)),
-    # What SymPy makes of these: 1/0 in a branch that is never taken, and conditions that are choices between conditions.
+    # What SymPy makes of these: 1/0 in a branch that is never taken, and choices between conditions.
     "domain_of_a_choice": Piecewise((1 / RAMP, RAMP > 0), (Z, True)) * Y,
     "domain_of_an_index": Piecewise((1 / (MIXED + X), Ne(MIXED + X, 0)), (Y, True)),
     "domain_of_nothing": Piecewise((Y / Sum(x[k], (k, 3, 2)), X > 5), (Z, True)),
+    "domain_of_a_sum": Piecewise((1 / CHOSEN, Ne(CHOSEN, 0)), (X, True)),
+    "domain_of_exponent": Piecewise((z[5 - i] ** Abs(i) * Y, And(X < 2, Ne(i, 4))), (0, True)) + Y ** Abs(i - 4),
     "domain_of_exp": Piecewise((exp(1000 * X), X < -2), (X, True)),
     "domain_of_power": Piecewise((X ** (Y + 4), X > 0), (Y**2, True)),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from math import nan
 from typing import Any
 
 import sympy
@@ -107,4 +108,6 @@ def operation(node: Node, args: Sequence[Scalar]) -> Scalar:
         if node.data in FORMULAS:
             return FORMULAS[node.data](*args)
         return Operation(external(node), tuple(args))
+    if node.op == "pow" and args[0] == Number(0) and isinstance(args[1], Number) and args[1].value < 0:
+        return Number(nan)  # of an empty sum, say; Python itself would raise
     return Operation(node.data if node.op == "compare" else node.op, tuple(args))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from math import nan
 from typing import Any
 
 import sympy
@@ -14,6 +14,10 @@ from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.normalise import normalise, normalise_rows
 
 EXTREMA = (sympy.Max, sympy.Min)
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne,
+}  # fmt: skip
 
 JOINED_LIMIT = 32
 """Choices inside of choices are joined one by one; terms that are deeper or longer are left as they are."""
@@ -123,8 +127,6 @@ class Arithmetic(Table):
             return self.one
         if exponent is self.one:
             return base
-        if base is self.zero and exponent.op == "const" and exponent.data < 0:
-            return self.const(nan)  # of an empty sum, say: in a branch that is not taken it does no harm
         if exponent.op == "const" and isinstance(exponent.data, int):
             power = exponent.data
             if base.op == "const" and (base.data != 0 or power > 0):
@@ -153,13 +155,32 @@ class Arithmetic(Table):
     def compare(self, relation: str, left: Node, right: Node) -> Node:
         return self._plain("compare", relation, (left, right))
 
+    def truth(self, value: bool) -> Node:
+        """A condition that always holds, or never."""
+        return self.compare("eq", self.zero, self.zero if value else self.one)
+
+    def known(self, condition: Node) -> bool | None:
+        """Whether a condition between two numbers holds; None for all others."""
+        if condition.op != "compare" or any(arg.op != "const" for arg in condition.args):
+            return None
+        return _COMPARISONS[condition.data](*(arg.data for arg in condition.args))
+
     def logic(self, op: str, args: Sequence[Node]) -> Node:
-        return args[0] if op != "not" and len(args) == 1 else self._plain(op, None, tuple(args))
+        if op == "not":
+            return (
+                self._plain(op, None, tuple(args)) if (value := self.known(args[0])) is None else self.truth(not value)
+            )
+        args = [arg for arg in args if self.known(arg) is not (op == "and")]
+        if not args or any(self.known(arg) is not None for arg in args):
+            return self.truth((op == "and") is not bool(args))
+        return args[0] if len(args) == 1 else self._plain(op, None, tuple(args))
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
         """``value if condition else otherwise``; guards of the values protect the condition too."""
         if condition.op == "compare" and condition.args[0] is condition.args[1]:
             return value if condition.data in ("le", "eq") else otherwise
+        if (holds := self.known(condition)) is not None:
+            return value if holds else otherwise
         value, otherwise = self._decided(value, condition, 1), self._decided(otherwise, condition, 2)
         if value is otherwise:
             return value

@@ -101,6 +101,8 @@ def _is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
     if op == "pow":
         exponent = args[1].data
         return args[1].op == "const" and isinstance(exponent, int) and exponent >= 0
+    if op == "const":
+        return bool(data == data)  # not for nan
     return op != "call" or data in TOTAL
 
 

@@ -43,6 +43,7 @@ class Reader(Applications):
         self.scalars: set[str] = set()
         self.limits: set[int] = set()
         self._done: dict[Any, Node] = {}
+        self._branches = 0
         super().__init__()
 
     def read(self, expr: Any) -> Node:
@@ -116,6 +117,9 @@ class Reader(Applications):
             return self.graph.const(float(expr))
         if expr.is_finite and expr.is_real:
             return self.graph.scalar(expr)
+        if self._branches and expr in (sympy.zoo, sympy.nan):
+            # SymPy finds a division by 0 in a branch, such as that of 1/Piecewise(..., (0, True)): it is not taken.
+            return self.graph.const(nan)
         raise UnsupportedError(f"the constant {expr} is not a finite real number; tensors are real")
 
     def _symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:
@@ -217,9 +221,9 @@ class Reader(Applications):
         for value, condition in reversed(pairs):
             if isinstance(condition, BooleanFalse):
                 continue
-            # SymPy writes zoo where it finds a division by 0 in a branch, such as that of 1/Piecewise(..., (0, True)).
-            undefined = value in (sympy.zoo, sympy.nan)
-            node = graph.const(nan) if undefined else (yield self._visit(value, scope))
+            self._branches += 1
+            node = yield self._visit(value, scope)
+            self._branches -= 1
             if isinstance(condition, BooleanTrue):
                 result = node
             else:
@@ -276,6 +280,8 @@ class Reader(Applications):
         if isinstance(condition, Relational) and type(condition) in _RELATIONS:
             left, right = yield self._all(condition.args, scope)
             return graph.compare(*_RELATIONS[type(condition)](left, right))
+        if isinstance(condition, BooleanTrue | BooleanFalse):  # what is left of conditions on indices
+            return graph.truth(bool(condition))
         if isinstance(condition, sympy.Xor | sympy.Implies | sympy.Equivalent):
             node = yield self._condition(condition.to_nnf(simplify=False), scope)
             return node

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from sympy import Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Sum, Symbol, Tuple
+from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Sum, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.symbolic import hooks
@@ -136,6 +136,8 @@ class Binder(Node):
         return {v for v in self.variables if v in symbols or (isinstance(v, Idx) and v.label in symbols)}
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
+        if rule is ITE:
+            return self  # what SymPy asks of conditions; the cases of numbers inside are none of them
         try:
             return super()._rewrite(pattern, rule, method, **hints)
         except TensorDiffError:
