@@ -161,7 +161,7 @@ class _Writer:
         pairs = []
         while node.op == "select":
             condition, value, node = node.args
-            pairs.append(((yield self.visit(value, scope)), (yield self.visit(condition, scope))))
+            pairs.append(((yield self.visit(value, scope)), _as_condition((yield self.visit(condition, scope)))))
         if node.op != "const" or node.data == node.data:  # SymPy leaves out an undefined rest
             pairs.append(((yield self.visit(node, scope)), sympy.true))
         return sympy.Piecewise(*pairs, evaluate=False)
@@ -305,4 +305,18 @@ def _is_variable(node: Node, position: int) -> bool:
 
 _PLAIN = sympy.Symbol("i", integer=True)
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
+
+
+def _as_condition(condition: Any) -> Any:
+    """A condition on cases as choices between conditions, which SymPy would look for as sets of real numbers."""
+    if condition.has(sympy.Piecewise):
+        condition = sympy.piecewise_fold(condition)
+    if not isinstance(condition, sympy.Piecewise):
+        return condition
+    result = sympy.false
+    for value, holds in reversed(condition.args):
+        result = sympy.ITE(holds, value, result)
+    return result
+
+
 _RELATIONS = {"lt": sympy.Lt, "le": sympy.Le, "eq": sympy.Eq, "ne": sympy.Ne}
