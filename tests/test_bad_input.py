@@ -344,7 +344,7 @@ FUNCTIONS = {
             ("boolean symbol", Piecewise((x[0], Symbol("b")), (0, True)), UnsupportedError, "condition b of a Piec"),
             (
                 "two shapes",
-                x[0] * TENSORS("x", 6)[0],
+                td.IndexedSum(x[0] * TENSORS("x", 6)[0], (i, 0, 1)),
                 ShapeError,
                 r"called x: one of shape \(5,\), one of shape \(6,\)",
             ),

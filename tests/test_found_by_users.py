@@ -6,7 +6,7 @@ import sympy
 from sympy import And, IndexedBase, KroneckerDelta, Max, Piecewise, Symbol, diff, exp, log
 
 import sympy_tensordiff as td
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 
 i, j, k, p, q = td.indices("i j k p q")
@@ -147,3 +147,27 @@ def test_cases_around_a_sum_of_cases_are_folded_and_simplified(condition):
             for value in (-1, 1):
                 values = {v: [1, -2, 3, 4, -5], x: [value, 2, -3, 4], p: value % 3}
                 assert evaluate(result, values) == evaluate(expression, values)
+
+
+@pytest.mark.parametrize("function", [td.gradient, lambda e, v: td.diff(e, v[p]), lambda e, v: td.lambdify([v, p], e)])
+def test_whole_arrays_among_scalars_are_refused_as_lift_does(function):
+    """SymPy takes an IndexedBase for a scalar; a foreign error or a zero came out."""
+    X = IndexedBase("x", shape=n)
+    refused = (
+        X + 1,
+        exp(X),
+        Max(X, 0),
+        Piecewise((X, X[0] > 0), (0, True)),
+        Piecewise((1, X > 0), (0, True)),
+        X + X[p],
+    )
+    for expression in refused:
+        with pytest.raises(UnsupportedError, match=r"of a whole tensor of rank 1: .* write A\.applyfunc\(f\)"):
+            function(expression, X)
+    with pytest.raises(UnsupportedError, match=r"x among scalars: whole tensors .* e\.g\. TensorComprehension\(x\[i\]"):
+        function(td.IndexedSum(exp(X) * X[i], (i, 0, n - 1)), X)
+    u = td.TensorSymbol("x", n)
+    assert td.diff(X[q] * X, X[p]) == td.TensorComprehension(
+        KroneckerDelta(i, p) * u[q] + KroneckerDelta(p, q) * u[i], (i, n)
+    )
+    assert td.jacobian(sympy.conjugate(X), X) == td.TensorComprehension(KroneckerDelta(p, q), (p, n), (q, n))

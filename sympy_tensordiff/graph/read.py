@@ -27,6 +27,7 @@ from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.whole import refuse_whole
 
 MODULUS_LIMIT = 64
 """The negation of a congruence is one piece per other residue; more than these are refused."""
@@ -106,8 +107,15 @@ class Reader(Applications):
     def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
         nodes = []
         for expr in exprs:
-            nodes.append((yield self._visit(expr, scope)))
+            nodes.append((yield self._scalar(expr, scope)))
         return nodes
+
+    def _scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """An operand of a scalar node: never a whole tensor, which SymPy's own IndexedBase is to nobody else."""
+        node: Node = yield self._visit(expr, scope)
+        if node.op in ("tensor", "comprehension"):
+            refuse_whole(lift_native(expr, self.tensors.values()), f"{expr} among scalars")
+        return node
 
     def _number(self, expr: Any, scope: Scope) -> Recursion[Node]:
         yield from ()
@@ -222,7 +230,7 @@ class Reader(Applications):
             if isinstance(condition, BooleanFalse):
                 continue
             self._branches += 1
-            node = yield self._visit(value, scope)
+            node = yield self._scalar(value, scope)
             self._branches -= 1
             if isinstance(condition, BooleanTrue):
                 result = node

@@ -121,7 +121,8 @@ hooks.register_lifting(lift_native)
 
 def as_operand(value: object, what: str) -> Any:
     """``value`` as an expression whose shape is that of this package's classes."""
-    return lift_native(as_expr(value, what))
+    expr = as_expr(value, what)
+    return expr if isinstance(expr, Node) else lift(expr)
 
 
 class _Lift(Rewriting):
