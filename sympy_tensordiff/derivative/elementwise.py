@@ -98,7 +98,7 @@ class Differentiation:
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
         """The cotangents of all leaves from one sweep, as tensors over their axes."""
-        sweep = Sweep(self.graph, leaves).start(self.root, cotangent)
+        sweep = Sweep(self.graph, leaves, self.sizes()).start(self.root, cotangent)
         return [self.tabulate(leaf, sweep) for leaf in leaves]
 
     def pushforward(self, leaves: Sequence[Node]) -> Node:
@@ -107,7 +107,7 @@ class Differentiation:
         for leaf, tangent in zip(leaves, self.inputs, strict=True):
             tangents.setdefault(leaf, []).append(tangent)
         axes, shape, body = self.entry()
-        node = Pushforward(self.graph, tangents).tangent(body)
+        node = Pushforward(self.graph, tangents, self.sizes()).tangent(body)
         return self.graph.comprehension(axes, shape, node) if shape else node
 
     def tabulate(self, leaf: Node, sweep: Sweep) -> Node:
@@ -134,7 +134,7 @@ class Differentiation:
         value_axes, shape, body = self.entry()
         extents = self.extents(leaf)
         axes = [graph.fresh(name) for name in self.axes(len(extents), [graph.names[v] for v in value_axes])]
-        sweep = Sweep(graph, [leaf]).start(body, graph.one)
+        sweep = Sweep(graph, [leaf], self.sizes()).start(body, graph.one)
         entry = sweep.at(leaf, [Affine.variable(v) for v in axes])
         extents = (*shape, *extents)
         return graph.comprehension((*value_axes, *axes), extents, entry) if extents else entry
@@ -152,7 +152,7 @@ class Differentiation:
         for form, extent in zip(index, self.extents(leaf), strict=True):
             facts += (Row("ge", form), Row("ge", extent - 1 - form))
         axes, shape, body = self.entry()
-        node = Sweep(self.graph, [leaf]).start(body, self.graph.one).at(leaf, index)
+        node = Sweep(self.graph, [leaf], self.sizes()).start(body, self.graph.one).at(leaf, index)
         return self.graph.comprehension(axes, shape, node) if shape else node, facts
 
 

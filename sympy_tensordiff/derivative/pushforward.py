@@ -19,7 +19,7 @@ from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.simplify.inline import is_sparse
+from sympy_tensordiff.simplify.tables import tabulated
 
 
 class Pushforward:
@@ -30,10 +30,13 @@ class Pushforward:
     graph : Graph
     tangents : mapping of Node to sequence of Node
         For each leaf what its tangent is the sum of: tensors of its shape, or scalars.
+    sizes : frozenset of int
+        The variables that are never bound.
     """
 
-    def __init__(self, graph: Graph, tangents: Mapping[Node, Sequence[Node]]) -> None:
+    def __init__(self, graph: Graph, tangents: Mapping[Node, Sequence[Node]], sizes: frozenset[int]) -> None:
         self.graph = graph
+        self._sizes = sizes
         self._given = tangents
         self._done: dict[Node, Node] = {}
         self._written: dict[Node, tuple[tuple[int, ...], Node] | None] = {}
@@ -92,8 +95,7 @@ class Pushforward:
             self._written[table] = None
             if table.op == "comprehension":
                 variables, _, entry = self.graph.open(table)
-                if entry.op in ("const", "read") or is_sparse(entry, variables):
-                    self._written[table] = variables, entry
+                self._written[table] = variables, tabulated(self.graph, variables, table.data, entry, self._sizes)
         written = self._written[table]
         if written is None:
             return self.graph.read(table, index) if index and table is not self.graph.zero else table

@@ -26,7 +26,7 @@ from sympy_tensordiff.integer.nests import unfolded
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.facts import unconditional_reads
-from sympy_tensordiff.simplify.inline import is_sparse
+from sympy_tensordiff.simplify.tables import tabulated
 
 Rows = tuple[Row, ...]
 
@@ -39,10 +39,13 @@ class Sweep:
     graph : Graph
     leaves : iterable of Node
         The tensors and scalars to differentiate by.
+    sizes : frozenset of int
+        The variables that are never bound.
     """
 
-    def __init__(self, graph: Graph, leaves: Iterable[Node]) -> None:
+    def __init__(self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int]) -> None:
         self.graph = graph
+        self._sizes = sizes
         self._leaves = set(leaves)
         self._active: dict[Node, bool] = {}
         # A bound variable of the sweep with its place in the order in which sums lose them.
@@ -157,10 +160,9 @@ class Sweep:
         axes = [graph.fresh(name) for name in names]
         forms = [Affine.variable(v) for v in axes]
         entry = graph.add([self._gather(*part, forms, keep) for part in self._reads.pop(tensor)])
-        protects = tensor not in self._anyway and is_chosen(graph, entry)
-        if entry is graph.zero or entry.op in ("const", "read") or protects or is_sparse(entry, axes):
-            return graph.substitute(entry, dict(zip(axes, index, strict=True)))
-        return graph.read(graph.comprehension(axes, tensor.data, entry), index)
+        if tensor in self._anyway or not is_chosen(graph, entry):
+            entry = tabulated(graph, axes, tensor.data, entry, self._sizes)
+        return graph.substitute(entry, dict(zip(axes, index, strict=True)))
 
     def _gather(
         self, rows: Rows, cotangent: Node, read: Sequence[Affine], index: Sequence[Affine], keep: frozenset[int]

@@ -7,9 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
-SPARSE_SIZE = 200
-"""Entries that are written in place at every read are at most this large, so that chains stay linear."""
-
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], keep: Iterable[Node]) -> list[Node]:
     """``roots`` with each comprehension that one entry of them reads, once, replaced by its body.
@@ -58,24 +55,3 @@ def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[
         elif tuple(args) != node.args:
             done[node] = graph.with_args(node, args)
     return [done.get(root, root) for root in roots]
-
-
-def is_sparse(entry: Node, axes: Sequence[int]) -> bool:
-    """Whether the entry is zero but at a few places, and small: then a table of it would be mostly zeros.
-
-    Written in place, its deltas become rows of the sums that read it.
-    """
-    terms = entry.args if entry.op == "add" else (entry,)
-    for term in terms:
-        if term.op != "guard":
-            return False
-        solved = frozenset().union(*(row.form.atoms() for row in term.data if row.kind == "eq"))
-        if not solved.issuperset(axes):
-            return False
-    size, stack = 0, [entry]
-    while stack and size <= SPARSE_SIZE:
-        node = stack.pop()
-        # Another table is there anyway; a sum is worth one.
-        size += SPARSE_SIZE if node.op == "sum" else 1
-        stack += () if node.op == "comprehension" else node.args
-    return size <= SPARSE_SIZE

@@ -1,0 +1,107 @@
+"""Tables without tests on their own axes: those stand at the reads, where they are rows of the sums.
+
+``T[i, j] = [j == f(i)] E(i, j)`` is read as ``[j == f(i)] S[i]`` with a table ``S[i] = E(i, f(i))``
+that has lost the axis: a sum over ``j`` then collapses, where a table of ``T`` would be mostly zeros.
+The ranges in a table that is made anew for every index around it are repeated at its reads, too, so
+that the sums there run where it is not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.deltas import solve_equations
+
+SPARSE_SIZE = 200
+"""What is written at every read of a table is at most this large, so that chains stay linear."""
+
+TABLE_SIZE = 20
+"""What a table of its own counts as among that."""
+
+
+def tabulated(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node, sizes: frozenset[int]) -> Node:
+    """``entry``, kept in tables: what stands at a read of it, over the same ``axes``.
+
+    Parameters
+    ----------
+    graph : Graph
+    axes : sequence of int
+        The indices of the entry, with ``0 <= axis < extent``.
+    extents : sequence of Affine
+    entry : Node
+    sizes : frozenset of int
+        The variables that are never bound.
+
+    Returns
+    -------
+    Node
+        The sum of its guarded terms, each in the axes that are left to it, and of one table of the others.
+    """
+    terms = entry.args if entry.op == "add" else (entry,)
+    dense, sparse, size = [], [], 0
+    for term in terms:
+        written = _sparse(graph, axes, extents, term, sizes) if term.op == "guard" else None
+        if written is None:
+            dense.append(term)
+        else:
+            sparse.append(written)
+            size += _size(written, SPARSE_SIZE)
+    if size > SPARSE_SIZE:
+        return _table(graph, axes, extents, entry)
+    return graph.add([*sparse, _table(graph, axes, extents, graph.add(dense))])
+
+
+def _table(graph: Graph, axes: Sequence[int], extents: Sequence[Affine], entry: Node) -> Node:
+    """An entry of a table, where it is worth one."""
+    if not axes or entry.op in ("const", "read"):
+        return entry
+    return graph.read(graph.comprehension(axes, extents, entry), [Affine.variable(v) for v in axes])
+
+
+def _sparse(
+    graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
+) -> Node | None:
+    """A guarded term with its rows outside of a table over fewer axes; None where they do not matter."""
+    rows, body = term.data, term.args[0]
+    solution = solve_equations(graph, axes, [row for row in rows if row.kind == "eq"])
+    if solution is None:
+        return graph.zero
+    left, mapping, conditions = solution
+    if not set(left).issubset(axes):
+        left, mapping, conditions = list(axes), {}, ()
+    once = term.free.issubset(sizes.union(axes))
+    if not mapping and (once or all(row.form.atoms().isdisjoint(axes) for row in rows)):
+        return None
+    body = graph.substitute(body, mapping)
+    if not body.free.isdisjoint(left) and not _is_cheap(body):
+        # Its reads are inside of their shapes behind the rows only.
+        inner = [row.substitute(mapping) for row in (*rows, *ranges(axes, extents))]
+        known = ranges(left, [extents[list(axes).index(v)] for v in left])
+        inner = [row for row in (*conditions, *inner) if row not in known]
+        kept = [v for v in left]
+        body = _table(graph, kept, [extents[list(axes).index(v)] for v in kept], graph.guard(inner, body))
+    return graph.guard(rows, body)
+
+
+def _is_cheap(body: Node) -> bool:
+    """Whether an entry takes no more than a few products."""
+    stack, size = [body], 0
+    while stack and size <= TABLE_SIZE:
+        node = stack.pop()
+        if node.op in ("sum", "call", "select"):
+            return False
+        size += 1
+        stack += () if node.op == "read" else node.args
+    return size <= TABLE_SIZE
+
+
+def _size(written: Node, most: int) -> int:
+    """How many parts stand at a read, up to ``most``; a table counts as some, a sum that stays as it is as one."""
+    stack, size = [written], 0
+    while stack and size <= most:
+        node = stack.pop()
+        size += TABLE_SIZE if node.op == "comprehension" else 1
+        stack += () if node.op in ("comprehension", "sum") else node.args
+    return size
