@@ -68,20 +68,20 @@ def _sparse(
     solution = solve_equations(graph, axes, [row for row in rows if row.kind == "eq"])
     if solution is None:
         return graph.zero
-    left, mapping, conditions = solution
-    if not set(left).issubset(axes):
-        left, mapping, conditions = list(axes), {}, ()
+    left, solved, _ = solution
+    if not set(left).issubset(axes):  # there are new unknowns
+        left, solved = list(axes), {}
+    mapping = {v: solved[v] for v in axes if v in solved}
     once = term.free.issubset(sizes.union(axes))
     if not mapping and (once or all(row.form.atoms().isdisjoint(axes) for row in rows)):
         return None
     body = graph.substitute(body, mapping)
     if not body.free.isdisjoint(left) and not _is_cheap(body):
-        # Its reads are inside of their shapes behind the rows only.
-        inner = [row.substitute(mapping) for row in (*rows, *ranges(axes, extents))]
-        known = ranges(left, [extents[list(axes).index(v)] for v in left])
-        inner = [row for row in (*conditions, *inner) if row not in known]
-        kept = [v for v in left]
-        body = _table(graph, kept, [extents[list(axes).index(v)] for v in kept], graph.guard(inner, body))
+        # Its reads are inside of their shapes only where the rows hold and the axes that are gone are inside.
+        extent = dict(zip(axes, extents, strict=True))
+        inside = ranges(list(mapping), [extent[v] for v in mapping])
+        inner = [row.substitute(mapping) for row in (*rows, *inside)]
+        body = _table(graph, left, [extent[v] for v in left], graph.guard(inner, body))
     return graph.guard(rows, body)
 
 
