@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.simplify.deltas import solve_equations
 
 SPARSE_SIZE = 200
@@ -64,7 +65,9 @@ def _sparse(
     graph: Graph, axes: Sequence[int], extents: Sequence[Affine], term: Node, sizes: frozenset[int]
 ) -> Node | None:
     """A guarded term with its rows outside of a table over fewer axes; None where they do not matter."""
-    rows, body = term.data, term.args[0]
+    rows, body = merge_parallel(term.data), term.args[0]
+    if rows is None:
+        return graph.zero
     solution = solve_equations(graph, axes, [row for row in rows if row.kind == "eq"])
     if solution is None:
         return graph.zero
@@ -98,10 +101,11 @@ def _is_cheap(body: Node) -> bool:
 
 
 def _size(written: Node, most: int) -> int:
-    """How many parts stand at a read, up to ``most``; a table counts as some, a sum that stays as it is as one."""
+    """How many parts and rows stand at a read, up to ``most``; a table counts as some, a sum as one: it is shared."""
     stack, size = [written], 0
     while stack and size <= most:
         node = stack.pop()
         size += TABLE_SIZE if node.op == "comprehension" else 1
+        size += len(node.data) if node.op == "guard" else 0
         stack += () if node.op in ("comprehension", "sum") else node.args
     return size
