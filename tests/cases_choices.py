@@ -48,7 +48,7 @@ VALUES = {
 X, Y, Z = x[i], y[i], z[i]
 RAMP = Piecewise((X, X > 0), (0, True))
 MIXED = Piecewise((X, And(Z > 0, Ne(i, 3))), (i, Eq(Y, 0)), (0, True))
-CHOSEN = Sum(Piecewise((x[k], And(Or(Ne(k, 2), Z > 0), Or(Y < 1, Z > 0))), (Y, True)), (k, i, 5))
+CHOSEN = Sum(Piecewise((x[k], And(Or(x[k] > 1, Z > 0), Or(Y < 1, Z > 0))), (Y, True)), (k, i, 5))
 BODIES = {
     "and": Piecewise((X * Y, And(X > 0, Y > 0)), (Z, True)),
     "or": Piecewise((X**2, Or(X > Y, Z < 0)), (Y * Z, True)),
