@@ -48,6 +48,9 @@ class Applications:
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
         raise NotImplementedError
 
+    def _scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        raise NotImplementedError
+
     def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
         raise NotImplementedError
 

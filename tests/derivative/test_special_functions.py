@@ -211,7 +211,9 @@ def test_heaviside_and_sign_have_no_delta():
     ],
 )
 def test_constants_that_are_not_real(constant, named):
-    places = [x[0] + constant, sympy.sin(x[0] ** constant), Piecewise((constant, x[0] > 0), (x[0], True))]
+    places = [x[0] + constant, sympy.sin(x[0] ** constant)]
+    if constant not in (sympy.zoo, sympy.nan):  # which SymPy writes into branches that are not taken
+        places.append(Piecewise((constant, x[0] > 0), (x[0], True)))
     places += [sympy.Function("g")(x[0], constant), Subs(Derivative(sympy.Function("g")(s), s), s, x[0] + constant)]
     found = 0
     for expression in places:

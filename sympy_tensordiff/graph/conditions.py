@@ -1,0 +1,157 @@
+"""Cases and conditions into the graph.
+
+Conditions on indices become guards, split so that no two of the pieces overlap; conditions on
+values become `select` nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import lcm, nan
+from typing import Any
+
+import sympy
+from sympy.core.relational import Relational
+from sympy.logic.boolalg import BooleanFalse, BooleanTrue
+
+from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
+from sympy_tensordiff.graph.applications import Applications, Scope
+from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.integer.affine import Affine, Row
+
+MODULUS_LIMIT = 64
+"""The negation of a congruence is one piece per other residue; more than these are refused."""
+
+
+class Conditions(Applications):
+    """The part of the reader that knows `Piecewise` and what stands in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._branches = 0  # how many cases by values stand around
+
+    def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        node: Node = yield self._cases([(pair.expr, pair.cond) for pair in expr.args], scope)
+        return node
+
+    def _cases(self, pairs: Sequence[tuple[Any, Any]], scope: Scope) -> Recursion[Node]:
+        """Splits on one condition on indices after the other; what is left are conditions on values."""
+        graph = self.graph
+        for relation in _relations(pairs):
+            literal = relation.negated if isinstance(relation, sympy.Ne) else relation
+            split = self._index_condition(literal, scope)
+            if split is None:
+                continue
+            yes, no = split
+            parts = [graph.guard(yes, (yield self._cases(_decide(pairs, literal, True), scope)))]
+            otherwise = yield self._cases(_decide(pairs, literal, False), scope)
+            return graph.add(parts + [graph.guard(rows, otherwise) for rows in no])
+        result = graph.const(nan)  # no condition holds: SymPy's own answer
+        for value, condition in reversed(pairs):
+            if isinstance(condition, BooleanFalse):
+                continue
+            self._branches += 1
+            node = yield self._scalar(value, scope)
+            self._branches -= 1
+            if isinstance(condition, BooleanTrue):
+                result = node
+            else:
+                result = graph.select((yield self._condition(condition, scope)), node, result)
+        return result
+
+    def _index_condition(self, relation: Any, scope: Scope) -> tuple[list[Row], list[list[Row]]] | None:
+        """Rows of a relation between indices and, apart from each other, those of its negation."""
+        if isinstance(relation, sympy.Eq):
+            yes, no = self._equation(relation.lhs, relation.rhs, scope)
+            return None if yes is None else (yes, no)
+        difference = self._scaled(relation.gts - relation.lts, scope)
+        if difference is None:
+            return None
+        strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
+        form = difference - 1 if strict else difference
+        return [Row("ge", form)], [[Row("ge", -form - 1)]]
+
+    def _equation(self, left: Any, right: Any, scope: Scope) -> tuple[list[Row] | None, list[list[Row]]]:
+        if isinstance(right, sympy.Mod):
+            left, right = right, left
+        if isinstance(left, sympy.Mod) and right.is_Integer and left.args[1].is_Integer:
+            inner, modulus = self._scaled(left.args[0], scope), int(left.args[1])
+            if inner is not None and 1 < modulus <= MODULUS_LIMIT and left.args[0].is_integer:
+                if not 0 <= right < modulus:
+                    return [Row("ge", Affine.of(-1))], [[]]
+                rows = [Row("mod", inner - int(right) - r, modulus) for r in range(modulus)]
+                return rows[:1], [[row] for row in rows[1:]]
+        form = self._scaled(left - right, scope)
+        if form is None:
+            return None, []
+        return [Row("eq", form)], [[Row("ge", form - 1)], [Row("ge", -form - 1)]]
+
+    def _scaled(self, expr: Any, scope: Scope) -> Affine | None:
+        """A positive multiple of a difference of indices as a form; None where it is no such thing."""
+        expr = sympy.expand(expr)
+        factor = lcm(*(int(c.q) for c in expr.as_coefficients_dict().values() if c.is_Rational))
+        try:
+            return self.affine(sympy.expand(factor * expr), scope)
+        except IndexExpressionError:
+            return None
+
+    def _condition(self, condition: Any, scope: Scope) -> Recursion[Node]:
+        graph = self.graph
+        if isinstance(condition, sympy.And | sympy.Or | sympy.Not):
+            parts = []
+            for arg in condition.args:
+                parts.append((yield self._condition(arg, scope)))
+            return graph.logic({sympy.And: "and", sympy.Or: "or", sympy.Not: "not"}[condition.func], parts)
+        if isinstance(condition, sympy.ITE):
+            test, yes, no = condition.args
+            node: Node = yield self._condition((test & yes) | (~test & no), scope)
+            return node
+        if isinstance(condition, Relational) and type(condition) in _RELATIONS:
+            left, right = yield self._all(condition.args, scope)
+            return graph.compare(*_RELATIONS[type(condition)](left, right))
+        if isinstance(condition, BooleanTrue | BooleanFalse):  # what is left of conditions on indices
+            return graph.truth(bool(condition))
+        if isinstance(condition, sympy.Xor | sympy.Implies | sympy.Equivalent):
+            node = yield self._condition(condition.to_nnf(simplify=False), scope)
+            return node
+        raise UnsupportedError(f"the condition {condition} of a Piecewise is not a comparison")
+
+
+def _relations(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """The relations that the conditions are made of, not those inside of the compared values."""
+    found: dict[Any, None] = {}
+    for _, condition in pairs:
+        stack = [condition]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, Relational):
+                found[part] = None
+            else:
+                stack.extend(sorted(part.args, key=sympy.default_sort_key, reverse=True))
+    return list(found)
+
+
+def _decide(pairs: Sequence[tuple[Any, Any]], literal: Any, value: bool) -> list[tuple[Any, Any]]:
+    """The cases once a relation is known; those behind a condition that is now true fall away."""
+    yes, no = (sympy.true, sympy.false) if value else (sympy.false, sympy.true)
+    negated = literal.negated
+    known = {literal: yes, literal.reversed: yes, negated: no, negated.reversed: no}
+    result = []
+    for expr, condition in pairs:
+        condition = condition.xreplace(known)
+        if condition != sympy.false:
+            result.append((expr, condition))
+        if condition == sympy.true:
+            break
+    return result
+
+
+_RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {
+    sympy.StrictLessThan: lambda a, b: ("lt", a, b),
+    sympy.LessThan: lambda a, b: ("le", a, b),
+    sympy.StrictGreaterThan: lambda a, b: ("lt", b, a),
+    sympy.GreaterThan: lambda a, b: ("le", b, a),
+    sympy.Eq: lambda a, b: ("eq", a, b),
+    sympy.Ne: lambda a, b: ("ne", a, b),
+}
