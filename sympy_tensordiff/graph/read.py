@@ -21,6 +21,7 @@ from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
 
@@ -41,8 +42,9 @@ class Reader(Conditions):
         """The node of a scalar or tensor expression."""
         # Free symbols are variables in the order of their names, so that no choice that goes by variables
         # depends on the order of terms.
-        symbols = [s for s in expr.free_symbols if type(s) is sympy.Symbol and s.is_integer]
-        labels = {s.name for s in expr.free_symbols if isinstance(s, sympy.Idx)}
+        free = free_symbols_in([expr])
+        symbols = [s for s in free if type(s) is sympy.Symbol and s.is_integer]
+        labels = {s.name for s in free if isinstance(s, sympy.Idx)}
         for symbol in sorted(symbols, key=str):
             if symbol.name not in labels:
                 self.variable(symbol)

@@ -10,7 +10,7 @@ from sympy.core.kind import NumberKind
 from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
-from sympy_tensordiff.symbolic import hooks, walkers, whole
+from sympy_tensordiff.symbolic import deep, hooks, walkers, whole
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.code import NoCode
 from sympy_tensordiff.symbolic.indices import Renaming, as_expr
@@ -51,6 +51,23 @@ class Node(walkers.Shown, NoCode, Expr):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.is_symbol or not measures(self).is_deep:
+            return super().__reduce_ex__(protocol)
+        return deep.unpacked, (deep.packed(self),)
+
+    def has_free(self, *patterns: Any) -> bool:
+        """As `Basic.has_free`."""
+        if all(isinstance(pattern, Symbol) or (whole.is_whole(pattern) and pattern.is_symbol) for pattern in patterns):
+            return not self.free_symbols.isdisjoint(patterns)
+        deep.refuse_walk(self, "has_free")
+        return bool(super().has_free(*patterns))
+
+    def count_ops(self, visual: Any = None) -> Any:
+        """As `Expr.count_ops`; an operation that is shared counts at each place, so there may be too many."""
+        deep.refuse_walk(self, "the number of operations")
+        return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
         integer = isinstance(variable, (Symbol, Idx)) and variable.is_integer and variable in self.free_symbols
@@ -99,6 +116,12 @@ class Node(walkers.Shown, NoCode, Expr):
             return hooks.native(self)  # at once: the parts of a node alone do not know the ranges around them
         return super()._rewrite(pattern, rule, method, **hints)
 
+    def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:
+        if self is old:
+            return new
+        question = ("subs", old, new, *hints.items())
+        return deep.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
+
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
         return self._substituted(old, new) if is_placeholder(new) else None
 
@@ -110,10 +133,15 @@ class Node(walkers.Shown, NoCode, Expr):
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        replaced: tuple[Any, bool] = deep.answered(self, ("xreplace", id(rule)), lambda node: node._replaced(rule))
+        return replaced
+
+    def _replaced(self, rule: Any) -> tuple[Any, bool]:
+        """As `Basic._xreplace`."""
         if isinstance(rule, Transform) and self not in rule:
             return self, False  # a function on numbers or products, as in nfloat: indices and bounds stay exact
         if not isinstance(rule, Renaming) or self in rule:
-            replaced_natively: tuple[Any, bool] = super()._xreplace(rule)
+            replaced_natively: tuple[Any, bool] = Expr._xreplace(self, rule)
             return replaced_natively
         replaced = [arg._xreplace(rule) for arg in self.args]
         if not any(changed for _, changed in replaced):

@@ -16,12 +16,12 @@ from typing import Any
 from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Sum, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
-from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic import deep, hooks
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
 from sympy_tensordiff.symbolic.measures import measures
-from sympy_tensordiff.symbolic.traversal import names_in, nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, names_in, nodes_in
 
 
 class Binder(Node):
@@ -69,7 +69,7 @@ class Binder(Node):
         return set(self._free or ())
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
-        free: set[Basic] = set().union(*(arg.free_symbols for arg in self.args))
+        free: set[Basic] = free_symbols_in(self.args)
         # SymPy hides the sizes in the range of an Idx.
         sizes = [s.args[1].free_symbols for s in free if isinstance(s, Idx) and len(s.args) > 1]
         free = free.union(*sizes).difference(self.variables)
@@ -111,14 +111,15 @@ class Binder(Node):
         result = scope._substituted(old, new)
         return self if result is scope else result
 
-    def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+    def _replaced(self, rule: Any) -> tuple[Any, bool]:
         if isinstance(rule, CanonicalNames):
             return canonical(self), True
         scope = self
         if isinstance(rule, Mapping) and self not in rule:
             bound = set(self.variables)
             if isinstance(rule, Substitution):
-                rule = Substitution((old, new) for old, new in rule.items() if old not in bound)
+                if not bound.isdisjoint(rule):
+                    rule = Substitution((old, new) for old, new in rule.items() if old not in bound)
                 if self.free_symbols.isdisjoint(rule):
                     return self, False  # a tensor far below is not walked through
             if not any(old in bound for old in rule):
@@ -128,7 +129,7 @@ class Binder(Node):
                 outside = [s for s in (*rule, *(new for _, new in used)) if isinstance(s, Basic)]
                 clashing = self._clashing(set().union(*(s.free_symbols for s in outside)))
                 scope = self.with_fresh_indices(clashing, outside) if clashing else self
-        result, changed = super(Binder, scope)._xreplace(rule)
+        result, changed = super(Binder, scope)._replaced(rule)
         return (result, True) if changed else (self, False)
 
     def _clashing(self, symbols: set[Any]) -> set[Any]:
@@ -148,6 +149,8 @@ class Binder(Node):
     def _eval_simplify(self, **kwargs: Any) -> Any:
         holds_delta = any(isinstance(node, KroneckerDelta) for node in nodes_in([self]))
         result = hooks.simplified(self) if holds_delta else self
+        if measures(result).is_unwalkable:
+            return result
         if isinstance(result, Piecewise):  # guards as they are: SymPy would simplify them over the reals
             cases = [(value.simplify(**kwargs), condition) for value, condition in result.args]
             return Piecewise(*cases, evaluate=False)
@@ -158,6 +161,7 @@ class Binder(Node):
 
     def doit(self, **hints: Any) -> Any:
         """The body evaluated; the binder stays (nothing is summed or tabulated)."""
+        deep.refuse_walk(self, "doit")
         body = self.body.doit(**hints) if hints.get("deep", True) else self.body
         return self if body == self.body else self.func(body, *self.limits)
 

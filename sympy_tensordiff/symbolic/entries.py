@@ -11,7 +11,7 @@ from sympy.core.kind import NumberKind
 from sympy.tensor.array.ndim_array import ArrayKind
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError, OutOfShapeError, ShapeError
-from sympy_tensordiff.symbolic import walkers, whole
+from sympy_tensordiff.symbolic import deep, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
@@ -156,6 +156,7 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     def doit(self, **hints: Any) -> Any:
         """The entry of a comprehension written out in index notation; a variable's as it is."""
+        deep.refuse_walk(self, "doit")
         body = self.tensor.write_out(self.indices)
         if body is None:
             return self

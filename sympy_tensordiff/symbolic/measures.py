@@ -17,6 +17,8 @@ DEEPEST = 100
 LARGEST = 10_000
 TALLEST = 140
 LONGEST = 100_000
+STEEPEST = 400
+ENDLESS = 1_000_000
 _MOST = 10**12
 
 
@@ -39,6 +41,11 @@ class Measures(NamedTuple):
     def is_unprintable(self) -> bool:
         """Whether a text would overflow the stack or be too long."""
         return self.depth > TALLEST or self.size > LONGEST
+
+    @property
+    def is_unwalkable(self) -> bool:
+        """Whether a walk over all paths by recursion would overflow the stack or take too long."""
+        return self.depth > STEEPEST or self.size > ENDLESS
 
     @property
     def described(self) -> str:

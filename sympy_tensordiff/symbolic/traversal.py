@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from sympy import Basic, Idx, Symbol
@@ -35,6 +36,20 @@ def nodes_in(exprs: Iterable[Basic], below: Callable[[Any], tuple[Any, ...]] = a
 def symbols_in(exprs: Iterable[Basic]) -> set[Any]:
     """All symbols in the expressions, free or bound."""
     return {node for node in nodes_in(exprs) if isinstance(node, Symbol)}
+
+
+def free_symbols_in(exprs: Iterable[Basic]) -> set[Any]:
+    """All free symbols of the expressions; classes that bind symbols, or are some, are asked themselves."""
+    seen = nodes_in(exprs, lambda node: node.args if _has_those_of_parts(node.__class__) else ())
+    return set().union(*(node.free_symbols for node in seen if not _has_those_of_parts(node.__class__)))
+
+
+@cache
+def _has_those_of_parts(kind: type) -> bool:
+    """Whether the free symbols of a class are those of its arguments."""
+    # By the namespaces: a function class has free symbols of its own.
+    owner = next(base for base in kind.__mro__ if "free_symbols" in vars(base))
+    return owner is Basic or getattr(kind, "is_tensor_entry", False)
 
 
 def names_in(exprs: Iterable[Basic]) -> set[str]:

@@ -19,6 +19,8 @@ from typing import Any
 
 from sympy import Basic, Expr, Mod, Piecewise, S, preorder_traversal
 
+from sympy_tensordiff.symbolic import deep
+from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.traversal import names_in
 
 
@@ -48,6 +50,9 @@ SIMPLIFY = names_of("sympy.simplify.simplify")
 PIECEWISE = names_of("sympy.functions.elementary.piecewise")
 SOLVERS = names_of("sympy.solvers.solvers")
 HAS = code_of("sympy.core.traversal", "iterargs")
+POSTORDER = code_of("sympy.core.traversal", "postorder_traversal")
+SAME = code_of("sympy.core.basic", "_aresame")
+COUNT = code_of("sympy.core.function", "count_ops")
 PREORDER = code_of("sympy.core.traversal", "preorder_traversal._preorder_traversal")
 FOLD = code_of("sympy.functions.elementary.piecewise", "piecewise_fold")
 FOLDING = {FOLD, *(c for c in (FOLD.co_consts if FOLD else ()) if isinstance(c, CodeType))}
@@ -58,7 +63,8 @@ WALK = code_of("sympy.core.basic", "Basic.replace", "walk")
 PARTIAL = code_of("sympy.core.function", "Function.fdiff")
 SUBSTITUTED = code_of("sympy.core.function", "Derivative._eval_subs")
 # The modules of all who are shown something else; a number is found faster than five comparisons are made.
-ASKING = {id(names) for names in (CSE, SIMPLIFY, names_of("sympy.core.basic"), names_of("sympy.core.traversal"))}
+CORE = [names_of(f"sympy.core.{module}") for module in ("basic", "traversal", "function")]
+ASKING = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
 
 
 class Shown:
@@ -92,13 +98,17 @@ class Shown:
             asking.f_locals["excluded_symbols"].update(names_in([self]))
         return self._is_leaf or (asking.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
 
+    def atoms(self, *types: Any) -> set[Any]:
+        """As `Basic.atoms`."""
+        return deep.atoms(self, types)
+
     def has(self, *patterns: Any) -> bool:
         """As `Basic.has`."""
         asking = sys._getframe(1)
         if asking.f_globals is LATEX and patterns == (Mod,):
             return False  # LaTeX looks for what needs parentheses in a product, which no index does
         asked = any(pattern is Piecewise for pattern in patterns) and asking.f_code not in FOLDING
-        if asked and self.atoms(Piecewise):  # type: ignore[attr-defined]
+        if asked and self.atoms(Piecewise):
             return True
         return bool(super().has(*patterns))  # type: ignore[misc]
 
@@ -117,11 +127,21 @@ def shown_args(node: Any, asking: FrameType) -> tuple[Any, ...]:
         return (own,)  # no SymPy object: a leaf that has arguments
     if asks_to_simplify(node, asking):
         return (S.Zero,)
+    if asking.f_code is POSTORDER:
+        if asked_by(asking) is SAME:
+            return ()  # nodes of ours that are the same are one object
+        deep.refuse_walk(node, "a walk over the parts")
+    if asking.f_code is COUNT:
+        deep.refuse_walk(node, "the number of operations")
     if asking.f_code is PREORDER:
+        deep.refuse_walk(node, "a walk over the parts")
         return () if node.is_binder and asked_for_atoms(asking) else own
     if asking.f_code is HAS:
-        return own if not asked_for_cases(asking) else without_cases(node)
+        if asked_for_cases(asking):
+            return without_cases(node)
+        return own if node.is_symbol or not measures(node).is_deep else deep.not_walked(node, asking)
     if asking.f_code is WALK:
+        deep.refuse_walk(node, "replace")
         query, value = called_replace(asking)
         if getattr(query, "__globals__", None) is SIMPLIFY:
             return own if node.is_symbol else ()
@@ -139,6 +159,14 @@ def asked_for_cases(walk: FrameType) -> bool:
     """Whether the walk belongs to ``has(Piecewise)``."""
     patterns = walk.f_back.f_locals.get("patterns", ()) if walk.f_back is not None else ()
     return any(pattern is Piecewise for pattern in patterns)
+
+
+def asked_by(walk: FrameType) -> CodeType | None:
+    """Who called the outermost frame of a recursive walk."""
+    frame: FrameType | None = walk
+    while frame is not None and frame.f_code is walk.f_code:
+        frame = frame.f_back
+    return None if frame is None else frame.f_code
 
 
 def asked_for_atoms(walk: FrameType) -> bool:
