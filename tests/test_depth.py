@@ -116,6 +116,22 @@ def test_work_grows_with_the_depth(family, size, monkeypatch):
         assert after <= 2.3 * before
 
 
+@pytest.mark.parametrize("family", ["chain", "net", "two maps", "fibonacci"])
+def test_forward_and_second_derivatives_grow_with_the_depth(family, monkeypatch):
+    counts = []
+    for depth in (12, 24):
+        made = []
+        node = Table._node
+        with monkeypatch.context() as patch:
+            patch.setattr(Table, "_node", lambda *args, node=node, made=made: made.append(0) or node(*args))
+            f, (x, *_) = FAMILIES[family](depth)
+            v = td.TensorSymbol("v", x.shape)
+            td.jvp(f, x, v)
+            td.hvp(td.IndexedSum(f[k], (k, 0, n - 1)), x, v)
+        counts.append(len(made))
+    assert counts[1] <= 2.4 * counts[0]
+
+
 # ---------------------------------------------------------------------------- values
 
 
