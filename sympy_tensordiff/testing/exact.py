@@ -26,7 +26,7 @@ from sympy_tensordiff.testing.values import as_expressions, call_arguments, rand
 # 30-digit floats on both sides; what is lost is lost in long sums.
 _PRECISE = 1e-20
 # Entries this small may be what is left of larger ones that cancel.
-_TINY = 1e-8
+_TINY = 1e-6
 
 
 def assert_equal(got: Any, expected: Any, what: str, rtol: float = _PRECISE) -> None:
