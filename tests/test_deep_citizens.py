@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import sympy
 from sympy import sin
@@ -122,3 +123,19 @@ def test_values_that_share_native_nodes():
     for _ in range(25):
         sums = [sin(s * sums[t - 1] + sums[t - 2]) for t, s in enumerate(sums)]
     assert td.gradient(sympy.Add(*sums), x).shape == (n,)
+
+
+def test_shared_parts_of_sympys_own_nodes_are_visited_once():
+    levels = 60  # 2**60 paths: a walk of the tree would never end
+    entry = x[i]
+    for _ in range(levels):
+        entry = sympy.sin(entry, evaluate=False) * sympy.cos(entry, evaluate=False) + x[i]
+    layers = td.TensorComprehension(entry, (i, n))
+    evaluate = td.lambdify((x, y), (layers, td.vjp(layers, x, y)), "numpy")
+    start, cotangent = np.array([0.3, -1.2, 0.7]), np.array([1.0, 2.0, -0.5])
+    value, slope = start, np.ones(3)
+    for _ in range(levels):
+        value, slope = np.sin(value) * np.cos(value) + start, np.cos(2 * value) * slope + 1
+    got, pulled = evaluate(start, cotangent)
+    np.testing.assert_allclose(got, value, rtol=1e-12)
+    np.testing.assert_allclose(pulled, slope * cotangent, rtol=1e-12)

@@ -107,9 +107,12 @@ def check_reads(body: Expr, ranges: Sequence[Range]) -> None:
     for limit in ranges:
         scope = scope.entered(*limit) if scope is not None else None
     stack = [(body, scope)]
+    # A shared part is visited once per scope; the table keeps the scopes, so that no two have one id.
+    seen: dict[tuple[Any, int], Scope] = {}
     while stack:
         node, scope = stack.pop()
-        if scope is not None and scope.variables:
+        if scope is not None and scope.variables and (node, id(scope)) not in seen:
+            seen[node, id(scope)] = scope
             stack.extend(_visited(node, scope))
 
 

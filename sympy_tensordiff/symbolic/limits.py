@@ -16,7 +16,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, parse
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
 NOT_FINITE = frozenset((S.Infinity, S.NegativeInfinity, S.ComplexInfinity, S.NaN))
@@ -163,7 +163,7 @@ def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
     for position, label in enumerate(labels):
         if label in labels[:position]:
             raise ArgumentError(f"{owner}: the index {label} occurs in two limits; use two names")
-    for symbol in body.free_symbols:
+    for symbol in free_symbols_in([body]):
         if symbol not in indices and _label(symbol) in labels:
             raise ArgumentError(
                 f"{owner}: {symbol} in the body {body} is not the index {symbol} of the limit: one of the two is a "
