@@ -125,12 +125,14 @@ def test_values_that_share_native_nodes():
     assert td.gradient(sympy.Add(*sums), x).shape == (n,)
 
 
-def test_shared_parts_of_sympys_own_nodes_are_visited_once():
+@pytest.mark.parametrize("size", [3, n])  # reads are checked at construction where sizes are numbers
+def test_shared_parts_of_sympys_own_nodes_are_visited_once(size):
     levels = 60  # 2**60 paths: a walk of the tree would never end
+    x, y = td.TensorSymbol("x", size), td.TensorSymbol("y", size)
     entry = x[i]
     for _ in range(levels):
         entry = sympy.sin(entry, evaluate=False) * sympy.cos(entry, evaluate=False) + x[i]
-    layers = td.TensorComprehension(entry, (i, n))
+    layers = td.TensorComprehension(entry, (i, size))
     evaluate = td.lambdify((x, y), (layers, td.vjp(layers, x, y)), "numpy")
     start, cotangent = np.array([0.3, -1.2, 0.7]), np.array([1.0, 2.0, -0.5])
     value, slope = start, np.ones(3)
