@@ -111,6 +111,13 @@ class Node(walkers.Shown, NoCode, Expr):
                 result = derivative
         return result
 
+    def is_constant(self, *wrt: Any, **flags: Any) -> bool | None:
+        """As `Expr.is_constant`; None, SymPy's "unknown", where that would not look at a tensor asked for."""
+        answer: bool | None = super().is_constant(*wrt, **flags)
+        asked = self.free_symbols.intersection(wrt) if wrt else self.free_symbols
+        # SymPy differentiates by symbols that are numbers, and takes the others for absent.
+        return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
+
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
         if rule is Sum and (not pattern or isinstance(self, tuple(pattern))):
             return hooks.native(self)  # at once: the parts of a node alone do not know the ranges around them

@@ -164,6 +164,10 @@ def test_sympy_may_ask_whether_something_is_constant():
     """Which it answers by derivatives by every free symbol, tensors and sizes among them."""
     z = Symbol("z", real=True)
     assert S.is_constant() is False and (z * S).is_constant() is False and S.is_constant(z)
+    numbered = TensorSymbol("u", 3)  # no size is free, and SymPy tries symbols that are numbers only
+    for node in (numbered[0], IndexedSum(numbered[j], (j, 0, 2))):
+        assert node.is_constant() is None and node.is_constant(numbered) is None and node.is_constant(z)
+    assert IndexedSum(1, (j, 0, 2)).is_constant()
     assert (2 * S).equals(S + S) and not (2 * S).equals(S + c)
     assert sympy.solve(z * S - c, z) == [c / S] and sympy.solve(S * 2 - c, S) == [c / 2]
     assert sympy.solve(sympy.exp(z) * S - 1, z) == [sympy.log(1 / S)]
