@@ -10,19 +10,25 @@ from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine
 
 Number = int | Fraction | float
+Shape = tuple[Affine, ...]
 
 _SCOPES = frozenset({"guard", "sum", "comprehension"})
+_WHOLE = frozenset({"ein", "inv", "cof", "lse"})
+_TENSORS = frozenset({"tensor", "comprehension"})
+_NOTHING: frozenset[int] = frozenset()
 
 
 class Node:
     """One node; made by `Graph` only.
 
-    ``free`` are the variables that stand free in it; ``depth`` is greater than that of every
-    argument; ``plain`` says that no guard and no binder is below; ``total`` that the value is a
-    number wherever its reads are (no division, no logarithm, no overflow of an exponential).
+    ``shape`` are the extents of a tensor, ``()`` of a scalar; ``free`` are the variables that stand
+    free in it; ``depth`` is greater than that of every argument; ``plain`` says that no guard and no
+    binder is below; ``total`` that the value is a number wherever its reads are (no division, no
+    logarithm, no overflow of an exponential); ``whole`` that it is made of whole tensors, or
+    something below is.
     """
 
-    __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain", "total")
+    __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain", "shape", "total", "whole")
     id: int
     op: str
     args: tuple[Node, ...]
@@ -31,7 +37,9 @@ class Node:
     depth: int
     height: int
     plain: bool
+    shape: Shape
     total: bool
+    whole: bool
 
     def __repr__(self) -> str:
         data = "" if self.data is None else f"{self.data} "
@@ -56,22 +64,31 @@ class Table:
 
     # -------------------------------------------------------------- interning
 
-    def _node(self, op: str, data: Any, args: tuple[Node, ...], key: Any, own: frozenset[int]) -> Node:
-        full = (op, key, tuple(a.id for a in args)) if key is not args else (op, tuple(sorted(a.id for a in args)))
+    def _node(
+        self, op: str, data: Any, args: tuple[Node, ...], key: Any, own: frozenset[int], shape: Shape = ()
+    ) -> Node:
+        full = (op, key, tuple([a.id for a in args])) if key is not args else (op, tuple(sorted([a.id for a in args])))
         node = self._table.get(full)
         if node is None:
             node = Node()
-            node.id, node.op, node.data, node.args = len(self._table), op, data, args
-            node.free = own.union(*(a.free for a in args))
-            node.depth = 1 + max((a.depth for a in args), default=0)
-            node.height = max((a.height for a in args), default=0)
-            node.total = _is_total(op, data, args) and all(a.total for a in args)
-            node.plain = op not in _SCOPES and all(a.plain for a in args)
+            node.id, node.op, node.data, node.args, node.shape = len(self._table), op, data, args, shape
+            free, depth, height, plain = own, 0, 0, op not in _SCOPES
+            total, whole = _is_total(op, data, args), op in _WHOLE or (bool(shape) and op not in _TENSORS)
+            for a in args:
+                if a.free:
+                    free = free | a.free
+                depth = max(depth, a.depth)
+                height = max(height, a.height)
+                plain, total, whole = plain and a.plain, total and a.total, whole or a.whole
+            node.free, node.depth, node.height = free, depth + 1, height
+            node.plain, node.total, node.whole = plain, total, whole
             self._table[full] = node
         return node
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
-        return self._node(op, data, args, data, frozenset())
+        """A node with no index forms of its own; element-wise where an argument is a tensor."""
+        shape = next((a.shape for a in args if a.shape), ())
+        return self._node(op, data, args, data, _NOTHING, shape)
 
     # -------------------------------------------------------------- leaves
 
@@ -90,10 +107,13 @@ class Table:
         return self._node("index", form, (), form, form.atoms())
 
     def tensor(self, name: str, shape: tuple[Affine, ...]) -> Node:
-        return self._node("tensor", (name, shape), (), (name, shape), frozenset())
+        return self._node("tensor", (name, shape), (), (name, shape), _NOTHING, shape)
 
     def read(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        own = frozenset().union(*(form.atoms() for form in index))
+        """The entry of a tensor at an index; a scalar has itself as its only one."""
+        if not index and tensor.op != "tensor":
+            return tensor
+        own = _NOTHING.union(*(form.atoms() for form in index))
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
 
 

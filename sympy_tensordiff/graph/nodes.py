@@ -10,6 +10,10 @@ most calls its own ``-(h+1), -(h+2), …``. Alpha-equivalent nodes are therefore
 substitution of free variables can never capture. To look inside a binder, `Graph.open` it: its
 variables become fresh ones; `Graph.sum` and `Graph.comprehension` close them again.
 
+Whole tensors have a ``shape``; they are closed, no bound variable stands free in them. Element-wise
+nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the shape of their arguments,
+of which some may be scalars; products, sums over axes, transposes, deltas are ``ein``.
+
 Kinds of nodes (`op`), their `data` and `args`:
 
 =============  =======================================  =====================================
@@ -29,6 +33,10 @@ select                                                  condition, value, otherw
 guard          rows                                     body: the body where all rows hold, else 0
 sum            rows                                     body: summed over all points of the rows
 comprehension  extents                                  body
+ein            `Contraction`: coefficient, labels       operands, see `graph.contractions`
+inv            None                                     matrix
+cof            order k                                  matrix: k-th derivative of its determinant
+lse            axes                                     tensor: log(sum(exp)) over the axes
 =============  =======================================  =====================================
 """
 
@@ -37,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from sympy_tensordiff.graph.arithmetic import Arithmetic
+from sympy_tensordiff.graph.elementwise import Elementwise
 from sympy_tensordiff.graph.interning import Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, Variable
 
@@ -45,7 +53,7 @@ Substitution = Mapping[Variable, Affine]
 """What stands in place of a variable (an int) or of a whole `Quotient`."""
 
 
-class Graph(Arithmetic):
+class Graph(Elementwise):
     """A table of interned nodes and of the names of variables. One graph serves one call."""
 
     def __init__(self) -> None:
@@ -84,7 +92,8 @@ class Graph(Arithmetic):
         """A binder over a closed body; ``data`` are the closed rows or the extents."""
         count = len(names)
         forms = data if op == "comprehension" else [row.form for row in data]
-        node = self._node(op, data, (body,), (count, data), frozenset().union(*(form.atoms() for form in forms)))
+        own = frozenset().union(*(form.atoms() for form in forms))
+        node = self._node(op, data, (body,), (count, data), own, data if op == "comprehension" else ())
         if node.id not in self.hints:
             node.free = node.free - frozenset(-(body.height + 1 + n) for n in range(count))
             node.height = body.height + count
@@ -146,6 +155,8 @@ class Graph(Arithmetic):
                 return self.logic(node.op, args)
             case "call":
                 return self.call(node.data, args)
+            case "ein" | "inv" | "cof" | "lse":
+                return self.tensor_node(node, args)
             case _:
                 return self._plain(node.op, node.data, tuple(args)) if args else node
 
@@ -176,8 +187,8 @@ class Graph(Arithmetic):
         """As `rebuild`, where variables only change their names: nothing can become simpler."""
         match node.op:
             case "add" | "mul":
-                return self._node(node.op, None, args, args, frozenset())
-            case "guard" | "index" | "read":
+                return self._node(node.op, None, args, args, frozenset(), node.shape)
+            case "guard" | "index" | "read" | "ein" | "inv" | "cof" | "lse":
                 return self.rebuild(node, args, mapping)
             case _:
                 return self._plain(node.op, node.data, args)

@@ -1,0 +1,343 @@
+"""Einsum nodes: one kind for products, sums over axes, transposes, diagonals, deltas, ones and zeros.
+
+An ``ein`` node is in one of two forms. A *core* multiplies and sums: coefficient 1, two operands or
+more or a summed label, different output labels that each occur in an operand. A *view* moves
+entries: at most one operand, no summed label, any coefficient; an output label that is repeated
+embeds a diagonal, one that the operand lacks repeats it. Views never are operands: what reads a
+view reads its operand, under other labels. A delta, which is a view of nothing, therefore vanishes
+in every contraction by itself, and one that is left stands outermost.
+
+Source: Laue, Mitterreiter & Giesen 2020 for the product; the labels that stand in no operand, or
+twice in the output, are what its pullback needs (Lippmann 2022, section 4.6, multiplies by ones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+from sympy_tensordiff.graph.arithmetic import Arithmetic
+from sympy_tensordiff.graph.interning import Node, Number, Shape
+from sympy_tensordiff.integer.affine import Affine
+
+Label: TypeAlias = Hashable
+Labels: TypeAlias = Sequence[Label]
+Operand: TypeAlias = tuple[Node, Labels]
+
+_NOTHING: frozenset[int] = frozenset()
+
+
+class Contraction(NamedTuple):
+    """What an ``ein`` node does; labels are ``0, 1, …``, of ``extents[label]``."""
+
+    coefficient: Number
+    inputs: tuple[tuple[int, ...], ...]
+    output: tuple[int, ...]
+    extents: tuple[Affine, ...]
+
+
+def is_view(node: Node) -> bool:
+    """Whether a node only moves, repeats and scales the entries of its operand, or of nothing."""
+    if node.op != "ein" or len(node.args) > 1:
+        return False
+    inputs, output = node.data.inputs, node.data.output
+    return not inputs or set(inputs[0]).issubset(output)
+
+
+def is_core(node: Node) -> bool:
+    """Whether a node multiplies or sums."""
+    return node.op == "ein" and not is_view(node)
+
+
+class Contractions(Arithmetic):
+    """The constructor of einsum nodes."""
+
+    def ein(
+        self,
+        coefficient: Number,
+        operands: Iterable[Operand],
+        output: Labels,
+        extents: Mapping[Label, Affine] | None = None,
+    ) -> Node:
+        """``output[…] = coefficient * sum(product of operands[…])`` over all labels that are not in the output.
+
+        Parameters
+        ----------
+        coefficient : number
+        operands : iterable of (Node, labels)
+            One label per axis of the node; labels may repeat within one operand.
+        output : sequence of labels
+            May repeat, and may hold labels that occur in no operand.
+        extents : mapping, optional
+            The extents of the labels that occur in no operand.
+        """
+        given = extents or {}
+        gathering = _Gathering(self, coefficient, {label: given[label] for label in output if label in given})
+        for node, labels in operands:
+            gathering.add(node, labels)
+        out = [gathering.find(label) for label in output]
+        if gathering.coefficient == 0:
+            return self.filled(0, [gathering.extents[label] for label in out])
+        parts = gathering.parts(set(out))
+        used = {label for _, labels in parts for label in labels}
+        for label in gathering.unused(used.union(out)):
+            extent = gathering.extents[label]
+            if extent.is_constant:
+                gathering.coefficient *= extent.constant
+            else:
+                parts.append((self.index(extent), ()))
+        coefficient = gathering.coefficient
+        if isinstance(coefficient, Fraction) and coefficient.denominator == 1:
+            coefficient = coefficient.numerator
+        if not parts:
+            return self._view(coefficient, None, (), out, gathering.extents)
+        if len(parts) == 1 and used.issubset(out):
+            return self._view(coefficient, *parts[0], out, gathering.extents)
+        core, labels = self._core(parts, [label for label in dict.fromkeys(out) if label in used], gathering.extents)
+        return self._view(coefficient, core, labels, out, gathering.extents)
+
+    def _core(self, parts: list[Operand], output: Labels, extents: Mapping[Label, Affine]) -> tuple[Node, Labels]:
+        """The core over distinct labels, and the labels of its axes: in the order of its operands, whatever is wanted.
+
+        So that a product and its transpose are one node.
+        """
+        place = {label: n for n, label in enumerate(output)}
+        parts.sort(key=lambda part: (part[0].id, [place.get(label, len(place)) for label in part[1]]))
+        number: dict[Label, int] = {}
+        for _, labels in parts:
+            for label in labels:
+                number.setdefault(label, len(number))
+        inputs = tuple([tuple([number[label] for label in labels]) for _, labels in parts])
+        out = sorted(output, key=number.__getitem__)
+        data = Contraction(1, inputs, tuple([number[label] for label in out]), tuple([extents[lb] for lb in number]))
+        args = tuple([node for node, _ in parts])
+        return self._node("ein", data, args, data, _NOTHING, tuple([extents[label] for label in out])), out
+
+    def _view(
+        self, coefficient: Number, node: Node | None, labels: Labels, output: Labels, extents: Mapping[Label, Affine]
+    ) -> Node:
+        if coefficient == 1 and node is not None and list(labels) == list(output) and len(set(labels)) == len(labels):
+            return node
+        shape = tuple([extents[label] for label in output])
+        if not shape:
+            return self.const(coefficient) if node is None else self.scale(coefficient, node)
+        number: dict[Label, int] = {}
+        for label in output:
+            number.setdefault(label, len(number))
+        inputs = () if node is None else (tuple([number[label] for label in labels]),)
+        data = Contraction(
+            coefficient, inputs, tuple([number[label] for label in output]), tuple([extents[lb] for lb in number])
+        )
+        return self._node("ein", data, () if node is None else (node,), _typed(data), _NOTHING, shape)
+
+    # -------------------------------------------------------------- views by name
+
+    def filled(self, value: Number, shape: Sequence[Affine]) -> Node:
+        """The tensor of one number."""
+        labels = range(len(shape))
+        return self._view(value, None, (), labels, dict(enumerate(shape)))
+
+    def delta(self, shape: Sequence[Affine]) -> Node:
+        """The unit tensor of shape ``shape + shape``."""
+        labels = range(len(shape))
+        return self._view(1, None, (), (*labels, *labels), dict(enumerate(shape)))
+
+    def broadcast(self, scalar: Node, shape: Shape) -> Node:
+        """A scalar at every entry; a tensor of the shape as it is."""
+        if scalar.shape == shape:
+            return scalar
+        labels = tuple(range(len(shape)))
+        return self.ein(1, [(scalar, ())], labels, dict(enumerate(shape)))
+
+    def transposed(self, matrix: Node) -> Node:
+        """The matrix with its axes exchanged."""
+        return self.ein(1, [(matrix, (0, 1))], (1, 0))
+
+    def is_zero(self, node: Node) -> bool:
+        """Whether a node is the number 0, or a tensor of zeros."""
+        return node is self.zero or (node.op == "ein" and node.data.coefficient == 0)
+
+    def split_view(self, node: Node) -> tuple[Number, Node]:
+        """``(c, rest)`` with node = c * rest, for tensors and scalars."""
+        if not node.shape:
+            return self.split_coefficient(node)
+        if node.op != "ein" or node.data.coefficient == 1 or node.data.coefficient == 0:
+            return 1, node
+        coefficient, inputs, output, extents = node.data
+        labels = inputs[0] if inputs else ()
+        return coefficient, self._view(1, node.args[0] if inputs else None, labels, output, dict(enumerate(extents)))
+
+    def with_operands(self, node: Node, operands: Sequence[Node]) -> Node:
+        """An einsum of other operands of the same shapes."""
+        coefficient, inputs, output, extents = node.data
+        return self.ein(coefficient, zip(operands, inputs, strict=True), output, dict(enumerate(extents)))
+
+    # -------------------------------------------------------------- matrices
+
+    def inverse(self, matrix: Node) -> Node:
+        """The inverse; of an inverse, a transpose, a multiple what they are the inverse of."""
+        if matrix.op == "inv":
+            return matrix.args[0]
+        if is_view(matrix) and matrix.data.coefficient != 0:
+            coefficient, _, output, _ = matrix.data
+            factor = 1 / Fraction(coefficient) if isinstance(coefficient, int) else 1 / coefficient
+            if matrix.args and matrix.args[0].shape == matrix.shape and len(set(output)) == 2:
+                labels = matrix.data.inputs[0]
+                if len(set(labels)) == 2:
+                    return self.ein(factor, [(self.inverse(matrix.args[0]), labels)], output)
+            if not matrix.args and output[0] == output[1]:
+                return self.ein(factor, (), output, {output[0]: matrix.shape[0]})
+        return self._node("inv", None, (matrix,), None, _NOTHING, matrix.shape)
+
+    def cofactor(self, order: int, matrix: Node) -> Node:
+        """The derivative of the determinant, ``order`` times by the matrix: axes ``i1 j1 … ik jk``.
+
+        0 is the determinant, 1 the transposed adjugate; all of them are polynomials in the entries, at
+        singular matrices too.
+        """
+        shape = matrix.shape
+        if is_view(matrix) and matrix.args and matrix.data.coefficient == 1 and matrix.args[0].shape == shape:
+            labels, output = matrix.data.inputs[0], matrix.data.output
+            if labels == output[::-1] and len(set(labels)) == 2:
+                pairs = [(2 * n, 2 * n + 1) for n in range(order)]
+                axes = [label for pair in pairs for label in pair[::-1]]
+                inner = self.cofactor(order, matrix.args[0])
+                return self.ein(1, [(inner, axes)], range(2 * order)) if order else inner
+        return self._node("cof", order, (matrix,), order, _NOTHING, shape * order)
+
+    def logsumexp(self, axes: tuple[int, ...], tensor: Node) -> Node:
+        """``log(sum(exp(tensor)))`` over some axes, which the result has no more."""
+        shape = tuple([extent for axis, extent in enumerate(tensor.shape) if axis not in axes])
+        return self._node("lse", axes, (tensor,), axes, _NOTHING, shape)
+
+    def tensor_node(self, node: Node, args: Sequence[Node]) -> Node:
+        """A node of this class over other arguments of the same shapes."""
+        if node.op == "ein":
+            return self.with_operands(node, args)
+        if node.op == "inv":
+            return self.inverse(args[0])
+        return self.cofactor(node.data, args[0]) if node.op == "cof" else self.logsumexp(node.data, args[0])
+
+
+class _Gathering:
+    """The operands of one einsum while views are looked through; equal labels are joined."""
+
+    def __init__(self, graph: Contractions, coefficient: Number, extents: dict[Label, Affine]) -> None:
+        self.graph = graph
+        self.coefficient = coefficient
+        self.extents = extents
+        self.operands: list[Operand] = []
+        self._joined: dict[Label, Label] = {}
+        self._merges = False
+        self._known: set[int] = set()
+
+    def add(self, node: Node, labels: Labels) -> None:
+        for label, extent in zip(labels, node.shape, strict=True):
+            self.extents.setdefault(label, extent)
+        if not node.shape:
+            factor, node = self.graph.split_coefficient(node)
+            self.coefficient *= factor
+            if node is self.graph.one:
+                return
+        elif is_view(node):
+            labels = self._through(node, labels)
+            if not node.args:
+                return
+            node = node.args[0]
+            self.add(node, labels) if not node.shape else self._append(node, labels)
+            return
+        self._append(node, labels)
+
+    def _append(self, node: Node, labels: Labels) -> None:
+        base = node.args[0] if node.op == "pow" else node
+        self._merges = self._merges or node.op in ("pow", "cof") or base.id in self._known
+        self._known.add(base.id)
+        self.operands.append((node, labels))
+
+    def _through(self, view: Node, labels: Labels) -> Labels:
+        """The labels of the operand of a view that is read under ``labels``."""
+        coefficient, inputs, output, _ = view.data
+        self.coefficient *= coefficient
+        outer: dict[int, Label] = {}
+        for inner, label in zip(output, labels, strict=True):
+            if inner in outer:
+                self._join(outer[inner], label)
+            else:
+                outer[inner] = label
+        return [outer[inner] for inner in inputs[0]] if inputs else ()
+
+    def _join(self, one: Label, other: Label) -> None:
+        one, other = self.find(one), self.find(other)
+        if one != other:
+            self._joined[other] = one
+
+    def find(self, label: Label) -> Label:
+        while label in self._joined:
+            label = self._joined[label]
+        return label
+
+    def parts(self, output: set[Label]) -> list[Operand]:
+        """The operands under joined labels, equal ones joined in powers."""
+        if self._joined:
+            self.operands = [(node, [self.find(label) for label in labels]) for node, labels in self.operands]
+        return self._merged(output) if self._merges else self.operands
+
+    def unused(self, used: set[Label]) -> list[Label]:
+        """The labels that are summed over although nothing depends on them."""
+        return [label for label in dict.fromkeys(map(self.find, self.extents)) if label not in used]
+
+    def _merged(self, output: set[Label]) -> list[Operand]:
+        """Powers of one base under the same labels as one, and the cofactors over the determinant as the inverse."""
+        graph = self.graph
+        powers: dict[tuple[Node, tuple[Label, ...]], list[Node]] = {}
+        for node, labels in self.operands:
+            base, exponent = node.args if node.op == "pow" else (node, graph.one)
+            if base.shape != node.shape or exponent.shape:
+                base, exponent = node, graph.one
+            powers.setdefault((base, tuple(labels)), []).append(exponent)
+        # x_i x_i summed over i stays a product, x @ x.
+        apart = len(self.operands) == 2
+        result: list[Operand] = []
+        for (base, labels), exponents in powers.items():
+            if apart and len(exponents) == 2 and not output.issuperset(labels) and not _is_negative(exponents):
+                result += [(graph.pow(base, exponent), labels) for exponent in exponents]
+                continue
+            power = graph.pow(base, graph.add(exponents))
+            if power.op != "const" and not is_view(power):
+                result.append((power, labels))
+            else:
+                gathering = _Gathering(graph, self.coefficient, self.extents)
+                gathering.add(power, labels)
+                self.coefficient = gathering.coefficient
+                result += gathering.operands
+        return self._inverses(result) if any(node.op == "cof" for node, _ in result) else result
+
+    def _inverses(self, operands: list[Operand]) -> list[Operand]:
+        """``cof(1, X) / det(X)`` is the transposed inverse of X."""
+        graph = self.graph
+        for n, (node, labels) in enumerate(operands):
+            if node.op == "cof" and node.data == 1:
+                determinant = graph.cofactor(0, node.args[0])
+                for m, (other, _) in enumerate(operands):
+                    base, exponent = other.args if other.op == "pow" else (other, graph.one)
+                    if base is determinant and _is_negative([exponent]):
+                        rest = [part for k, part in enumerate(operands) if k not in (n, m)]
+                        raised = graph.pow(base, graph.add((exponent, graph.one)))
+                        if raised is not graph.one:
+                            rest.append((raised, ()))
+                        inverse = graph.inverse(node.args[0])
+                        gathering = _Gathering(graph, self.coefficient, self.extents)
+                        gathering.add(inverse, labels[::-1])
+                        self.coefficient = gathering.coefficient
+                        return self._inverses(rest + gathering.operands)
+        return operands
+
+
+def _is_negative(exponents: Sequence[Node]) -> bool:
+    return any(exponent.op == "const" and exponent.data < 0 for exponent in exponents)
+
+
+def _typed(data: Contraction) -> Any:
+    """A key under which 0.5 and 1/2, which are equal but print differently, are two."""
+    return data if type(data.coefficient) is int else (type(data.coefficient).__name__, data)

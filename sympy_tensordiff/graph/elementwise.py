@@ -1,0 +1,158 @@
+"""Whole tensors in arithmetic, functions and conditions, entry by entry; inverses and determinants.
+
+An element-wise node has the shape of its arguments, of which some may be scalars: those stand for
+every entry. The product is an einsum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.errors import ShapeError
+from sympy_tensordiff.graph.contractions import Contractions, is_view
+from sympy_tensordiff.graph.interning import Node, Number, Shape
+
+_NOTHING: frozenset[int] = frozenset()
+
+
+class Elementwise(Contractions):
+    """The constructors of element-wise nodes, on scalars those of `Arithmetic`."""
+
+    # -------------------------------------------------------------- arithmetic
+
+    def add(self, terms: Iterable[Node]) -> Node:
+        """The sum; equal addends are collected, a view that all addends share stands outside."""
+        terms = tuple(terms)
+        shape = common_shape(terms)
+        if not shape:
+            return super().add(terms)
+        coefficients: dict[Node, Number] = {}
+        scalars: list[Node] = []
+        for term in terms:
+            factor, rest = self.split_view(term)
+            if not rest.shape or (inner := _repeated_scalar(self, rest)) is not None:
+                scalars.append(self.scale(factor, inner if rest.shape and inner is not None else rest))
+            elif not self.is_zero(rest):
+                coefficients[rest] = coefficients.get(rest, 0) + factor
+        pairs = [(c, rest) for rest, c in coefficients.items() if c != 0]
+        scalar = super().add(scalars)
+        if not pairs:
+            return self.broadcast(scalar, shape)
+        if scalar is self.zero and len(pairs) == 1:
+            return self.scale(*pairs[0])
+        if scalar is self.zero and (joined := self._under_one_view(pairs)) is not None:
+            return joined
+        args = tuple([self.scale(c, rest) for c, rest in pairs])
+        if scalar is not self.zero:
+            args = (*args, scalar)
+        return self._node("add", None, args, args, _NOTHING, shape)
+
+    def _under_one_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
+        """The view of a sum for a sum of views, or a multiple of a sum for a sum of multiples."""
+        factor = pairs[0][0]
+        if factor != 1 and all(c == factor for c, _ in pairs):
+            return self.scale(factor, self.add([rest for _, rest in pairs]))
+        first = pairs[0][1]
+        if not is_view(first) or not first.args or not _moves(first):
+            return None
+        for _, rest in pairs[1:]:
+            if not is_view(rest) or rest.data != first.data or rest.args[0].shape != first.args[0].shape:
+                return None
+        inner = self.add([self.scale(c, rest.args[0]) for c, rest in pairs])
+        return self.with_operands(first, [inner])
+
+    def scale(self, factor: Number, node: Node) -> Node:
+        if factor == 1:
+            return node
+        if not node.shape:
+            return super().scale(factor, node)
+        labels = tuple(range(len(node.shape)))
+        return self.ein(factor, [(node, labels)], labels)
+
+    def mul(self, factors: Iterable[Node]) -> Node:
+        """The product, of whole tensors entry by entry."""
+        factors = tuple(factors)
+        shape = common_shape(factors)
+        if not shape:
+            return super().mul(factors)
+        labels = tuple(range(len(shape)))
+        return self.ein(1, [(factor, labels if factor.shape else ()) for factor in factors], labels)
+
+    def pow(self, base: Node, exponent: Node) -> Node:
+        shape = common_shape((base, exponent))
+        if not shape:
+            return super().pow(base, exponent)
+        base, exponent = self._narrow(base, shape), self._narrow(exponent, shape)
+        return self.broadcast(super().pow(base, exponent), shape)
+
+    # -------------------------------------------------------------- functions and conditions
+
+    def call(self, function: Any, args: Sequence[Node]) -> Node:
+        args = tuple(args)
+        shape = common_shape(args)
+        if shape:
+            return self.broadcast(self._call_tensors(function, [self._narrow(arg, shape) for arg in args]), shape)
+        if len(args) == 1 and args[0].whole and (known := _undone(function, args[0])) is not None:
+            return known
+        return super().call(function, args)
+
+    def _call_tensors(self, function: Any, args: Sequence[Node]) -> Node:
+        if len(args) == 1:
+            known = _undone(function, args[0])
+            if known is not None:
+                return known
+        return super().call(function, args)
+
+    def compare(self, relation: str, left: Node, right: Node) -> Node:
+        shape = common_shape((left, right))
+        if not shape:
+            return super().compare(relation, left, right)
+        return super().compare(relation, self._narrow(left, shape), self._narrow(right, shape))
+
+    def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
+        shape = common_shape((condition, value, otherwise))
+        if not shape:
+            return super().select(condition, value, otherwise)
+        args = [self._narrow(arg, shape) for arg in (condition, value, otherwise)]
+        return self.broadcast(super().select(*args), shape)
+
+    def _narrow(self, node: Node, shape: Shape) -> Node:
+        """A repeated scalar as the scalar."""
+        if node.shape != shape:
+            return node
+        inner = _repeated_scalar(self, node)
+        return node if inner is None else inner
+
+
+def common_shape(nodes: Sequence[Node]) -> Shape:
+    """The shape of element-wise arguments; ``()`` where all are scalars."""
+    shape: Shape = ()
+    for node in nodes:
+        if node.shape and node.shape is not shape:
+            if shape and node.shape != shape:
+                raise ShapeError(f"shapes {shape} and {node.shape} differ; only scalars are broadcast")
+            shape = node.shape
+    return shape
+
+
+def _repeated_scalar(graph: Contractions, node: Node) -> Node | None:
+    """The scalar that a view repeats at every entry; None where it is another node."""
+    if node.op != "ein" or len(set(node.data.output)) != len(node.data.output) or len(node.args) > 1:
+        return None
+    if not node.args:
+        return graph.const(node.data.coefficient)
+    return graph.scale(node.data.coefficient, node.args[0]) if not node.args[0].shape else None
+
+
+def _moves(view: Node) -> bool:
+    """Whether a view does more than scale."""
+    return bool(view.data.inputs[0] != view.data.output)
+
+
+def _undone(function: Any, argument: Node) -> Node | None:
+    """What a function gives that undoes the one before it: ``log(exp(x))``, ``exp(log(x))``."""
+    inverse = {sympy.log: sympy.exp, sympy.exp: sympy.log}.get(function)
+    return argument.args[0] if inverse is not None and argument.op == "call" and argument.data is inverse else None
