@@ -47,7 +47,7 @@ class Pushforward:
 
     def _visit(self, node: Node) -> Recursion[Node]:
         if node not in self._done:
-            if node in self._given and node.op != "tensor":
+            if node in self._given and not node.shape and node.op != "tensor":
                 self._done[node] = self.graph.add(self._given[node])
             else:
                 special = getattr(self, f"_{node.op}", self._all_arguments)
@@ -79,7 +79,7 @@ class Pushforward:
 
     def _read(self, node: Node) -> Recursion[Node]:
         tensor = node.args[0]
-        if tensor.op == "tensor":
+        if tensor.op == "tensor" or tensor in self._given:
             return self.graph.add([self._at(table, node.data) for table in self._given.get(tensor, ())])
         table = yield self._visit(tensor)
         return self._at(table, node.data)

@@ -70,6 +70,17 @@ class Sweep:
                 self._reads[node] = [((), self.graph.read(cotangent, forms), forms)]
         else:
             self._hand(node, (), cotangent)
+        return self._run()
+
+    def start_inside(self, variables: Sequence[int], rows: Rows, body: Node, cotangent: Node, anyway: bool) -> Sweep:
+        """Runs the sweep from an entry of a tensor: ``variables`` are its axes, which ``rows`` bound."""
+        if anyway:
+            self._anyway.add(body)
+        self._bind(variables, 0)
+        self._hand(body, rows, cotangent)
+        return self._run()
+
+    def _run(self) -> Sweep:
         while self._heap:
             node = heapq.heappop(self._heap)[2]
             if node.op == "comprehension":
@@ -77,6 +88,10 @@ class Sweep:
             else:
                 self._visit(node)
         return self
+
+    def needs_anyway(self, leaf: Node) -> bool:
+        """Whether a leaf is needed under no condition, as far as the sweep has seen."""
+        return leaf in self._anyway
 
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
         """The cotangent of entry ``index`` of a leaf (of the scalar itself for a scalar leaf)."""
@@ -121,7 +136,7 @@ class Sweep:
         tensor = node.args[0]
         if tensor not in self._reads:
             self._reads[tensor] = []
-            if tensor.op == "comprehension":
+            if tensor.op == "comprehension" and tensor not in self._leaves:
                 heapq.heappush(self._heap, (-tensor.depth, -tensor.id, tensor))
         self._reads[tensor].append((rows, cotangent, node.data))
 

@@ -259,10 +259,8 @@ class _Tighten:
 
 def inside_shape(read: Node) -> tuple[Row, ...]:
     """The rows that say that a read stays inside the shape of its tensor."""
-    tensor = read.args[0]
-    shape = tensor.data[1] if tensor.op == "tensor" else tensor.data
     rows: list[Row] = []
-    for form, extent in zip(read.data, shape, strict=True):
+    for form, extent in zip(read.data, read.args[0].shape, strict=True):
         rows += [Row("ge", form), Row("ge", extent - 1 - form)]
     return tuple(rows)
 

@@ -22,10 +22,7 @@ def extents_of(nodes: Sequence[Node]) -> list[Affine]:
     found: dict[Affine, None] = {}
     for root in nodes:
         for node in reachable(root):
-            if node.op == "tensor":
-                found.update(dict.fromkeys(node.data[1]))
-            elif node.op == "comprehension":
-                found.update(dict.fromkeys(node.data))
+            found.update(dict.fromkeys(node.shape))
     return list(found)
 
 

@@ -1,0 +1,183 @@
+"""The pullback rules of whole tensors: what the cotangent of a node hands to each operand.
+
+The cotangent of a node has the axes of what is differentiated first (none for a scalar), then those
+of the node: ``C[P, …]``. Element-wise nodes have the rules of scalars (`derivative.pullbacks`),
+taken for all entries at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import sympy
+
+from sympy_tensordiff.derivative.pullbacks import pull
+from sympy_tensordiff.graph.contractions import Label, Operand, is_view
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Affine
+
+Contribution = tuple[Node, Node]
+"""An operand and what is added to its cotangent."""
+
+Active = Callable[[Node], bool]
+
+DIRECT = 3
+"""Products of more operands are split in halves: the products that leave out one operand share the others."""
+
+
+def pull_tensor(
+    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, anyway: bool
+) -> Iterator[Contribution]:
+    """The contributions of ``node`` to the cotangents of its active operands.
+
+    Parameters
+    ----------
+    graph : Graph
+    node : Node
+    cotangent : Node
+        Of shape ``P + node.shape``, where ``P`` are ``prefix`` axes.
+    prefix : int
+    is_active : callable
+        Whether a node depends on a variable.
+    anyway : bool
+        Whether the node is needed under no condition.
+    """
+    if node.op == "ein":
+        return _contraction(graph, node, cotangent, prefix, is_active)
+    if node.op in ("inv", "cof", "lse"):
+        return iter([(node.args[0], {"inv": _inverse, "cof": _cofactor, "lse": _logsumexp}[node.op](
+            graph, node, cotangent, prefix
+        ))])  # fmt: skip
+    return _elementwise(graph, node, cotangent, prefix, is_active, anyway)
+
+
+def axes_of(prefix: int) -> tuple[Label, ...]:
+    """Labels for the axes of what is differentiated, unlike those of all nodes."""
+    return tuple(("P", n) for n in range(prefix))
+
+
+# ---------------------------------------------------------------- einsum
+
+
+def _contraction(graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active) -> Iterator[Contribution]:
+    """D (A *_(s1,s2->s3) B) / d A: ``C *_(P s3, s2 -> P s1) B``"""
+    coefficient, inputs, output, extents = node.data
+    outer = axes_of(prefix)
+    given = (cotangent, (*outer, *output))
+    if is_view(node):
+        if node.args and is_active(node.args[0]):
+            labels = (*outer, *inputs[0])
+            yield node.args[0], graph.ein(coefficient, [given], labels, dict(enumerate(extents)))
+        return
+    operands = list(zip(node.args, inputs, strict=True))
+    yield from _leave_one_out(graph, [given], operands, outer, dict(enumerate(extents)), is_active)
+
+
+def _leave_one_out(
+    graph: Graph,
+    known: list[Operand],
+    operands: Sequence[Operand],
+    outer: tuple[Label, ...],
+    extents: dict[Label, Affine],
+    is_active: Active,
+) -> Iterator[Contribution]:
+    """The product of ``known`` and all operands but one, for each of them, with linear growth in all."""
+    if not any(is_active(node) for node, _ in operands):
+        return
+    if len(operands) <= DIRECT:
+        for n, (node, labels) in enumerate(operands):
+            if is_active(node):
+                others = [*known, *operands[:n], *operands[n + 1 :]]
+                yield node, graph.ein(1, others, (*outer, *labels), extents)
+        return
+    middle = len(operands) // 2
+    for half, rest in ((operands[:middle], operands[middle:]), (operands[middle:], operands[:middle])):
+        inside = {label for _, labels in half for label in labels}
+        around = inside.union(*(labels for _, labels in known))
+        product = [label for label in _labels(rest) if label in around]
+        factors = [*known, (graph.ein(1, rest, product), product)]
+        kept = (*outer, *(label for label in _labels(factors) if label in inside))
+        yield from _leave_one_out(graph, [(graph.ein(1, factors, kept), kept)], half, outer, extents, is_active)
+
+
+def _labels(operands: Sequence[Operand]) -> list[Label]:
+    return list(dict.fromkeys(label for _, labels in operands for label in labels))
+
+
+# ---------------------------------------------------------------- matrices
+
+
+def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
+    """D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]"""
+    outer = axes_of(prefix)
+    factors: list[Operand] = [(cotangent, (*outer, "i", "j")), (node, ("i", "a")), (node, ("b", "j"))]
+    return graph.ein(-1, factors, (*outer, "a", "b"))
+
+
+def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
+    """D cof(k, X) / d X = cof(k + 1, X)"""
+    outer = axes_of(prefix)
+    own = tuple(range(2 * node.data))
+    derivative = graph.cofactor(node.data + 1, node.args[0])
+    return graph.ein(1, [(cotangent, (*outer, *own)), (derivative, (*own, "a", "b"))], (*outer, "a", "b"))
+
+
+def softmax(graph: Graph, node: Node) -> Node:
+    """``exp(X - lse(X))``, the derivative of a log-sum-exp ``node`` of X."""
+    tensor = node.args[0]
+    labels = range(len(tensor.shape))
+    rest = [axis for axis in labels if axis not in node.data]
+    shift = graph.ein(-1, [(node, rest)], labels, dict(enumerate(tensor.shape)))
+    return graph.call(sympy.exp, (graph.add((tensor, shift)),))
+
+
+def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
+    """D lse(X) / d X = exp(X - lse(X))"""
+    outer = axes_of(prefix)
+    labels = range(len(node.args[0].shape))
+    rest = [axis for axis in labels if axis not in node.data]
+    return graph.ein(1, [(cotangent, (*outer, *rest)), (softmax(graph, node), labels)], (*outer, *labels))
+
+
+# ---------------------------------------------------------------- element-wise
+
+
+def _elementwise(
+    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, anyway: bool
+) -> Iterator[Contribution]:
+    """D f(a, b)[s] / d a[s] = f_a(a, b)[s]; a scalar argument gets the sum over s."""
+    own = tuple(range(len(node.shape)))
+    outer = axes_of(prefix)
+    diagonal = _on_diagonal(graph, cotangent, prefix) if prefix else (cotangent, (), own, {})
+    for position, arg in enumerate(node.args):
+        if not is_active(arg):
+            continue
+        if diagonal is None:
+            slope = graph.broadcast(pull(graph, node, graph.one, position, anyway=anyway), node.shape)
+            labels = (*outer, *own) if arg.shape else outer
+            yield arg, graph.ein(1, [(cotangent, (*outer, *own)), (slope, own)], labels)
+        else:
+            inner, first, last, extents = diagonal
+            pulled = graph.broadcast(pull(graph, node, inner, position, anyway=anyway), node.shape)
+            yield arg, graph.ein(1, [(pulled, last)], (*first, *last) if arg.shape else first, extents)
+
+
+Diagonal = tuple[Node, tuple[Label, ...], tuple[Label, ...], dict[Label, Affine]]
+
+
+def _on_diagonal(graph: Graph, cotangent: Node, prefix: int) -> Diagonal | None:
+    """A cotangent ``C[P, s]`` as an embedding of a tensor over s alone, and its labels; None where it is none.
+
+    The Jacobian of a chain of element-wise functions so stays a diagonal until something contracts it,
+    and a derivative meets the choices that protect it.
+    """
+    if not is_view(cotangent):
+        return None
+    coefficient, inputs, output, extents = cotangent.data
+    first, last = output[:prefix], output[prefix:]
+    labels = inputs[0] if inputs else ()
+    if len(set(last)) != len(last) or not set(labels).issubset(last):
+        return None
+    sizes: dict[Label, Affine] = dict(enumerate(extents))
+    operands: list[Operand] = list(zip(cotangent.args, inputs, strict=True))
+    return graph.ein(coefficient, operands, last, sizes), first, last, sizes

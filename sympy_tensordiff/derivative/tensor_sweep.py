@@ -1,0 +1,191 @@
+"""The reverse sweep over whole tensors, in which entry-by-entry parts are swept by Algorithm 4.
+
+The nodes above index notation (`graph.contractions`, `graph.elementwise`) have one cotangent each, a
+whole tensor with the axes of what is differentiated in front; it is complete when the node is
+visited, since nodes are taken by falling depth. A comprehension, a sum or a read is a node of this
+sweep, too: its rule is an element-wise sweep (`derivative.sweep`) from its entries down to the
+largest parts in it that no index around them touches. These are nodes of this sweep again.
+
+One pullback per node, so the growth is linear (Lippmann 2022, section 4.8). The Jacobian of a part
+is never built to be contracted, and a cotangent that is zero is not handed on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+
+from sympy_tensordiff.derivative.sweep import Sweep
+from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
+from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.entries import entry
+from sympy_tensordiff.graph.interning import Shape
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.simplify.tables import tabulated
+
+ENTRYWISE = frozenset({"comprehension", "sum", "read", "guard"})
+"""The nodes of index notation that the scalar rules do not cover."""
+
+Names = Callable[[int], list[str]]
+
+
+class TensorSweep:
+    """One reverse sweep from a tensor or a scalar to all of ``leaves``.
+
+    Parameters
+    ----------
+    graph : Graph
+    leaves : iterable of Node
+        The tensors and scalars to differentiate by.
+    sizes : frozenset of int
+        The variables that are never bound.
+    names : callable
+        Names for a number of axes.
+    """
+
+    def __init__(self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], names: Names) -> None:
+        self.graph = graph
+        self._sizes = sizes
+        self._names = names
+        self._leaves = set(leaves)
+        self._active: dict[Node, bool] = {}
+        self._cotangents: dict[Node, list[Node]] = {}
+        self._results: dict[Node, Node] = {}
+        self._heap: list[tuple[int, int, Node]] = []
+        self._anyway: set[Node] = set()
+        self._prefix: Shape = ()
+
+    def start(self, root: Node, cotangent: Node, prefix: Shape = ()) -> TensorSweep:
+        """Runs the sweep; ``cotangent`` has the shape ``prefix + root.shape``."""
+        self._prefix = prefix
+        self._anyway.add(root)
+        self._hand(root, cotangent)
+        while self._heap:
+            self._visit(heapq.heappop(self._heap)[2])
+        return self
+
+    def of(self, leaf: Node) -> Node:
+        """The cotangent of a leaf, of shape ``prefix + leaf.shape``."""
+        found = self._results.get(leaf)
+        if found is None:
+            return self.graph.filled(0, (*self._prefix, *leaf.shape))
+        return found
+
+    # -------------------------------------------------------------- the sweep
+
+    def _hand(self, node: Node, cotangent: Node) -> None:
+        if not self._is_active(node) or self.graph.is_zero(cotangent):
+            return
+        if node not in self._cotangents:
+            self._cotangents[node] = []
+            heapq.heappush(self._heap, (-node.depth, -node.id, node))
+        self._cotangents[node].append(cotangent)
+
+    def _visit(self, node: Node) -> None:
+        cotangent = self._total(self._cotangents.pop(node))
+        if self.graph.is_zero(cotangent):
+            return
+        if node in self._leaves:
+            self._results[node] = cotangent
+        elif node.op in ENTRYWISE:
+            self._entries(node, cotangent)
+        else:
+            anyway = node in self._anyway
+            if anyway:
+                self._anyway.update(node.args[:1] if node.op == "select" else node.args)
+            prefix = len(self._prefix)
+            for arg, contribution in pull_tensor(self.graph, node, cotangent, prefix, self._is_active, anyway=anyway):
+                self._hand(arg, contribution)
+
+    def _total(self, parts: Sequence[Node]) -> Node:
+        """The sum of the contributions; those given entry by entry are one comprehension."""
+        graph = self.graph
+        tables = [part for part in parts if part.op == "comprehension"]
+        if len(tables) < 2:
+            return graph.add(parts)
+        variables, _, body = graph.open(tables[0])
+        bodies = [body]
+        for table in tables[1:]:
+            others, _, body = graph.open(table)
+            forms = [Affine.variable(v) for v in variables]
+            bodies.append(graph.substitute(body, dict(zip(others, forms, strict=True))))
+        joined = graph.comprehension(variables, tables[0].data, graph.add(bodies))
+        return graph.add([*(part for part in parts if part.op != "comprehension"), joined])
+
+    # -------------------------------------------------------------- index notation
+
+    def _entries(self, node: Node, cotangent: Node) -> None:
+        """Algorithm 4 from the entries of a node to the parts in it that are nodes of this sweep."""
+        graph = self.graph
+        variables: tuple[int, ...] = ()
+        outer = [graph.fresh(name) for name in self._names(len(self._prefix))]
+        rows: tuple[Row, ...] = ()
+        body = node
+        if node.op == "comprehension":
+            variables, rows, body = graph.open(node)
+        index = [Affine.variable(v) for v in (*outer, *variables)]
+        parts = [part for part in closed_parts(body, frozenset(variables), node) if self._is_active(part)]
+        sweep = Sweep(graph, parts, self._sizes)
+        sweep.start_inside(variables, rows, body, at(graph, cotangent, index, self._sizes), node in self._anyway)
+        if node in self._anyway:
+            self._anyway.update(part for part in parts if sweep.needs_anyway(part))
+        for part in parts:
+            axes = [graph.fresh(name) for name in self._names(len(part.shape))]
+            value = sweep.at(part, [Affine.variable(v) for v in axes])
+            if value is not graph.zero:
+                self._hand(part, tensor_of(graph, (*outer, *axes), (*self._prefix, *part.shape), value))
+
+    def _is_active(self, node: Node) -> bool:
+        """Whether ``node`` depends on a leaf."""
+        active = self._active
+        stack = [] if node in active else [node]
+        while stack:
+            part = stack[-1]
+            missing = [arg for arg in part.args if arg not in active]
+            if missing:
+                stack += missing
+            else:
+                active[part] = part in self._leaves or any(active[arg] for arg in part.args)
+                stack.pop()
+        return active[node]
+
+
+def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:
+    """The largest nodes below an entry in which no index is free that is bound around them; not ``around`` itself."""
+    found: dict[Node, None] = {}
+    stack, seen = [body], {body}
+    while stack:
+        node = stack.pop()
+        if node is not around and all(v >= 0 for v in node.free) and node.free.isdisjoint(bound):
+            found[node] = None
+            continue
+        stack += [arg for arg in node.args if arg not in seen]
+        seen.update(node.args)
+    return sorted(found, key=lambda node: node.id)
+
+
+def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int]) -> Node:
+    """An entry of a cotangent or a tangent; that of a view is one of its operand, that of a table may be sparse."""
+    if not tensor.shape:
+        return tensor
+    if is_view(tensor):
+        return entry(graph, tensor, index)
+    if tensor.op == "comprehension":
+        variables, _, body = graph.open(tensor)
+        written = tabulated(graph, variables, tensor.data, body, sizes)
+        return graph.substitute(written, dict(zip(variables, index, strict=True)))
+    return graph.read(tensor, index)
+
+
+def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> Node:
+    """The tensor of an entry; the tensor that is read where the entry only reads."""
+    if not shape:
+        return value
+    if value.op == "read" and value.data == tuple(Affine.variable(v) for v in axes):
+        tensor = value.args[0]
+        if tensor.shape == shape and tensor.free.isdisjoint(axes):
+            return tensor
+    if value.op == "const":
+        return graph.filled(value.data, shape)
+    return graph.comprehension(axes, shape, value)
