@@ -15,8 +15,65 @@ from sympy_tensordiff.derivative.api import simplify_deltas as simplify_deltas
 from sympy_tensordiff.derivative.api import vjp as vjp
 from sympy_tensordiff.derivative.native import diff as diff
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
+from sympy_tensordiff.symbolic.einsum import DeltaTensor as DeltaTensor
+from sympy_tensordiff.symbolic.einsum import EinsumProduct as EinsumProduct
+from sympy_tensordiff.symbolic.einsum import FilledTensor as FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd as TensorAdd
+from sympy_tensordiff.symbolic.elementwise import TensorFunction as TensorFunction
+from sympy_tensordiff.symbolic.elementwise import TensorMul as TensorMul
+from sympy_tensordiff.symbolic.elementwise import TensorPow as TensorPow
+from sympy_tensordiff.symbolic.entrywise_functions import abs as abs
+from sympy_tensordiff.symbolic.entrywise_functions import acos as acos
+from sympy_tensordiff.symbolic.entrywise_functions import acosh as acosh
+from sympy_tensordiff.symbolic.entrywise_functions import arccos as arccos
+from sympy_tensordiff.symbolic.entrywise_functions import arcsin as arcsin
+from sympy_tensordiff.symbolic.entrywise_functions import arctan as arctan
+from sympy_tensordiff.symbolic.entrywise_functions import asin as asin
+from sympy_tensordiff.symbolic.entrywise_functions import asinh as asinh
+from sympy_tensordiff.symbolic.entrywise_functions import atan as atan
+from sympy_tensordiff.symbolic.entrywise_functions import atanh as atanh
+from sympy_tensordiff.symbolic.entrywise_functions import ceiling as ceiling
+from sympy_tensordiff.symbolic.entrywise_functions import cos as cos
+from sympy_tensordiff.symbolic.entrywise_functions import cosh as cosh
+from sympy_tensordiff.symbolic.entrywise_functions import elementwise as elementwise
+from sympy_tensordiff.symbolic.entrywise_functions import erf as erf
+from sympy_tensordiff.symbolic.entrywise_functions import exp as exp
+from sympy_tensordiff.symbolic.entrywise_functions import floor as floor
+from sympy_tensordiff.symbolic.entrywise_functions import log as log
+from sympy_tensordiff.symbolic.entrywise_functions import maximum as maximum
+from sympy_tensordiff.symbolic.entrywise_functions import minimum as minimum
+from sympy_tensordiff.symbolic.entrywise_functions import relu as relu
+from sympy_tensordiff.symbolic.entrywise_functions import sign as sign
+from sympy_tensordiff.symbolic.entrywise_functions import sin as sin
+from sympy_tensordiff.symbolic.entrywise_functions import sinh as sinh
+from sympy_tensordiff.symbolic.entrywise_functions import sqrt as sqrt
+from sympy_tensordiff.symbolic.entrywise_functions import tan as tan
+from sympy_tensordiff.symbolic.entrywise_functions import tanh as tanh
+from sympy_tensordiff.symbolic.functions import adj as adj
+from sympy_tensordiff.symbolic.functions import det as det
+from sympy_tensordiff.symbolic.functions import diag as diag
+from sympy_tensordiff.symbolic.functions import dot as dot
+from sympy_tensordiff.symbolic.functions import einsum as einsum
+from sympy_tensordiff.symbolic.functions import inv as inv
+from sympy_tensordiff.symbolic.functions import logsumexp as logsumexp
+from sympy_tensordiff.symbolic.functions import mean as mean
+from sympy_tensordiff.symbolic.functions import norm as norm
+from sympy_tensordiff.symbolic.functions import ones as ones
+from sympy_tensordiff.symbolic.functions import outer as outer
+from sympy_tensordiff.symbolic.functions import softmax as softmax
+from sympy_tensordiff.symbolic.functions import sum as sum
+from sympy_tensordiff.symbolic.functions import trace as trace
+from sympy_tensordiff.symbolic.functions import transpose as transpose
+from sympy_tensordiff.symbolic.functions import zeros as zeros
 from sympy_tensordiff.symbolic.indices import indices as indices
 from sympy_tensordiff.symbolic.lift import lift as lift
+from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate as TensorAdjugate
+from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor as TensorCofactor
+from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant as TensorDeterminant
+from sympy_tensordiff.symbolic.matrix_functions import TensorInverse as TensorInverse
+from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp as TensorLogSumExp
+from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
+from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.sums import IndexedSum as IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorComprehension
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
@@ -26,22 +83,79 @@ from sympy_tensordiff.testing.differences import check_derivative as check_deriv
 __version__ = "0.1.0"
 
 __all__ = [
+    "DeltaTensor",
+    "EinsumProduct",
+    "FilledTensor",
     "IndexedSum",
+    "TensorAdd",
+    "TensorAdjugate",
+    "TensorCofactor",
     "TensorComprehension",
+    "TensorDeterminant",
     "TensorEntry",
+    "TensorFunction",
+    "TensorInverse",
+    "TensorLogSumExp",
+    "TensorMul",
+    "TensorPow",
     "TensorSymbol",
+    "abs",
+    "acos",
+    "acosh",
+    "adj",
+    "arccos",
+    "arcsin",
+    "arctan",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
     "canonical",
+    "ceiling",
     "check_derivative",
+    "cos",
+    "cosh",
+    "det",
+    "diag",
     "diff",
+    "dot",
+    "einsum",
+    "elementwise",
+    "erf",
+    "exp",
+    "floor",
     "generate_code",
     "gradient",
     "hessian",
     "hvp",
     "indices",
+    "inv",
     "jacobian",
     "jvp",
     "lambdify",
     "lift",
+    "log",
+    "logsumexp",
+    "maximum",
+    "mean",
+    "minimum",
+    "norm",
+    "ones",
+    "outer",
+    "relu",
+    "sigmoid",
+    "sign",
     "simplify_deltas",
+    "sin",
+    "sinh",
+    "softmax",
+    "softplus",
+    "sqrt",
+    "sum",
+    "tan",
+    "tanh",
+    "trace",
+    "transpose",
     "vjp",
+    "zeros",
 ]

@@ -112,6 +112,7 @@ class TensorEntry(PrintedEntry, RealScalar):
     """
 
     is_tensor_entry = True
+    has_symbols_of_parts = True
     is_zero = None
     _is_leaf = True
 

@@ -47,16 +47,22 @@ def refuse_unprintable(node: Any, notation: str) -> None:
         )
 
 
+def text_instead(node: Any, printer: Any) -> str | None:
+    """The text of what is too large for one, or of a point that `Subs` names; None for all else."""
+    found = measures(node)
+    if found.is_unprintable:  # a text all the same: messages and debuggers need one
+        own = f" ({found.digest.hex()})" if _names_a_point(printer) else ""
+        return f"<{type(node).__name__} of {found.described}, too much to print{own}>"
+    return str(srepr(node)) if _names_a_point(printer) else None
+
+
 class Printed:
     """Text as the constructor call; the base of the mixins with the print methods."""
 
     def _sympystr(self: Any, printer: Any) -> str:
-        found = measures(self)
-        if found.is_unprintable:  # a text all the same: messages and debuggers need one
-            own = f" ({found.digest.hex()})" if _names_a_point(printer) else ""
-            return f"<{type(self).__name__} of {found.described}, too much to print{own}>"
-        if _names_a_point(printer):
-            return str(srepr(self))
+        other = text_instead(self, printer)
+        if other is not None:
+            return other
         limits = [
             f"({', '.join([printer._print(index), *(show_index(printer, bound) for bound in bounds)])})"
             for index, *bounds in self.limits

@@ -49,7 +49,7 @@ def _has_those_of_parts(kind: type) -> bool:
     """Whether the free symbols of a class are those of its arguments."""
     # By the namespaces: a function class has free symbols of its own.
     owner = next(base for base in kind.__mro__ if "free_symbols" in vars(base))
-    return owner is Basic or getattr(kind, "is_tensor_entry", False)
+    return owner is Basic or getattr(kind, "has_symbols_of_parts", False)
 
 
 def names_in(exprs: Iterable[Basic]) -> set[str]:

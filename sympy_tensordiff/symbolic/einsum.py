@@ -1,0 +1,151 @@
+"""Einsum products, and the constant tensors that they are made with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Expr, Tuple
+from sympy.core.symbol import Str
+
+from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.symbolic.operations import Shape, TensorOperation, operand, shape_of, shape_tuple
+from sympy_tensordiff.symbolic.subscripts import Subscripts, check_subscripts, label_extents, parse_subscripts
+
+
+class EinsumProduct(TensorOperation):
+    """The product of the operands' entries, summed over all labels that are not in the result.
+
+    Parameters
+    ----------
+    subscripts : str
+        The labels of the axes of each operand, ``->``, the labels of the result, as in
+        `numpy.einsum`. Labels are letters. A label that is repeated in an operand means its
+        diagonal; numbers and scalars have none.
+    *operands : Expr or number
+        Tensor expressions of any rank, and real scalars.
+
+    Raises
+    ------
+    ArgumentError
+        If the subscripts are malformed, do not name as many operands as there are, repeat a label
+        of the result, or have one there that no operand has.
+    ShapeError
+        If the number of labels of an operand is not its rank, or axes of one label have different
+        extents (two size symbols are different).
+    ArgumentTypeError, UnsupportedError
+        If an operand is neither a tensor expression nor a real scalar.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
+    >>> product = td.EinsumProduct("ij,j->i", A, x)
+    >>> product.shape, product.inputs, product.output
+    ((n,), ('ij', 'j'), 'i')
+    """
+
+    def __new__(cls, subscripts: Any, *operands: Any) -> Any:
+        text = subscripts.name if isinstance(subscripts, Str) else subscripts
+        parsed = parse_subscripts(text)
+        checked = tuple(operand(value, f'EinsumProduct("{parsed}")') for value in operands)
+        check_subscripts(parsed, [shape_of(expr) for expr in checked])
+        return cls._unchecked(Str(str(parsed)), *checked)
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        parsed = parse_subscripts(args[0].name)
+        extents = label_extents(parsed, [shape_of(expr) for expr in args[1:]])
+        return tuple(extents[label] for label in parsed.output)
+
+    @property
+    def subscripts(self) -> str:
+        """The subscripts, without blanks."""
+        return str(self.args[0].name)
+
+    @property
+    def _parsed(self) -> Subscripts:
+        return parse_subscripts(self.args[0].name)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The labels of each operand."""
+        return self._parsed.inputs
+
+    @property
+    def output(self) -> str:
+        """The labels of the result."""
+        return self._parsed.output
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The operands."""
+        return tuple(self.args[1:])
+
+
+class DeltaTensor(TensorOperation):
+    """The unit tensor of shape ``shape + shape``: 1 where the first half of the indices equals the second.
+
+    Parameters
+    ----------
+    shape : int, Expr, or sequence of them
+        Half of the shape; ``()`` gives a scalar that is 1.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.DeltaTensor((2, 3)).shape
+    (2, 3, 2, 3)
+    """
+
+    def __new__(cls, shape: Any) -> Any:
+        return cls._unchecked(shape_tuple(shape, "DeltaTensor"))
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return 2 * tuple(args[0].args)
+
+
+class FilledTensor(TensorOperation):
+    """The tensor of a shape all of whose entries are ``value``; `zeros` and `ones` make the common ones.
+
+    Parameters
+    ----------
+    value : Expr or number
+        A real scalar.
+    shape : int, Expr, or sequence of them
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the value is a tensor of rank > 0.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.FilledTensor(3, (2, 4)).shape
+    (2, 4)
+    """
+
+    def __new__(cls, value: Any, shape: Any) -> Any:
+        value = operand(value, "FilledTensor")
+        if shape_of(value):
+            raise ArgumentTypeError(
+                f"the value of a FilledTensor must be a scalar, not {value} of shape {value.shape}; repeat a tensor "
+                'along a new axis with td.einsum("i,j->ij", x, td.ones(m))'
+            )
+        return cls._unchecked(value, shape_tuple(shape, "FilledTensor"))
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return tuple(args[1].args)
+
+    @property
+    def value(self) -> Expr:
+        """The value of all entries."""
+        return self.args[0]
+
+    @property
+    def extents(self) -> Tuple:
+        """The shape as an argument."""
+        return self.args[1]

@@ -1,0 +1,268 @@
+"""Operations entry by entry: sums, products, powers and functions of tensors of one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sympy import Basic, Dummy, Lambda, Symbol, default_sort_key
+from sympy.core.rules import Transform
+
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic.base import Node, is_placeholder
+from sympy_tensordiff.symbolic.indices import Renaming
+from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.operations import (
+    Shape,
+    TensorOperation,
+    broadcast_shape,
+    operand,
+    refuse_scalars,
+    shape_of,
+)
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+
+
+def order_key(expr: Any) -> Any:
+    """A total order of operands: as SymPy's, the same in every process; names alone do not tell tensors apart."""
+    return bool(shape_of(expr)), default_sort_key(expr), measures(expr).digest
+
+
+class Commutative(TensorOperation):
+    """Base of the sum and the product: the operands stand in one order, however they were written."""
+
+    def __new__(cls, *operands: Any) -> Any:
+        owner = cls.__name__
+        checked = tuple(operand(value, owner) for value in operands)
+        refuse_scalars(checked, owner)
+        return cls._unchecked(*checked)
+
+    @classmethod
+    def _unchecked(cls, *args: Basic) -> Any:
+        return super()._unchecked(*sorted(args, key=order_key))
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return broadcast_shape(args, cls.__name__)
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The operands in their order: scalars first."""
+        return tuple(self.args)
+
+
+class TensorAdd(Commutative):
+    """The sum of tensors of one shape, entry by entry; scalars are added to every entry.
+
+    Parameters
+    ----------
+    *operands : Expr or number
+        At least one of rank > 0.
+
+    Raises
+    ------
+    ShapeError
+        If two operands of rank > 0 have different shapes, or none has an axis.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
+    >>> td.TensorAdd(A, B) == td.TensorAdd(B, A)
+    True
+    """
+
+
+class TensorMul(Commutative):
+    """The product of tensors of one shape, entry by entry; scalars multiply every entry.
+
+    Parameters
+    ----------
+    *operands : Expr or number
+        At least one of rank > 0.
+
+    Raises
+    ------
+    ShapeError
+        If two operands of rank > 0 have different shapes, or none has an axis.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
+    >>> td.TensorMul(2, A, B) == td.TensorMul(B, A, 2)
+    True
+    """
+
+
+class TensorPow(TensorOperation):
+    """``base ** exponent`` entry by entry.
+
+    Parameters
+    ----------
+    base, exponent : Expr or number
+        Tensors of one shape, or one of them a scalar.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes are different, or both are scalars.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (2, 3))
+    >>> td.TensorPow(A, 2).shape, td.TensorPow(2, A).shape
+    ((2, 3), (2, 3))
+    """
+
+    def __new__(cls, base: Any, exponent: Any) -> Any:
+        operands = operand(base, "TensorPow"), operand(exponent, "TensorPow")
+        refuse_scalars(operands, "TensorPow")
+        return cls._unchecked(*operands)
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return broadcast_shape(args, cls.__name__)
+
+    @property
+    def base(self) -> Any:
+        """What is raised to a power."""
+        return self.args[0]
+
+    @property
+    def exponent(self) -> Any:
+        """The power."""
+        return self.args[1]
+
+
+class TensorFunction(TensorOperation):
+    """A function of real numbers, applied entry by entry (`elementwise` makes it from any kind of function).
+
+    Parameters
+    ----------
+    template : Lambda
+        The function; nothing is free in it. Its variables are renamed, so that equal functions
+        are equal objects.
+    *operands : Expr or number
+        One per variable: tensors of one shape, and scalars, which are the same for every entry.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the template is no `sympy.Lambda` of symbols.
+    ArgumentError
+        If something is free in it, or it has not as many variables as there are operands.
+    ShapeError
+        If two operands of rank > 0 have different shapes, or none has an axis.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> t = sympy.Symbol("t")
+    >>> A = td.TensorSymbol("A", (2, 3))
+    >>> td.TensorFunction(sympy.Lambda(t, sympy.exp(t)), A) == td.exp(A)
+    True
+    """
+
+    def __new__(cls, template: Any, *operands: Any) -> Any:
+        template = closed_template(template)
+        checked = tuple(operand(value, cls.__name__) for value in operands)
+        if len(checked) != len(template.signature):
+            raise ArgumentError(
+                f"TensorFunction: {template} is a function of {len(template.signature)} arguments, "
+                f"but {len(checked)} operands are given"
+            )
+        refuse_scalars(checked, cls.__name__)
+        return cls._unchecked(template, *checked)
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return broadcast_shape(args[1:], cls.__name__)
+
+    @property
+    def template(self) -> Any:
+        """The function of real numbers, a `sympy.Lambda`."""
+        return self.args[0]
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        """The operands, one per variable of the template."""
+        return tuple(self.args[1:])
+
+    def applied(self, *values: Any) -> Any:
+        """The function at other arguments: ``values`` in place of the operands."""
+        return self.args[0](*values)
+
+    def _substituted(self, old: Basic, new: Basic) -> Any:
+        operands = tuple(arg._subs(old, new) for arg in self.operands)
+        if is_placeholder(new):  # it stands for symbols, of which a template has none
+            return self if operands == self.operands else self._of_shape((self.template, *operands), self._shape)
+        return self._with(operands, lambda body: body._subs(old, new))
+
+    def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:
+        result: Basic = self._substituted(old, new)
+        return result
+
+    def _replaced(self, rule: Any) -> tuple[Any, bool]:
+        if isinstance(rule, Transform) or self in rule:
+            replaced: tuple[Any, bool] = super()._replaced(rule)
+            return replaced
+        operands = tuple(arg._xreplace(rule)[0] for arg in self.operands)
+        if isinstance(rule, Renaming):
+            result = self._unchecked(self.template, *operands)
+        else:
+            result = self._with(operands, lambda body: body.xreplace(rule))
+        return result, result is not self
+
+    def _with(self, operands: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
+        """The node with other operands, and a change of the template that sees no variable of it."""
+        variables = [Dummy(real=True) for _ in operands]
+        body = self.applied(*variables)
+        changed = change(body)
+        if changed == body:
+            return self if operands == self.operands else self.func(self.template, *operands)
+        return apply_to(variables, changed, operands)
+
+
+def placeholders(count: int) -> list[Symbol]:
+    """The variables of all templates."""
+    return [Symbol(f"t{number}", real=True) for number in range(count)]
+
+
+def closed_template(template: Any) -> Any:
+    """A template with the variables of all templates."""
+    if not isinstance(template, Lambda) or not all(isinstance(symbol, Symbol) for symbol in template.signature):
+        raise ArgumentTypeError(
+            f"TensorFunction: the template must be a sympy.Lambda of symbols, not {template!r}; "
+            "td.elementwise takes any function"
+        )
+    if template.free_symbols:
+        raise ArgumentError(
+            f"TensorFunction: {template} holds {sorted(map(str, template.free_symbols))}, which its variables are not: "
+            "give them as operands; td.elementwise does that"
+        )
+    variables = placeholders(len(template.signature))
+    return template if tuple(variables) == tuple(template.signature) else Lambda(tuple(variables), template(*variables))
+
+
+def apply_to(variables: Sequence[Any], body: Any, operands: Sequence[Any]) -> Any:
+    """The function ``body`` of ``variables``, applied entry by entry; what else is free in it becomes an operand."""
+    tensors = {
+        node: Dummy(real=True)
+        for node in nodes_in([body], lambda node: () if isinstance(node, Node) else node.args)
+        if isinstance(node, Node)
+    }
+    for node in tensors:
+        if not node.free_symbols.isdisjoint(variables):
+            raise ArgumentError(
+                f"elementwise: the function puts its argument into {node}, which is no function of SymPy's; "
+                "write the tensor as a td.TensorComprehension"
+            )
+    body = body.xreplace(tensors)
+    symbols = free_symbols_in([body]).difference(variables, tensors.values())
+    others = sorted([*tensors, *symbols], key=order_key)
+    names = placeholders(len(variables) + len(others))
+    holes = (*variables, *(tensors.get(other, other) for other in others))
+    template = Lambda(tuple(names), body.xreplace(dict(zip(holes, names, strict=True))))
+    return TensorFunction(template, *operands, *others)

@@ -1,0 +1,197 @@
+"""Functions of real numbers on whole tensors: entry by entry; on scalars they are SymPy's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+from sympy import Basic, Dummy, Lambda
+from sympy.core.function import FunctionClass
+
+from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.symbolic.elementwise import apply_to
+from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.operations import operand, shape_of
+
+
+def elementwise(f: Any, *operands: Any) -> Any:
+    """A function of real numbers, applied entry by entry.
+
+    Parameters
+    ----------
+    f : function class of SymPy, undefined function, Lambda or callable
+        A callable is called once, with one symbol per operand, and returns an expression in them.
+    *operands : Expr or number
+        Tensors of one shape, and scalars, which are the same for every entry.
+
+    Returns
+    -------
+    Expr
+        A tensor of the shape of the operands; of scalars alone, the scalar ``f(*operands)``.
+
+    Raises
+    ------
+    ShapeError
+        If two operands of rank > 0 have different shapes.
+    ArgumentTypeError
+        If ``f`` cannot be called with as many symbols, or returns no expression.
+    ArgumentError
+        If ``f`` puts its arguments into a tensor or a sum.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
+    >>> c = sympy.Symbol("c", real=True)
+    >>> td.elementwise(sympy.atan2, A, B).shape
+    (2, 3)
+    >>> td.elementwise(lambda a, b: sympy.exp(-c*a) + b**2, A, 3).shape
+    (2, 3)
+    >>> td.elementwise(sympy.Function("g"), c)
+    g(c)
+    """
+    checked = [operand(value, "elementwise") for value in operands]
+    if not any(map(shape_of, checked)):
+        return as_expr(_called(f, checked), "the value of the function")
+    variables = [Dummy(f"t{number}", real=True) for number in range(len(checked))]
+    body = operand(_called(f, variables), "elementwise")
+    return apply_to(variables, body, checked)
+
+
+def _called(f: Any, arguments: list[Any]) -> Any:
+    if not callable(f):
+        raise ArgumentTypeError(f"elementwise: the first argument must be a function, e.g. sympy.sin, not {f!r}")
+    try:
+        return f(*arguments)
+    except (TypeError, AttributeError) as error:
+        hint = "" if isinstance(f, (FunctionClass, Lambda)) else "; it is called with symbols, so use SymPy's functions"
+        raise ArgumentTypeError(
+            f"elementwise: {f} cannot be called with {len(arguments)} scalar expressions{hint} ({error})"
+        ) from error
+
+
+def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[[Any], Any]:
+    def applied(x: Any) -> Any:
+        return elementwise(function, x)
+
+    applied.__name__ = applied.__qualname__ = name
+    applied.__doc__ = f"""{what}, entry by entry; of a scalar, SymPy's own.
+
+    Parameters
+    ----------
+    x : Expr or number
+        A tensor expression, or a real scalar.
+
+    Returns
+    -------
+    Expr
+        Of the shape of ``x``.
+
+    Raises
+    ------
+    ArgumentTypeError, UnsupportedError
+        If ``x`` is neither a tensor expression nor a real scalar.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.{name}(td.TensorSymbol("A", (2, 3))).shape
+    (2, 3)
+    """
+    return applied
+
+
+def _root(x: Any) -> Any:
+    return sympy.sqrt(x)
+
+
+def _relu(x: Any) -> Any:
+    return sympy.Max(x, 0)
+
+
+exp = _function("exp", sympy.exp, "The exponential function")
+log = _function("log", sympy.log, "The natural logarithm, of positive numbers")
+sin = _function("sin", sympy.sin, "The sine")
+cos = _function("cos", sympy.cos, "The cosine")
+tan = _function("tan", sympy.tan, "The tangent")
+asin = arcsin = _function("asin", sympy.asin, "The arcsine, of numbers from -1 to 1")
+acos = arccos = _function("acos", sympy.acos, "The arccosine, of numbers from -1 to 1")
+atan = arctan = _function("atan", sympy.atan, "The arctangent")
+sinh = _function("sinh", sympy.sinh, "The hyperbolic sine")
+cosh = _function("cosh", sympy.cosh, "The hyperbolic cosine")
+tanh = _function("tanh", sympy.tanh, "The hyperbolic tangent")
+asinh = _function("asinh", sympy.asinh, "The inverse hyperbolic sine")
+acosh = _function("acosh", sympy.acosh, "The inverse hyperbolic cosine, of numbers from 1 on")
+atanh = _function("atanh", sympy.atanh, "The inverse hyperbolic tangent, of numbers between -1 and 1")
+sqrt = _function("sqrt", _root, "The square root, of numbers from 0 on")
+abs = _function("abs", sympy.Abs, "The absolute value; its derivative at 0 is 0")
+sign = _function("sign", sympy.sign, "The sign: -1, 0 or 1; its derivative is 0")
+relu = _function("relu", _relu, "The larger of x and 0; its derivative at 0 is 0")
+erf = _function("erf", sympy.erf, "The error function")
+floor = _function("floor", sympy.floor, "The largest integer that is not larger; its derivative is 0")
+ceiling = _function("ceiling", sympy.ceiling, "The smallest integer that is not smaller; its derivative is 0")
+
+
+def maximum(*operands: Any) -> Any:
+    """The largest of the operands, entry by entry.
+
+    Parameters
+    ----------
+    *operands : Expr or number
+        Tensors of one shape, and scalars, which are the same for every entry.
+
+    Raises
+    ------
+    ShapeError
+        If two operands of rank > 0 have different shapes.
+    ArgumentTypeError
+        If there is no operand.
+
+    Notes
+    -----
+    Where operands are tied, a number takes the whole derivative; otherwise they share it equally.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
+    >>> td.maximum(A, B, 0).shape, td.maximum(2, 3)
+    ((2, 3), 3)
+    """
+    return _extremum(sympy.Max, "maximum", operands)
+
+
+def minimum(*operands: Any) -> Any:
+    """The smallest of the operands, entry by entry.
+
+    Parameters
+    ----------
+    *operands : Expr or number
+        Tensors of one shape, and scalars, which are the same for every entry.
+
+    Raises
+    ------
+    ShapeError
+        If two operands of rank > 0 have different shapes.
+    ArgumentTypeError
+        If there is no operand.
+
+    Notes
+    -----
+    Where operands are tied, a number takes the whole derivative; otherwise they share it equally.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
+    >>> td.minimum(A, B, 0).shape, td.minimum(2, 3)
+    ((2, 3), 2)
+    """
+    return _extremum(sympy.Min, "minimum", operands)
+
+
+def _extremum(function: Any, name: str, operands: tuple[Any, ...]) -> Any:
+    if not operands:
+        raise ArgumentTypeError(f"{name}: there is nothing to compare: give at least one operand")
+    return elementwise(function, *operands)

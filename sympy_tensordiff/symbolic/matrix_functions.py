@@ -1,0 +1,227 @@
+"""Functions of whole tensors that are no einsum products: inverse, determinant and its kin, log-sum-exp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy import Integer, Tuple
+
+from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
+from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.operations import Shape, TensorOperation, operand, shape_of
+from sympy_tensordiff.symbolic.tabulate import same_extent
+
+
+def square(value: Any, owner: str) -> Any:
+    """``value`` as a square matrix."""
+    matrix = operand(value, owner)
+    shape = shape_of(matrix)
+    if len(shape) != 2:
+        raise ShapeError(f"{owner} needs a square matrix, but {matrix} has rank {len(shape)} (shape {shape})")
+    if not same_extent(*shape):
+        raise ShapeError(
+            f"{owner} needs a square matrix, but axis 0 of {matrix} has extent {shape[0]} and axis 1 extent {shape[1]}"
+        )
+    return matrix
+
+
+class MatrixFunction(TensorOperation):
+    """Base of the functions of one square matrix."""
+
+    def __new__(cls, matrix: Any) -> Any:
+        return cls._unchecked(square(matrix, cls.__name__))
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return shape_of(args[0])
+
+    @property
+    def matrix(self) -> Any:
+        """The square matrix."""
+        return self.args[0]
+
+
+class TensorInverse(MatrixFunction):
+    """The inverse of a square matrix (`inv`).
+
+    Parameters
+    ----------
+    matrix : Expr
+        Of rank 2, both extents equal.
+
+    Raises
+    ------
+    ShapeError
+        If it is no square matrix.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> X = td.TensorSymbol("X", (3, 3))
+    >>> td.TensorInverse(X).shape, td.inv(X) == td.TensorInverse(X)
+    ((3, 3), True)
+    """
+
+
+class TensorDeterminant(MatrixFunction):
+    """The determinant of a square matrix (`det`), a scalar.
+
+    Parameters
+    ----------
+    matrix : Expr
+        Of rank 2, both extents equal.
+
+    Raises
+    ------
+    ShapeError
+        If it is no square matrix.
+
+    Examples
+    --------
+    >>> import sympy, sympy_tensordiff as td
+    >>> X = td.TensorSymbol("X", (3, 3))
+    >>> sympy.log(td.TensorDeterminant(X)) == sympy.log(td.det(X))
+    True
+    """
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return ()
+
+
+class TensorAdjugate(MatrixFunction):
+    """The adjugate of a square matrix (`adj`): the transposed matrix of cofactors, ``det(X)*inv(X)`` where that exists.
+
+    Parameters
+    ----------
+    matrix : Expr
+        Of rank 2, both extents equal; it may be singular.
+
+    Raises
+    ------
+    ShapeError
+        If it is no square matrix.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> X = td.TensorSymbol("X", (3, 3))
+    >>> td.TensorAdjugate(X) == td.adj(X)
+    True
+    """
+
+
+class TensorCofactor(TensorOperation):
+    """The derivative of the determinant of a square matrix by the matrix, ``order`` times.
+
+    Its entry ``[i1, j1, …, ik, jk]`` is 0 where two of the i or two of the j are equal, else the
+    determinant of the matrix without these rows and columns, times a sign: ``(-1)**(i1 + j1 + …)``
+    and the signs of the permutations that sort the i and the j. Order 0 is the determinant, order 1
+    the transposed adjugate.
+
+    Parameters
+    ----------
+    order : int
+        At least 0.
+    matrix : Expr
+        Of rank 2, both extents equal; it may be singular.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If the order is no such number.
+    ShapeError
+        If the matrix is not square.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> X = td.TensorSymbol("X", (3, 3))
+    >>> td.TensorCofactor(2, X).shape
+    (3, 3, 3, 3)
+    """
+
+    def __new__(cls, order: Any, matrix: Any) -> Any:
+        number = as_expr(order, "the order of a TensorCofactor")
+        if not isinstance(number, Integer) or number < 0:
+            raise ArgumentTypeError(f"the order of a TensorCofactor must be a number, 0, 1, 2, …, not {order}")
+        return cls._unchecked(number, square(matrix, cls.__name__))
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return int(args[0]) * shape_of(args[1])
+
+    @property
+    def order(self) -> int:
+        """How many times the determinant is differentiated."""
+        return int(self.args[0])
+
+    @property
+    def matrix(self) -> Any:
+        """The square matrix."""
+        return self.args[1]
+
+
+class TensorLogSumExp(TensorOperation):
+    """``log(sum(exp(A)))`` over some axes, computed without overflow (`logsumexp`).
+
+    Parameters
+    ----------
+    tensor : Expr
+    axes : int or sequence of int
+        The axes that are summed over, which the result does not have; negative ones count from
+        the last.
+
+    Raises
+    ------
+    ShapeError
+        If the tensor has no such axis, or one is named twice, or none.
+    ArgumentTypeError
+        If an axis is no number.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.TensorLogSumExp(A, 1).shape, td.TensorLogSumExp(A, (0, 1)).shape
+    ((3,), ())
+    """
+
+    def __new__(cls, tensor: Any, axes: Any) -> Any:
+        tensor = operand(tensor, cls.__name__)
+        numbers = checked_axes(axes, tensor, cls.__name__)
+        if not numbers:
+            raise ShapeError(f"TensorLogSumExp({tensor}) needs an axis to sum over; over none it is the tensor itself")
+        return cls._unchecked(tensor, Tuple(*map(Integer, sorted(numbers))))
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        gone = {int(axis) for axis in args[1].args}
+        return tuple(extent for axis, extent in enumerate(shape_of(args[0])) if axis not in gone)
+
+    @property
+    def tensor(self) -> Any:
+        """The tensor whose entries are summed."""
+        return self.args[0]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes that are summed over."""
+        return tuple(map(int, self.args[1].args))
+
+
+def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
+    """Axes of a tensor as the user counts them, as numbers from 0 on; None means all."""
+    rank = len(shape_of(tensor))
+    if axes is None:
+        return tuple(range(rank))
+    numbers = []
+    for axis in axes if isinstance(axes, (tuple, list, Tuple)) else (axes,):
+        if isinstance(axis, bool) or not isinstance(axis, (int, Integer)):
+            raise ArgumentTypeError(f"{owner}: an axis must be an int, not {axis!r}")
+        if not -rank <= axis < rank:
+            raise ShapeError(f"{owner}: {tensor} of shape {shape_of(tensor)} has no axis {axis}")
+        numbers.append(int(axis) % rank)
+    if len(set(numbers)) < len(numbers):
+        raise ShapeError(f"{owner}: an axis is named twice in {axes}")
+    return tuple(numbers)

@@ -1,0 +1,146 @@
+"""What the classes of operations on whole tensors share: operands, shapes, substitution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sympy import Basic, Expr, Indexed, IndexedBase, S, Tuple
+from sympy.core.symbol import Str
+from sympy.matrices.expressions.matexpr import MatrixExpr
+from sympy.matrices.matrixbase import MatrixBase
+from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
+from sympy.tensor.array.ndim_array import NDimArray
+
+from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.base import Node, is_placeholder
+from sympy_tensordiff.symbolic.entries import TensorExpr
+from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.interning import interned
+from sympy_tensordiff.symbolic.limits import NOT_FINITE, checked_extent
+from sympy_tensordiff.symbolic.printing import Printed, refuse_unprintable, text_instead
+from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
+
+Shape = tuple[Any, ...]
+FOREIGN = (MatrixBase, MatrixExpr, NDimArray, _ArrayExpr, IndexedBase)
+"""SymPy's own whole tensors, whose products mean something else."""
+
+
+class TensorOperation(Printed, TensorExpr):
+    """Base of the operations on whole tensors. The shape is found at construction, from those of the operands."""
+
+    has_symbols_of_parts = True
+    _shape: Shape = ()
+
+    @classmethod
+    def _unchecked(cls, *args: Basic) -> Any:
+        return cls._of_shape(args, cls._inferred(*args))
+
+    @classmethod
+    def _of_shape(cls, args: tuple[Basic, ...], shape: Shape) -> Any:
+        node = interned(cls, args)
+        node._shape = shape
+        return node
+
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        """The shape of the node of valid arguments."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> Shape:
+        return self._shape
+
+    @property
+    def free_symbols(self) -> set[Basic]:
+        return free_symbols_in([self])
+
+    def _substituted(self, old: Basic, new: Basic) -> Any:
+        if not is_placeholder(new):
+            return super()._substituted(old, new)
+        args = tuple(arg._subs(old, new) for arg in self.args)
+        return self if args == self.args else self._of_shape(args, self._shape)
+
+    def _eval_simplify(self, **kwargs: Any) -> Any:
+        return self
+
+    def _sympystr(self: Any, printer: Any) -> str:
+        return text_instead(self, printer) or str(self._call(printer))
+
+    def _sympyrepr(self: Any, printer: Any) -> str:
+        refuse_unprintable(self, "srepr")
+        return str(self._call(printer)).replace("ExprCondPair(", "(")
+
+    def _call(self: Any, printer: Any) -> str:
+        """The constructor call; SymPy does not export the class of strings."""
+        parts = (repr(arg.name) if isinstance(arg, Str) else printer._print(arg) for arg in self.args)
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def operand(value: Any, owner: str) -> Expr:
+    """``value`` as an operand: a tensor expression, or a real scalar."""
+    expr = as_expr(value, f"an operand of {owner}")
+    if isinstance(expr, TensorExpr):
+        return expr
+    if isinstance(expr, FOREIGN):
+        raise UnsupportedError(
+            f"{owner}: {expr} is SymPy's own {type(expr).__name__}, which is lifted first: write td.lift({expr}) "
+            "in its place, or a td.TensorSymbol"
+        )
+    if not isinstance(expr, Expr):
+        raise ArgumentTypeError(
+            f"{owner}: an operand must be a tensor or a real scalar, not {expr} ({type(expr).__name__}); "
+            "a condition selects entries in a Piecewise under a TensorComprehension"
+        )
+    for node in nodes_in([expr], lambda node: () if isinstance(node, (Node, Indexed)) else node.args):
+        if node is S.ImaginaryUnit or node in NOT_FINITE:
+            raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real")
+    return expr
+
+
+def shape_of(expr: Any) -> Shape:
+    """The shape of an operand; that of a scalar is ``()``."""
+    return tuple(expr.shape) if isinstance(expr, TensorExpr) else ()
+
+
+def shape_tuple(shape: Any, owner: str) -> Tuple:
+    """``shape`` as the argument of a node; a number or a symbol alone is one axis."""
+    extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
+    return Tuple(*(checked_extent(extent, owner) for extent in extents))
+
+
+def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
+    """The one shape of all operands of rank > 0; scalars fit every shape, nothing else broadcasts."""
+    first: Any = None
+    for position, other in enumerate(operands):
+        shape = shape_of(other)
+        if not shape:
+            continue
+        if first is None:
+            first = position
+            continue
+        expected = shape_of(operands[first])
+        if len(shape) != len(expected):
+            raise ShapeError(
+                f"{owner}: operand {first} has shape {expected}, but operand {position} has shape {shape}; "
+                'only scalars broadcast: write the broadcast, e.g. td.einsum("i,j->ij", x, td.ones(m))'
+            )
+        for axis, (left, right) in enumerate(zip(expected, shape, strict=True)):
+            if left != right and not same_extent(left, right):
+                raise ShapeError(
+                    f"{owner}: axis {axis} of operand {first} has extent {left}, that of operand {position} has "
+                    f"extent {right} (shapes {expected} and {shape}); the shapes must be equal"
+                )
+    return () if first is None else shape_of(operands[first])
+
+
+def refuse_scalars(operands: Iterable[Any], owner: str) -> None:
+    """Raise where no operand of an element-wise node has an axis."""
+    operands = tuple(operands)
+    if not any(map(shape_of, operands)):
+        shown = ", ".join(map(str, operands))
+        raise ShapeError(
+            f"{owner}({shown}) has no operand of rank > 0: SymPy's own scalar nodes do that, and the operators and "
+            "functions of td choose by themselves"
+        )

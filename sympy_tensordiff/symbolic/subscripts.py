@@ -1,0 +1,114 @@
+"""Subscripts of an einsum product, as in ``"ij,jk->ik"``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from string import ascii_letters
+from typing import Any, NamedTuple
+
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
+from sympy_tensordiff.symbolic.tabulate import same_extent
+
+LETTERS = ascii_letters
+
+
+class Subscripts(NamedTuple):
+    """The labels of each operand, and those of the result."""
+
+    inputs: tuple[str, ...]
+    output: str
+
+    def __str__(self) -> str:
+        return f"{','.join(self.inputs)}->{self.output}"
+
+
+def parse_subscripts(text: Any) -> Subscripts:
+    """The subscripts in a text; blanks are left out."""
+    if not isinstance(text, str):
+        raise ArgumentTypeError(
+            f'EinsumProduct: the first argument must be the subscripts, e.g. "ij,jk->ik", not {text!r}'
+        )
+    return _parsed("".join(text.split()))
+
+
+@lru_cache(maxsize=1 << 12)
+def _parsed(text: str) -> Subscripts:
+    owner = f'EinsumProduct("{text}")'
+    wrong = sorted(set(text.replace("->", "")) - set(LETTERS) - {","})
+    if wrong:
+        hint = ""
+        if "." in wrong:
+            hint = "; an ellipsis is not supported: name every axis"
+        raise ArgumentError(f"{owner}: {wrong[0]!r} is no label: labels are letters a-z and A-Z{hint}")
+    inputs, arrow, output = text.partition("->")
+    if not arrow:
+        counts = Counter(text.replace(",", ""))
+        once = "".join(sorted(label for label in counts if counts[label] == 1))
+        raise ArgumentError(
+            f'{owner}: the subscripts have no "->": write "{text}->{once}", or "{text}->" for the sum of everything'
+        )
+    if "->" in output or "," in output:
+        raise ArgumentError(f'{owner}: there is one result, after the only "->", e.g. "ij,jk->ik"')
+    return Subscripts(tuple(inputs.split(",")), output)
+
+
+def check_subscripts(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) -> None:
+    """Raise where the subscripts do not fit operands of these shapes."""
+    owner = f'EinsumProduct("{subscripts}")'
+    inputs, output = subscripts
+    if len(inputs) != len(shapes):
+        raise ArgumentError(
+            f"{owner}: the subscripts name {len(inputs)} operands, but {len(shapes)} are given; "
+            'numbers and scalars have empty labels, as in ",i->i"'
+        )
+    for position, (labels, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        if len(labels) != len(shape):
+            raise ShapeError(
+                f"{owner}: operand {position} has rank {len(shape)} (shape {tuple(shape)}), so it needs "
+                f'{len(shape)} labels, not {len(labels)} ("{labels}")'
+            )
+    extents = label_extents(subscripts, shapes)
+    for label in output:
+        if output.count(label) > 1:
+            _refuse_repeated(subscripts, label, extents.get(label), owner)
+        if label not in extents:
+            ones = f'"{",".join((*inputs, label))}->{output}"'
+            raise ArgumentError(
+                f"{owner}: the label {label} of the result is in no operand, so its extent is unknown: add an operand "
+                f"of ones, td.einsum({ones}, …, td.ones(n))"
+            )
+
+
+def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
+    inputs, output = subscripts
+    free = unused_labels(str(subscripts))
+    first = output.index(label) + 1
+    renamed = output[:first] + "".join(free.pop(0) if other == label else other for other in output[first:])
+    new = next(other for old, other in zip(output[first:], renamed[first:], strict=True) if old == label)
+    raise ArgumentError(
+        f"{owner}: the label {label} is repeated in the result, which is a diagonal: write "
+        f'td.einsum("{",".join((*inputs, label + new))}->{renamed}", …, td.DeltaTensor(({extent},)))'
+    )
+
+
+def unused_labels(used: Iterable[str]) -> list[str]:
+    """The labels that are not used, in the order of the alphabet from i on."""
+    taken = set(used)
+    start = LETTERS.index("i")
+    return [label for label in LETTERS[start:] + LETTERS[:start] if label not in taken]
+
+
+def label_extents(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
+    """The extent of each label; raises where one label stands for two extents."""
+    found: dict[str, tuple[Any, int, int]] = {}
+    for position, (labels, shape) in enumerate(zip(subscripts.inputs, shapes, strict=True)):
+        for axis, (label, extent) in enumerate(zip(labels, shape, strict=True)):
+            known, where, which = found.setdefault(label, (extent, position, axis))
+            if known != extent and not same_extent(known, extent):
+                raise ShapeError(
+                    f'EinsumProduct("{subscripts}"): the label {label} is axis {which} of operand {where} with extent '
+                    f"{known}, and axis {axis} of operand {position} with extent {extent}; the extents must be equal"
+                )
+    return {label: extent for label, (extent, _, _) in found.items()}
