@@ -7,6 +7,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
+from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
 from sympy_tensordiff.symbolic.hooks import register_derivative, register_simplification
 from sympy_tensordiff.symbolic.lift import as_operand
@@ -117,20 +118,13 @@ def jvp(T: Any, wrt: Any, tangent: Any) -> Any:
     (np.float64(13172.0), np.float64(13172.0))
     """
     T = as_operand(T, "the expression")
-    if _is_tuple(wrt) != _is_tuple(tangent):
-        raise ArgumentTypeError(
-            f"wrt and tangent must both be tuples, or none of them, not {wrt!r} and {tangent!r}; "
-            "give one tangent for each variable"
-        )
-    variables, directions = (tuple(wrt), tuple(tangent)) if _is_tuple(wrt) else ((wrt,), (tangent,))
-    if len(variables) != len(directions):
-        raise ArgumentError(f"{len(variables)} variables {variables} need as many tangents, not {len(directions)}")
+    variables, directions = _paired(wrt, tangent, "tangent")
     directions = tuple(as_operand(direction, "the tangent") for direction in directions)
     work = Differentiation(T, *directions)
     leaves = [work.leaf(v) for v in variables]
     for v, direction in zip(variables, directions, strict=True):
         check_shape(direction, work.variable(v), "the tangent")
-    return work.finish(work.pushforward(leaves))
+    return work.finish(work.pushforward(leaves, work.inputs))
 
 
 def gradient(s: Any, wrt: Any) -> Any:
@@ -179,25 +173,43 @@ def jacobian(T: Any, wrt: Any) -> Any:
     TensorComprehension(2*KroneckerDelta(2*i, p)*x[2*i], (i, 4), (p, 7))
     """
     T = as_operand(T, "the expression")
-    if _is_tuple(wrt):
-        return tuple(jacobian(T, v) for v in wrt)
     work = Differentiation(T)
-    return work.finish(work.jacobian(work.leaf(wrt)))
+    results = tuple(work.finish_all(work.jacobians([work.leaf(v) for v in (wrt if _is_tuple(wrt) else (wrt,))])))
+    return results if _is_tuple(wrt) else results[0]
 
 
 def hessian(s: Any, wrt: Any) -> Any:
-    """The second derivative of a scalar by one variable: shape ``wrt.shape + wrt.shape``.
+    """The second derivative of a scalar: shape ``wrt.shape + wrt.shape``, or all blocks by several variables.
+
+    Parameters
+    ----------
+    s : Expr
+        A scalar expression.
+    wrt : TensorSymbol, Symbol or tuple of them
+
+    Returns
+    -------
+    Expr or tuple of tuple of Expr
+        For a tuple of variables the block in row m and column n is the derivative by ``wrt[m]``, then by
+        ``wrt[n]``, of shape ``wrt[m].shape + wrt[n].shape``.
 
     Examples
     --------
     >>> import sympy_tensordiff as td
     >>> i = td.indices("i")
-    >>> x = td.TensorSymbol("x", 4)
+    >>> x, y = td.TensorSymbol("x", 4), td.TensorSymbol("y", 4)
     >>> td.hessian(td.IndexedSum(x[i]**3, (i, 0, 3)), x)
     TensorComprehension(6*KroneckerDelta(p, q)*x[p], (p, 4), (q, 4))
+    >>> blocks = td.hessian(td.IndexedSum(x[i]*y[i], (i, 0, 3)), (x, y))
+    >>> blocks[0][1]
+    TensorComprehension(KroneckerDelta(p, q), (p, 4), (q, 4))
     """
-    work = _gradient_node(s, wrt, "hessian")
-    return work.finish(work.jacobian(work.leaf(wrt)))
+    work = _scalar_work(s, "hessian")
+    variables = tuple(wrt) if _is_tuple(wrt) else (wrt,)
+    leaves = [work.leaf(v) for v in variables]
+    gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
+    blocks = tuple(tuple(work.finish_all(work.of(node).jacobians(leaves))) for node in gradients)
+    return blocks if _is_tuple(wrt) else blocks[0][0]
 
 
 def hvp(s: Any, wrt: Any, v: Any) -> Any:
@@ -207,9 +219,9 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     ----------
     s : Expr
         A scalar expression.
-    wrt : TensorSymbol or Symbol
-    v : Expr
-        A tensor expression of the shape of ``wrt``.
+    wrt : TensorSymbol, Symbol or tuple of them
+    v : Expr or tuple of Expr
+        A tensor expression of the shape of ``wrt``; a tuple for a tuple.
 
     Examples
     --------
@@ -219,11 +231,16 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     >>> td.hvp(td.IndexedSum(x[i]**3, (i, 0, 3)), x, v)
     TensorComprehension(6*v[p]*x[p], (p, 4))
     """
-    v = as_operand(v, "the vector")
-    work = _gradient_node(s, wrt, "hvp", v)
-    check_shape(v, work.variable(wrt), "the vector")
-    (node,) = work.pullbacks([work.leaf(wrt)], work.inputs[0])
-    return work.finish(node)
+    variables, vectors = _paired(wrt, v, "vector")
+    work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors))
+    for variable, vector in zip(variables, vectors, strict=True):
+        check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")
+    leaves = [work.leaf(variable) for variable in variables]
+    gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
+    parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
+    products = [total(work.graph, column) for column in zip(*parts, strict=True)]
+    results = tuple(work.finish_all(products))
+    return results if _is_tuple(wrt) else results[0]
 
 
 def _is_tuple(argument: Any) -> bool:
@@ -231,17 +248,26 @@ def _is_tuple(argument: Any) -> bool:
     return isinstance(argument, tuple | list | sympy.Tuple)
 
 
-def _gradient_node(s: Any, wrt: Any, name: str, *also: Any) -> Differentiation:
-    """The work on a gradient that stays in the graph, with the facts of ``s``."""
+def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Variables and what goes with each of them."""
+    if _is_tuple(wrt) != _is_tuple(vectors):
+        raise ArgumentTypeError(
+            f"wrt and {what} must both be tuples, or none of them, not {wrt!r} and {vectors!r}; "
+            f"give one {what} for each variable"
+        )
+    if not _is_tuple(wrt):
+        return (wrt,), (vectors,)
+    if len(wrt) != len(vectors):
+        raise ArgumentError(f"{len(wrt)} variables {wrt} need as many {what}s, not {len(vectors)}")
+    return tuple(wrt), tuple(vectors)
+
+
+def _scalar_work(s: Any, name: str, *also: Any) -> Differentiation:
+    """The work on a scalar expression."""
     s = as_operand(s, "the expression")
-    if _is_tuple(wrt):
-        raise ArgumentTypeError(f"td.{name} takes one variable, not {wrt}; call it once for each pair")
     if getattr(s, "shape", ()):
         raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(s.shape)}")
-    work = Differentiation(s, *also)
-    (gradient_node,) = work.pullbacks([work.leaf(wrt)], work.graph.one)
-    work.root = work.simplified(gradient_node)
-    return work
+    return Differentiation(s, *also)
 
 
 def simplify_deltas(e: Any) -> Any:

@@ -7,12 +7,15 @@ last simplification. Everything that leaves is again an expression of the same c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import sympy
 
 from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.sweep import Sweep
+from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
+from sympy_tensordiff.derivative.tensor_sweep import TensorSweep, at
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
@@ -47,6 +50,12 @@ class Differentiation:
         self.inputs = [self.reader.read(other) for other in also]
         self.facts = input_facts(self.graph, [self.root, *self.inputs])
         self.names = names_in([expr, *also])
+
+    def of(self, node: Node) -> Differentiation:
+        """The same work, with another node of it as the expression."""
+        other = copy(self)
+        other.root = node
+        return other
 
     # -------------------------------------------------------------- leaves
 
@@ -98,14 +107,24 @@ class Differentiation:
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
         """The cotangents of all leaves from one sweep, as tensors over their axes."""
-        sweep = Sweep(self.graph, leaves, self.sizes()).start(self.root, cotangent)
-        return [self.tabulate(leaf, sweep) for leaf in leaves]
+        if self.root.whole:
+            sweep = self.tensor_sweep(leaves).start(self.root, cotangent)
+            return [sweep.of(leaf) for leaf in leaves]
+        entrywise = Sweep(self.graph, leaves, self.sizes()).start(self.root, cotangent)
+        return [self.tabulate(leaf, entrywise) for leaf in leaves]
 
-    def pushforward(self, leaves: Sequence[Node]) -> Node:
-        """The tangent of the expression; the further inputs are the tangents of the leaves, which may repeat."""
+    def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
+        """A sweep for expressions of whole tensors."""
+        return TensorSweep(self.graph, leaves, self.sizes(), self.axes)
+
+    def pushforward(self, leaves: Sequence[Node], directions: Sequence[Node]) -> Node:
+        """The tangent of the expression from those of the leaves, which may repeat."""
         tangents: dict[Node, list[Node]] = {}
-        for leaf, tangent in zip(leaves, self.inputs, strict=True):
+        for leaf, tangent in zip(leaves, directions, strict=True):
             tangents.setdefault(leaf, []).append(tangent)
+        if self.root.whole:
+            found = TensorPushforward(self.graph, tangents, self.sizes()).tangent(self.root)
+            return self.graph.broadcast(found, self.root.shape)
         axes, shape, body = self.entry()
         node = Pushforward(self.graph, tangents, self.sizes()).tangent(body)
         return self.graph.comprehension(axes, shape, node) if shape else node
@@ -129,7 +148,19 @@ class Differentiation:
         return [], (), root
 
     def jacobian(self, leaf: Node) -> Node:
-        """Entry by entry: axes of the value first, axes of the variable last."""
+        """Axes of the value first, axes of the variable last."""
+        return self.jacobians([leaf])[0]
+
+    def jacobians(self, leaves: Sequence[Node]) -> list[Node]:
+        """The derivatives by several variables; of an expression of whole tensors out of one sweep."""
+        if not self.root.whole:
+            return [self.entrywise_jacobian(leaf) for leaf in leaves]
+        shape = self.root.shape
+        sweep = self.tensor_sweep(leaves).start(self.root, self.graph.delta(shape) if shape else self.graph.one, shape)
+        return [sweep.of(leaf) for leaf in leaves]
+
+    def entrywise_jacobian(self, leaf: Node) -> Node:
+        """The derivative of an entry, as a tensor over the axes of both."""
         graph = self.graph
         value_axes, shape, body = self.entry()
         extents = self.extents(leaf)
@@ -151,9 +182,22 @@ class Differentiation:
         facts: tuple[Row, ...] = ()
         for form, extent in zip(index, self.extents(leaf), strict=True):
             facts += (Row("ge", form), Row("ge", extent - 1 - form))
+        if self.root.whole:
+            return self.by_entry(leaf, index), facts
         axes, shape, body = self.entry()
         node = Sweep(self.graph, [leaf], self.sizes()).start(body, self.graph.one).at(leaf, index)
         return self.graph.comprehension(axes, shape, node) if shape else node, facts
+
+    def by_entry(self, leaf: Node, index: Sequence[Affine]) -> Node:
+        """The derivative of an expression of whole tensors by one entry: of a scalar the entry of its gradient."""
+        graph = self.graph
+        if not self.root.shape:
+            (gradient,) = self.pullbacks([leaf], graph.one)
+            return at(graph, gradient, index, self.sizes())
+        axes = [graph.fresh(name) for name in self.axes(len(index))]
+        rows = [Row("eq", Affine.variable(v) - form) for v, form in zip(axes, index, strict=True)]
+        unit = graph.guard(rows, graph.one)
+        return self.pushforward([leaf], [graph.comprehension(axes, leaf.shape, unit) if axes else unit])
 
 
 def entry_derivative(expr: Any, variable: Any) -> Any:

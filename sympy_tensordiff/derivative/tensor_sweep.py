@@ -83,7 +83,7 @@ class TensorSweep:
         self._cotangents[node].append(cotangent)
 
     def _visit(self, node: Node) -> None:
-        cotangent = self._total(self._cotangents.pop(node))
+        cotangent = total(self.graph, self._cotangents.pop(node))
         if self.graph.is_zero(cotangent):
             return
         if node in self._leaves:
@@ -97,21 +97,6 @@ class TensorSweep:
             prefix = len(self._prefix)
             for arg, contribution in pull_tensor(self.graph, node, cotangent, prefix, self._is_active, anyway=anyway):
                 self._hand(arg, contribution)
-
-    def _total(self, parts: Sequence[Node]) -> Node:
-        """The sum of the contributions; those given entry by entry are one comprehension."""
-        graph = self.graph
-        tables = [part for part in parts if part.op == "comprehension"]
-        if len(tables) < 2:
-            return graph.add(parts)
-        variables, _, body = graph.open(tables[0])
-        bodies = [body]
-        for table in tables[1:]:
-            others, _, body = graph.open(table)
-            forms = [Affine.variable(v) for v in variables]
-            bodies.append(graph.substitute(body, dict(zip(others, forms, strict=True))))
-        joined = graph.comprehension(variables, tables[0].data, graph.add(bodies))
-        return graph.add([*(part for part in parts if part.op != "comprehension"), joined])
 
     # -------------------------------------------------------------- index notation
 
@@ -149,6 +134,21 @@ class TensorSweep:
                 active[part] = part in self._leaves or any(active[arg] for arg in part.args)
                 stack.pop()
         return active[node]
+
+
+def total(graph: Graph, parts: Sequence[Node]) -> Node:
+    """The sum of contributions to one cotangent; those given entry by entry are one comprehension."""
+    tables = [part for part in parts if part.op == "comprehension"]
+    if len(tables) < 2:
+        return graph.add(parts)
+    variables, _, body = graph.open(tables[0])
+    bodies = [body]
+    for table in tables[1:]:
+        others, _, body = graph.open(table)
+        forms = [Affine.variable(v) for v in variables]
+        bodies.append(graph.substitute(body, dict(zip(others, forms, strict=True))))
+    joined = graph.comprehension(variables, tables[0].data, graph.add(bodies))
+    return graph.add([*(part for part in parts if part.op != "comprehension"), joined])
 
 
 def closed_parts(body: Node, bound: frozenset[int], around: Node) -> list[Node]:

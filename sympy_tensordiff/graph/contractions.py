@@ -317,20 +317,20 @@ class _Gathering:
         """``cof(1, X) / det(X)`` is the transposed inverse of X."""
         graph = self.graph
         for n, (node, labels) in enumerate(operands):
-            if node.op == "cof" and node.data == 1:
-                determinant = graph.cofactor(0, node.args[0])
-                for m, (other, _) in enumerate(operands):
-                    base, exponent = other.args if other.op == "pow" else (other, graph.one)
-                    if base is determinant and _is_negative([exponent]):
-                        rest = [part for k, part in enumerate(operands) if k not in (n, m)]
-                        raised = graph.pow(base, graph.add((exponent, graph.one)))
-                        if raised is not graph.one:
-                            rest.append((raised, ()))
-                        inverse = graph.inverse(node.args[0])
-                        gathering = _Gathering(graph, self.coefficient, self.extents)
-                        gathering.add(inverse, labels[::-1])
-                        self.coefficient = gathering.coefficient
-                        return self._inverses(rest + gathering.operands)
+            if node.op != "cof" or node.data != 1:
+                continue
+            determinant = graph.cofactor(0, node.args[0])
+            for m, (other, _) in enumerate(operands):
+                factors = other.args if other.op == "mul" else (other,)
+                divisor = next((f for f in factors if f.op == "pow" and f.args[0] is determinant), None)
+                if divisor is None or not _is_negative(divisor.args[1:]):
+                    continue
+                rest = [part for k, part in enumerate(operands) if k not in (n, m)]
+                gathering = _Gathering(graph, self.coefficient, self.extents)
+                gathering.add(graph.mul((other, determinant)), ())
+                gathering.add(graph.inverse(node.args[0]), labels[::-1])
+                self.coefficient = gathering.coefficient
+                return self._inverses(rest + gathering.operands)
         return operands
 
 

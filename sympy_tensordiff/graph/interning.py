@@ -14,6 +14,7 @@ Shape = tuple[Affine, ...]
 
 _SCOPES = frozenset({"guard", "sum", "comprehension"})
 _WHOLE = frozenset({"ein", "inv", "cof", "lse"})
+"""Kinds of nodes that take whole tensors, whatever their own rank."""
 _TENSORS = frozenset({"tensor", "comprehension"})
 _NOTHING: frozenset[int] = frozenset()
 
@@ -73,7 +74,7 @@ class Table:
             node = Node()
             node.id, node.op, node.data, node.args, node.shape = len(self._table), op, data, args, shape
             free, depth, height, plain = own, 0, 0, op not in _SCOPES
-            total, whole = _is_total(op, data, args), op in _WHOLE or (bool(shape) and op not in _TENSORS)
+            total, whole = _is_total(op, data, args), _takes_tensors(op, shape)
             for a in args:
                 if a.free:
                     free = free | a.free
@@ -115,6 +116,15 @@ class Table:
             return tensor
         own = _NOTHING.union(*(form.atoms() for form in index))
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
+
+
+def takes_tensors(node: Node) -> bool:
+    """Whether a node itself is an operation on whole tensors."""
+    return _takes_tensors(node.op, node.shape)
+
+
+def _takes_tensors(op: str, shape: Shape) -> bool:
+    return op in _WHOLE or (bool(shape) and op not in _TENSORS)
 
 
 def _is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:

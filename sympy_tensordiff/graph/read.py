@@ -12,8 +12,8 @@ import sympy
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
 from sympy_tensordiff.graph.applications import Scope
-from sympy_tensordiff.graph.conditions import Conditions
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.read_tensors import TENSOR_METHODS, Tensors
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.symbolic.indices import may_be_real, to_affine
@@ -25,7 +25,7 @@ from sympy_tensordiff.symbolic.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
 
-class Reader(Conditions):
+class Reader(Tensors):
     """Reads expressions into one graph; remembers which symbol is which variable, and which are in ranges."""
 
     def __init__(self, graph: Graph) -> None:
@@ -105,7 +105,7 @@ class Reader(Conditions):
     def _scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """An operand of a scalar node: never a whole tensor, which SymPy's own IndexedBase is to nobody else."""
         node: Node = yield self._visit(expr, scope)
-        if node.op in ("tensor", "comprehension"):
+        if node.shape:
             refuse_whole(lift_native(expr, self.tensors.values()), f"{expr} among scalars")
         return node
 
@@ -205,6 +205,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (IndexedSum, Reader._sum),
     (TensorComprehension, Reader._comprehension),
     (TensorSymbol, Reader._tensor_symbol),
+    *TENSOR_METHODS,
     ((sympy.Number, sympy.NumberSymbol, type(sympy.I), type(sympy.zoo)), Reader._number),
     ((sympy.Symbol, sympy.Idx), Reader._symbol),
     (NATIVE, Reader._native),  # before Add: a sum of matrices is one, too

@@ -12,15 +12,14 @@ import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
 from sympy_tensordiff.graph.functions import Partial
+from sympy_tensordiff.graph.interning import takes_tensors
 from sympy_tensordiff.graph.nodes import Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.write_tensors import Scope, TensorWriter
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
-
-Scope = tuple[tuple[int, Any], ...]
-"""The bound variables around a node with their symbols."""
 
 
 def write(reader: Reader, node: Node) -> Any:
@@ -34,7 +33,7 @@ def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
     return [trampoline(writer.visit(node, ())) for node in nodes]
 
 
-class _Writer:
+class _Writer(TensorWriter):
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.graph = reader.graph
@@ -97,7 +96,7 @@ class _Writer:
             scope = tuple(pair for pair in scope if pair[0] in node.free)
         key = (node, scope)
         if key not in self.done:
-            special = getattr(self, node.op, None)
+            special = self.whole if takes_tensors(node) else getattr(self, node.op, None)
             if special is not None:
                 self.done[key] = yield special(node, scope)
             else:

@@ -45,11 +45,6 @@ class Commutative(TensorOperation):
     def _inferred(cls, *args: Any) -> Shape:
         return broadcast_shape(args, cls.__name__)
 
-    @property
-    def operands(self) -> tuple[Any, ...]:
-        """The operands in their order: scalars first."""
-        return tuple(self.args)
-
 
 class TensorAdd(Commutative):
     """The sum of tensors of one shape, entry by entry; scalars are added to every entry.

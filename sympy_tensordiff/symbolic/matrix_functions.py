@@ -161,6 +161,10 @@ class TensorCofactor(TensorOperation):
         """The square matrix."""
         return self.args[1]
 
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return (self.args[1],)
+
 
 class TensorLogSumExp(TensorOperation):
     """``log(sum(exp(A)))`` over some axes, computed without overflow (`logsumexp`).
@@ -208,6 +212,10 @@ class TensorLogSumExp(TensorOperation):
     def axes(self) -> tuple[int, ...]:
         """The axes that are summed over."""
         return tuple(map(int, self.args[1].args))
+
+    @property
+    def operands(self) -> tuple[Any, ...]:
+        return (self.args[0],)
 
 
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:

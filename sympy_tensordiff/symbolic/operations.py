@@ -53,6 +53,11 @@ class TensorOperation(Printed, TensorExpr):
         return self._shape
 
     @property
+    def operands(self) -> tuple[Any, ...]:
+        """The tensors and scalars that the operation takes."""
+        return tuple(self.args)
+
+    @property
     def free_symbols(self) -> set[Basic]:
         return free_symbols_in([self])
 

@@ -132,7 +132,7 @@ def count(depth):
     for _ in range(depth):
         table = td.TensorComprehension(table[i] * table[5 - i] + x[i], (i, 6))
     work = Differentiation(table, dx)
-    return len(reachable(work.pushforward([work.leaf(x)])))
+    return len(reachable(work.pushforward([work.leaf(x)], work.inputs)))
 
 
 def test_deep_chains_are_linear():

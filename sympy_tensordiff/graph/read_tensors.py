@@ -1,0 +1,122 @@
+"""The classes of whole tensors into the graph: one short line each.
+
+The nodes of whole tensors are closed. A tensor that depends on an index around it, such as the
+product of a batch's matrices inside of a comprehension over the batch, is read entry by entry
+instead; an inverse or a determinant has no entries in index notation and is refused there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.applications import Scope
+from sympy_tensordiff.graph.conditions import Conditions
+from sympy_tensordiff.graph.nodes import Graph, Node, replace
+from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.matrix_functions import (
+    TensorAdjugate,
+    TensorCofactor,
+    TensorDeterminant,
+    TensorInverse,
+    TensorLogSumExp,
+)
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
+
+Build = Callable[[Graph, Any, Sequence[Node]], Node]
+
+
+class Tensors(Conditions):
+    """The part of the reader that knows whole tensors."""
+
+    def _whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """The node of a whole tensor, or of a scalar that is made of such."""
+        operands = []
+        for operand in expr.operands:
+            operands.append((yield self._visit(operand, scope)))
+        bound = frozenset(scope.values())
+        if bound and any(not operand.free.isdisjoint(bound) for operand in operands):
+            node: Node = yield self._visit(_by_entries(expr), scope)
+            return node
+        return _BUILD[type(expr)](self.graph, expr, operands)
+
+    def _applied(self, expr: TensorFunction, scope: Scope) -> Recursion[Node]:
+        """A function of entries, for all entries at once."""
+        graph = self.graph
+        body = yield self._visit(expr.template.expr, scope)
+        places = [graph.scalar(symbol) for symbol in expr.template.variables]
+        operands = []
+        for operand in expr.operands:
+            operands.append((yield self._visit(operand, scope)))
+        bound = frozenset(scope.values())
+        if bound and any(not node.free.isdisjoint(bound) for node in (body, *operands)):
+            node: Node = yield self._visit(_by_entries(expr), scope)
+            return node
+        if body.op == "call" and list(body.args) == places:
+            return graph.call(body.data, operands)
+        shape = next(operand.shape for operand in operands if operand.shape)
+        return graph.broadcast(replace(graph, body, dict(zip(places, operands, strict=True))), shape)
+
+    def _constant(self, expr: DeltaTensor | FilledTensor, scope: Scope) -> Recursion[Node]:
+        """A tensor that is made of its shape and at most a scalar."""
+        if isinstance(expr, DeltaTensor):
+            extents = tuple(self.affine(extent, scope) for extent in expr.shape[: expr.rank // 2])
+            return self.graph.delta(extents)
+        shape = tuple(self.affine(extent, scope) for extent in expr.shape)
+        value = yield self._visit(expr.value, scope)
+        if not value.free.isdisjoint(scope.values()):
+            node: Node = yield self._visit(_by_entries(expr), scope)
+            return node
+        return self.graph.broadcast(value, shape)
+
+
+def _by_entries(expr: Any) -> Any:
+    """A tensor as a comprehension of its entries."""
+    axes = [sympy.Dummy("ijklmnpq"[axis] if axis < 8 else f"i{axis}", integer=True) for axis in range(expr.rank)]
+    entry = expr.write_out(tuple(axes))
+    if entry is None:
+        raise UnsupportedError(
+            f"{expr} depends on an index around it, and a {type(expr).__name__} has no entries in index notation; "
+            "give the matrix entries that no index around it changes"
+        )
+    return TensorComprehension._trusted(entry, zip(axes, expr.shape, strict=True)) if axes else entry
+
+
+def _einsum(graph: Graph, expr: EinsumProduct, operands: Sequence[Node]) -> Node:
+    return graph.ein(1, zip(operands, expr.inputs, strict=True), expr.output)
+
+
+def _adjugate(graph: Graph, expr: TensorAdjugate, operands: Sequence[Node]) -> Node:
+    return graph.transposed(graph.cofactor(1, operands[0]))
+
+
+def _cofactor(graph: Graph, expr: TensorCofactor, operands: Sequence[Node]) -> Node:
+    return graph.cofactor(int(expr.order), operands[0])
+
+
+def _logsumexp(graph: Graph, expr: TensorLogSumExp, operands: Sequence[Node]) -> Node:
+    return graph.logsumexp(tuple(int(axis) for axis in expr.axes), operands[0])
+
+
+_BUILD: dict[type[TensorExpr], Build] = {
+    EinsumProduct: _einsum,
+    TensorAdd: lambda graph, expr, operands: graph.add(operands),
+    TensorMul: lambda graph, expr, operands: graph.mul(operands),
+    TensorPow: lambda graph, expr, operands: graph.pow(operands[0], operands[1]),
+    TensorInverse: lambda graph, expr, operands: graph.inverse(operands[0]),
+    TensorDeterminant: lambda graph, expr, operands: graph.cofactor(0, operands[0]),
+    TensorAdjugate: _adjugate,
+    TensorCofactor: _cofactor,
+    TensorLogSumExp: _logsumexp,
+}
+
+TENSOR_METHODS: list[tuple[Any, Callable[[Any, Any, Scope], Recursion[Node]]]] = [
+    (TensorFunction, Tensors._applied),
+    ((DeltaTensor, FilledTensor), Tensors._constant),
+    (tuple(_BUILD), Tensors._whole),
+]

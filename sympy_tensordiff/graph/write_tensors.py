@@ -1,0 +1,218 @@
+"""Whole tensors into SymPy: products as a reader writes them, with deltas and ones as operands.
+
+A view of a product is written as one product. Operands stand in an order that does not depend on how
+the expression came about, so that equal results are equal texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.functions import Partial
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow, placeholders
+from sympy_tensordiff.symbolic.matrix_functions import (
+    TensorAdjugate,
+    TensorCofactor,
+    TensorDeterminant,
+    TensorInverse,
+    TensorLogSumExp,
+)
+from sympy_tensordiff.symbolic.measures import measures
+
+LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+Labelled = tuple[Any, tuple[int, ...]]
+"""An operand in SymPy's terms and its labels."""
+
+Scope = tuple[tuple[int, Any], ...]
+"""The bound variables around a node with their symbols."""
+
+
+def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
+    """The operands of an einsum and their labels; for a view of a core those of the core."""
+    operands = list(zip(node.args, node.data.inputs, strict=True))
+    if not (is_view(node) and node.args and is_core(node.args[0])):
+        return operands
+    (core, labels) = operands[0]
+    outer = dict(zip(core.data.output, labels, strict=True))
+    # A diagonal that is taken of a core, i.e. a repeated label here, joins labels there.
+    new = len(node.data.extents)
+    for label in range(len(core.data.extents)):
+        if label not in outer:
+            outer[label] = new
+            new += 1
+    return [
+        (arg, tuple(outer[label] for label in inputs)) for arg, inputs in zip(core.args, core.data.inputs, strict=True)
+    ]
+
+
+def write_einsum(node: Node, operands: Sequence[Labelled], extents: Sequence[Any]) -> Any:
+    """An einsum of operands that are written already; ``extents`` are those of the labels of the output."""
+    scalars = [expr for expr, labels in operands if not labels]
+    tensors = sorted(((expr, labels) for expr, labels in operands if labels), key=_order)
+    factor = sympy.Mul(_number(node.data.coefficient), *scalars)
+    if not tensors and (len(set(node.data.output)) == len(node.data.output) or factor == 0):
+        return FilledTensor(factor, [extents[label] for label in node.data.output])
+    output, deltas = _without_repetition(node.data.output, extents)
+    tensors += deltas
+    used = {label for _, labels in tensors for label in labels}
+    missing = [label for label in dict.fromkeys(output) if label not in used]
+    if missing:
+        tensors.append((FilledTensor(sympy.S.One, [extents[label] for label in missing]), tuple(missing)))
+    if all(labels == output for _, labels in tensors):
+        return scaled(factor, [expr for expr, _ in tensors])
+    if len(tensors) == 1 and isinstance(tensors[0][0], DeltaTensor) and tensors[0][1] == output:
+        return scaled(factor, [tensors[0][0]])
+    return scaled(
+        factor, [EinsumProduct(_subscripts([labels for _, labels in tensors], output), *(e for e, _ in tensors))]
+    )
+
+
+def scaled(factor: Any, tensors: Sequence[Any]) -> Any:
+    """The element-wise product of tensors of one shape, or of a scalar, with a number or a scalar in front."""
+    if not getattr(tensors[0], "shape", ()):
+        return sympy.Mul(factor, *tensors)
+    factors = list(tensors) if factor == 1 else [factor, *tensors]
+    return factors[0] if len(factors) == 1 else TensorMul(*factors)
+
+
+def _order(operand: Labelled) -> tuple[Any, ...]:
+    """Variables by name, then the others: any order that is the same in every process."""
+    expr = operand[0]
+    return (0, expr.name, "") if expr.is_symbol else (1, "", measures(expr).digest.hex())
+
+
+def _without_repetition(output: tuple[int, ...], extents: Sequence[Any]) -> tuple[tuple[int, ...], list[Labelled]]:
+    """Output labels that differ, and the deltas that make them equal; a new label is a negative number."""
+    new: list[int] = []
+    pairs: list[tuple[int, int]] = []
+    for place, label in enumerate(output):
+        if label in output[:place]:
+            pairs.append((label, -1 - place))
+            new.append(-1 - place)
+        else:
+            new.append(label)
+    result = tuple(new)
+    rank = len(output)
+    if pairs and 2 * len(pairs) == rank and output[: rank // 2] == output[rank // 2 :]:
+        delta = DeltaTensor([extents[label] for label in output[: rank // 2]])
+        return result, [(delta, result)]
+    return result, [(DeltaTensor([extents[label]]), (label, other)) for label, other in pairs]
+
+
+def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...]) -> str:
+    letters: dict[int, str] = {}
+    for label in (*output, *(label for labels in inputs for label in labels)):
+        if label not in letters:
+            letters[label] = LETTERS[len(letters)]
+
+    def text(labels: Sequence[int]) -> str:
+        return "".join(letters[label] for label in labels)
+
+    return ",".join(map(text, inputs)) + "->" + text(output)
+
+
+def _number(value: Number) -> Any:
+    if isinstance(value, float):
+        return sympy.Float(value)
+    return sympy.Rational(value.numerator, value.denominator)
+
+
+class TensorWriter:
+    """The part of the writer that knows whole tensors."""
+
+    def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
+        raise NotImplementedError
+
+    def form(self, form: Affine, scope: Scope) -> Any:
+        """An affine form as a SymPy expression."""
+        raise NotImplementedError
+
+    def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
+        """A node without scopes over written arguments."""
+        raise NotImplementedError
+
+    def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """A tensor, or a scalar that is made of such."""
+        if node.op == "ein":
+            return (yield self._einsum(node, scope))
+        if node.op in ("call", "select", "compare", "and", "or", "not"):
+            return (yield self._applied(node, scope))
+        args = []
+        for arg in node.args:
+            args.append((yield self.visit(arg, scope)))
+        match node.op:
+            case "add":
+                return TensorAdd(*args)
+            case "pow":
+                return TensorPow(*args)
+            case "inv":
+                return TensorInverse(*args)
+            case "lse":
+                return TensorLogSumExp(args[0], node.data)
+        return _cofactor(node.data, args[0])
+
+    def _einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
+        operands: list[Labelled] = []
+        for arg, labels in operands_of(node):
+            if arg.op == "cof" and arg.data == 1:
+                matrix = yield self.visit(arg.args[0], scope)
+                operands.append((TensorAdjugate(matrix), labels[::-1]))
+            else:
+                operands.append(((yield self.visit(arg, scope)), labels))
+        extents = [self.form(extent, scope) for extent in node.data.extents]
+        return write_einsum(node, operands, extents)
+
+    def _applied(self, node: Node, scope: Scope) -> Recursion[Any]:
+        """Functions and choices of entries as one template, over the tensors and scalars that they are taken of."""
+        leaves: dict[Node, Any] = {}
+        template = yield (self._call if node.op == "call" else self._choice)(node, leaves, scope)
+        operands = []
+        for leaf in leaves:
+            operands.append((yield self.visit(leaf, scope)))
+        return TensorFunction(sympy.Lambda(tuple(leaves.values()), template), *operands)
+
+    def _call(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+        args = []
+        for arg in node.args:
+            args.append((yield self._leaf(arg, leaves, scope)))
+        if not isinstance(node.data, Partial):
+            return self.plain(node, args, scope)
+        orders = [(arg, order) for arg, order in zip(args, node.data.orders, strict=True) if order]
+        return sympy.Derivative(node.data.function(*args), *orders)
+
+    def _choice(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+        """A choice between values, or a condition."""
+        if node.op not in ("select", "compare", "and", "or", "not"):
+            leaf: Any = yield self._leaf(node, leaves, scope)
+            return leaf
+        args = []
+        for arg in node.args:
+            args.append((yield self._choice(arg, leaves, scope)))
+        if node.op == "select":
+            return sympy.Piecewise((args[1], args[0]), (args[2], True), evaluate=False)
+        return self.plain(node, args, scope)
+
+    def _leaf(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
+        """A number as it is, everything else by a symbol of the template."""
+        if node.op == "const":
+            return self.plain(node, [], scope)
+        yield from ()
+        return leaves.setdefault(node, placeholders(len(leaves) + 1)[-1])
+
+
+def _cofactor(order: int, matrix: Any) -> Any:
+    if order == 0:
+        return TensorDeterminant(matrix)
+    if order == 1:
+        return EinsumProduct("ij->ji", TensorAdjugate(matrix))
+    return TensorCofactor(order, matrix)
