@@ -258,7 +258,7 @@ def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[A
     if not _is_tuple(wrt):
         return (wrt,), (vectors,)
     if len(wrt) != len(vectors):
-        raise ArgumentError(f"{len(wrt)} variables {wrt} need as many {what}s, not {len(vectors)}")
+        raise ArgumentError(f"{len(wrt)} variables {tuple(wrt)} need as many {what}s, not {len(vectors)}")
     return tuple(wrt), tuple(vectors)
 
 

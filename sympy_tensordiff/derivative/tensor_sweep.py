@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
 from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.einsums import as_tensor
 from sympy_tensordiff.graph.entries import entry
 from sympy_tensordiff.graph.interning import Shape
 from sympy_tensordiff.graph.nodes import Graph, Node
@@ -179,13 +180,16 @@ def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int
 
 
 def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> Node:
-    """The tensor of an entry; the tensor that is read where the entry only reads."""
+    """The tensor of an entry: whole ones for the terms that are entries of an einsum, a comprehension for the others."""
     if not shape:
         return value
-    if value.op == "read" and value.data == tuple(Affine.variable(v) for v in axes):
-        tensor = value.args[0]
-        if tensor.shape == shape and tensor.free.isdisjoint(axes):
-            return tensor
-    if value.op == "const":
-        return graph.filled(value.data, shape)
-    return graph.comprehension(axes, shape, value)
+    parts, rest = [], []
+    for term in value.args if value.op == "add" else (value,):
+        whole = as_tensor(graph, axes, shape, term)
+        if whole is None:
+            rest.append(term)
+        else:
+            parts.append(whole)
+    if rest:
+        parts.append(graph.comprehension(axes, shape, graph.add(rest)))
+    return graph.add(parts)
