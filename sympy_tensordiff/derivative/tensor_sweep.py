@@ -180,7 +180,7 @@ def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int
 
 
 def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> Node:
-    """The tensor of an entry: whole ones for the terms that are entries of an einsum, a comprehension for the others."""
+    """The tensor of an entry: whole tensors for the terms that are einsums, a comprehension for the others."""
     if not shape:
         return value
     parts, rest = [], []

@@ -43,7 +43,7 @@ def as_tensor(graph: Graph, axes: Sequence[int], shape: Shape, entry: Node) -> N
 class _Recognition:
     def __init__(self, graph: Graph, extents: Mapping[int, Affine]) -> None:
         self.graph = graph
-        self.extents: dict[Label, Affine] = {**extents}
+        self.extents: dict[Label, Affine] = {v: extent for v, extent in extents.items()}
         self._done: dict[Node, Labelled | None] = {}
 
     def visit(self, node: Node) -> Recursion[Labelled | None]:
