@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sympy import Basic, Expr, Indexed, IndexedBase, S, Tuple
-from sympy.core.symbol import Str
 from sympy.matrices.expressions.matexpr import MatrixExpr
 from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
@@ -18,8 +17,8 @@ from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, checked_extent
-from sympy_tensordiff.symbolic.printing import Printed, refuse_unprintable, text_instead
 from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.tensor_printing import PrintedTensor
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 Shape = tuple[Any, ...]
@@ -27,7 +26,7 @@ FOREIGN = (MatrixBase, MatrixExpr, NDimArray, _ArrayExpr, IndexedBase)
 """SymPy's own whole tensors, whose products mean something else."""
 
 
-class TensorOperation(Printed, TensorExpr):
+class TensorOperation(PrintedTensor, TensorExpr):
     """Base of the operations on whole tensors. The shape is found at construction, from those of the operands."""
 
     has_symbols_of_parts = True
@@ -69,18 +68,6 @@ class TensorOperation(Printed, TensorExpr):
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         return self
-
-    def _sympystr(self: Any, printer: Any) -> str:
-        return text_instead(self, printer) or str(self._call(printer))
-
-    def _sympyrepr(self: Any, printer: Any) -> str:
-        refuse_unprintable(self, "srepr")
-        return str(self._call(printer)).replace("ExprCondPair(", "(")
-
-    def _call(self: Any, printer: Any) -> str:
-        """The constructor call; SymPy does not export the class of strings."""
-        parts = (repr(arg.name) if isinstance(arg, Str) else printer._print(arg) for arg in self.args)
-        return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def operand(value: Any, owner: str) -> Expr:

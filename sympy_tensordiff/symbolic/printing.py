@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from types import FrameType
 from typing import Any
 
 from sympy import Idx, Symbol, srepr
@@ -105,7 +106,8 @@ class PrintedEntry(Printed):
         if _names_a_point(printer):
             return str(srepr(self))
         indices = ", ".join(show_index(printer, index) for index in self.indices)
-        return f"{printer._print(self.tensor)}[{indices or '()'}]"
+        tensor = printer.parenthesize(self.tensor, PRECEDENCE["Atom"], strict=True)
+        return f"{tensor}[{indices or '()'}]"
 
     def _sympyrepr(self: Any, printer: Any) -> str:
         return f"{printer._print(self.tensor)}[{_joined(printer, self.indices) or '()'}]"
@@ -140,12 +142,8 @@ class PrintedSum(Printed):
     @property
     def precedence(self) -> int:
         """In LaTeX a sum needs parentheses unless it is the last factor; elsewhere it looks like a function."""
-        # SymPy asks its own Sum by name; only the frame that asks knows where the factor stands.
-        asking = sys._getframe(1).f_back
-        if asking is None or asking.f_code.co_name != "precedence_traditional" or asking.f_back is None:
-            return int(PRECEDENCE["Atom"])
-        factor = asking.f_back.f_code.co_name == "_needs_mul_brackets"
-        return int(PRECEDENCE["Add" if factor and not asking.f_back.f_locals.get("last") else "Mul"])
+        place = place_in_formula(sys._getframe(1))
+        return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(place, "Mul")])
 
     def _latex(self: Any, printer: Any) -> str:
         refuse_unprintable(self, "LaTeX")
@@ -207,6 +205,17 @@ class _SumForm(prettyForm):
     @binding.setter
     def binding(self, value: int) -> None:
         """The constructor sets what is computed here."""
+
+
+def place_in_formula(asking: FrameType) -> str:
+    """Where a node stands whose precedence is asked for: in ``text``, or a ``factor``, the ``last`` one, ``other``."""
+    # SymPy asks its own Sum by name; only the frame that asks knows where the factor stands.
+    frame = asking.f_back
+    if frame is None or frame.f_code.co_name != "precedence_traditional" or frame.f_back is None:
+        return "text"
+    if frame.f_back.f_code.co_name != "_needs_mul_brackets":
+        return "other"
+    return "last" if frame.f_back.f_locals.get("last") else "factor"
 
 
 def unlabelled(expr: Any) -> Any:

@@ -1,0 +1,210 @@
+"""Einsum products as products of matrices, where they are.
+
+The labels are the vertices of a network, vectors stand at its vertices and matrices are its edges.
+A tree becomes a product along the path between the labels of the result, or between two ends
+where all are summed; what hangs at a vertex of the path is a diagonal matrix there. A ring is a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from sympy_tensordiff.symbolic.notation import (
+    Call,
+    Chain,
+    Constant,
+    Contraction,
+    Diagonal,
+    Outer,
+    Row,
+    Transposed,
+    in_front,
+    is_ones,
+    product,
+    split_scalar,
+    transposed,
+)
+
+
+def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any], extents: Mapping[str, Any]) -> Any:
+    """The contraction of notations: scalars, and an element-wise or matrix product, or one in index notation."""
+    fronts, tensors = [], []
+    for labels, operand in zip(inputs, operands, strict=True):
+        front, tensor = split_scalar(operand) if labels else (in_front(operand), None)
+        fronts.append(front)
+        if tensor is not None:
+            tensors.append((labels, tensor))
+    if all(labels == output for labels, _ in tensors):
+        return product(factors=[*fronts, *(tensor for _, tensor in tensors)])
+    parts = None
+    if len(output) <= 2 and all(len(labels) <= 2 for labels, _ in tensors):
+        parts = _Network(tensors, extents).parts(output)
+    if parts is None:
+        parts = [], Contraction(tuple(labels for labels, _ in tensors), output, tuple(tensor for _, tensor in tensors))
+    inner, tensor = parts
+    return product(inner=inner, factors=fronts if tensor is None else [*fronts, tensor])
+
+
+class _Network:
+    """Vectors at labels and matrices between them: ``matrices[i][k]`` has rows ``i`` and columns ``k``."""
+
+    def __init__(self, tensors: Sequence[tuple[str, Any]], extents: Mapping[str, Any]) -> None:
+        self.extents = extents
+        self.tensors = tensors
+        self.vectors: dict[str, list[Any]] = {label: [] for labels, _ in tensors for label in labels}
+        self.matrices: dict[str, dict[str, Any]] = {label: {} for label in self.vectors}
+        for labels, tensor in tensors:
+            row, column = labels[0], labels[-1]
+            if row != column:
+                self._connect(row, column, tensor)
+            else:
+                factor = tensor if len(labels) == 1 else Call("diag", (tensor,))
+                self.vectors[row] += [] if is_ones(factor) else [factor]
+
+    def _connect(self, row: str, column: str, matrix: Any) -> None:
+        known = self.matrices[row].get(column)
+        joined = matrix if known is None else product(factors=(known, matrix))
+        self.matrices[row][column] = joined
+        self.matrices[column][row] = transposed(joined)
+
+    def parts(self, output: str) -> tuple[list[Any], Any] | None:
+        """The scalars, and the tensor with axes ``output`` (None where there is none); None without such a form."""
+        scalars: list[Any] = []
+        columns: dict[str, Any] = {}
+        matrix = None
+        for component in self._components():
+            kept = [label for label in output if label in component]
+            edges = sum(len(self.matrices[label]) for label in component) // 2
+            if edges > len(component) - (1 if kept else 0):
+                return None
+            if not kept:
+                scalars.append(self._trace(component) or self._scalar(component))
+            elif len(kept) == 1:
+                columns[kept[0]] = self._column(kept[0], ())
+            else:
+                matrix = self._along(self._path(*kept), open_ends=True)
+        if len(columns) == 2:
+            return scalars, Outer(*(columns[label] for label in output))
+        return scalars, next(iter(columns.values()), matrix)
+
+    def _components(self) -> list[list[str]]:
+        """The connected parts, their labels in the order of the operands."""
+        found: list[list[str]] = []
+        seen: set[str] = set()
+        for label in self.vectors:
+            if label not in seen:
+                reached = self._reached(label)
+                seen.update(reached)
+                found.append([other for other in self.vectors if other in reached])
+        return found
+
+    def _reached(self, label: str) -> dict[str, str]:
+        """What is connected with a label, each with its predecessor on the way; the farthest last."""
+        before = {label: label}
+        queue = [label]
+        for current in queue:
+            for other in self.matrices[current]:
+                if other not in before:
+                    before[other] = current
+                    queue.append(other)
+        return before
+
+    def _path(self, start: str, end: str) -> list[str]:
+        before = self._reached(end)
+        path = [start]
+        while path[-1] != end:
+            path.append(before[path[-1]])
+        return path
+
+    def _at(self, label: str, without: Collection[str]) -> list[Any]:
+        """The vectors at a label, those made of what hangs there included."""
+        hanging = [
+            _times(matrix, self._column(other, (label,)))
+            for other, matrix in self.matrices[label].items()
+            if other not in without
+        ]
+        return self.vectors[label] + hanging
+
+    def _column(self, label: str, without: Collection[str]) -> Any:
+        return product(factors=self._at(label, without) or [self._ones(label)])
+
+    def _along(self, path: Sequence[str], open_ends: bool) -> Any:
+        """The product along a path; its ends are axes of the result, or closed by vectors."""
+        factors: list[Any] = []
+        for place, label in enumerate(path):
+            beside = [*path[max(place - 1, 0) : place], *path[place + 1 : place + 2]]
+            if open_ends or len(beside) == 2:
+                vectors = self._at(label, beside)
+                factors += [Diagonal(product(factors=vectors))] if vectors else []
+            else:
+                column = self._column(label, beside)
+                factors.append(column if place else Row(column))
+            factors += [self.matrices[label][path[place + 1]]] if place + 1 < len(path) else []
+        return _chain(factors)
+
+    def _scalar(self, component: Sequence[str]) -> Any:
+        """A tree without open ends: a product between two ends that are farthest apart, with few transposes."""
+        first = list(self._reached(component[0]))[-1]
+        last = list(self._reached(first))[-1]
+        if first == last:
+            vectors = self.vectors[first]
+            left, right = vectors if len(vectors) == 2 else (self._ones(first), self._column(first, ()))
+            return Chain((Row(left), right))
+        ends = sorted((first, last), key=component.index)
+        paths = [self._path(*ends), self._path(*ends[::-1])]
+        return min((self._along(path, open_ends=False) for path in paths), key=_transposes)
+
+    def _ones(self, label: str) -> Any:
+        return Constant("ones", (self.extents[label],))
+
+    def _trace(self, component: Sequence[str]) -> Any | None:
+        """The trace that a ring without open ends is; None for a tree."""
+        own = [(labels, tensor) for labels, tensor in self.tensors if labels[0] in component]
+        if len(own) == 1 and len(component) == 1 and len(own[0][0]) == 2:
+            return Call("trace", (own[0][1],))
+        if len(own) == 2 and len(component) == 2 and all(len(set(labels)) == 2 for labels, _ in own):
+            (labels, left), (others, right) = own
+            return Call("trace", (_chain([transposed(left) if labels == others else left, right]),))
+        ring = self._ring(component)
+        if not ring:
+            return None
+        there, back = self._around(ring), self._around([ring[0], *ring[:0:-1]])
+        return Call("trace", (min(there, back, key=_transposes),))
+
+    def _ring(self, component: Sequence[str]) -> list[str]:
+        """The labels that are left when ends are taken away until none is there, in their order around."""
+        left = {label: set(self.matrices[label]) for label in component}
+        ends = [label for label in component if len(left[label]) <= 1]
+        while ends:
+            end = ends.pop()
+            for other in left.pop(end):
+                left[other].discard(end)
+                ends += [other] if len(left[other]) <= 1 and other not in ends else []
+        ring: list[str] = [next(iter(left))] if left else []
+        while len(ring) < len(left):
+            ring.append(next(label for label in self.matrices[ring[-1]] if label in left and label not in ring))
+        return ring
+
+    def _around(self, ring: Sequence[str]) -> Any:
+        factors: list[Any] = []
+        for label, previous, following in zip(ring, [ring[-1], *ring], [*ring[1:], ring[0]], strict=False):
+            vectors = self._at(label, (previous, following))
+            factors += [Diagonal(product(factors=vectors))] if vectors else []
+            factors.append(self.matrices[label][following])
+        return _chain(factors)
+
+
+def _times(matrix: Any, column: Any) -> Chain:
+    return Chain((matrix, *column.factors)) if isinstance(column, Chain) else Chain((matrix, column))
+
+
+def _chain(factors: list[Any]) -> Any:
+    """A product of matrices; unit matrices beside a diagonal one are what makes it one, and not written."""
+    if any(isinstance(factor, Diagonal) for factor in factors):
+        factors = [factor for factor in factors if not (isinstance(factor, Constant) and factor.name == "identity")]
+    return factors[0] if len(factors) == 1 else Chain(tuple(factors))
+
+
+def _transposes(notation: Any) -> int:
+    return sum(isinstance(factor, Transposed) for factor in notation.factors) if isinstance(notation, Chain) else 0

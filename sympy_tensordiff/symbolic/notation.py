@@ -1,0 +1,235 @@
+"""What stands on paper for a whole tensor, before it is text, LaTeX or a picture.
+
+Nodes say how they are written by a small tree: products of matrices, element-wise products with
+their scalars in front, sums with signs. The tree has the value of the node, not its structure:
+factors are merged and signs pulled out, so that three printers need not do it three times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from sympy import Basic, Mul, S
+
+
+class Leaf(NamedTuple):
+    """A scalar, a variable or a comprehension, which SymPy's printer writes."""
+
+    node: Any
+
+
+class Constant(NamedTuple):
+    """``ones`` or ``zeros`` of a shape, or the unit tensor ``identity`` of shape ``shape + shape``."""
+
+    name: str
+    shape: tuple[Any, ...]
+
+
+class Sum(NamedTuple):
+    """Terms with signs, positive ones first; whether each is subtracted, and the term."""
+
+    terms: tuple[tuple[bool, Any], ...]
+
+
+class Divisor(NamedTuple):
+    """What an element-wise product is divided by."""
+
+    tensor: Any
+    rank: int
+
+
+class Product(NamedTuple):
+    """A number, scalars of SymPy's, scalars made of tensors, and an element-wise product and its divisors."""
+
+    number: Any
+    scalars: tuple[Any, ...]
+    inner: tuple[Any, ...]
+    factors: tuple[Any, ...]
+    divisors: tuple[Divisor, ...]
+
+    @property
+    def scalar(self) -> Any:
+        """The number and the scalars of SymPy's as one expression."""
+        rest = Mul(*self.scalars)
+        if self.number == 1 or not self.scalars:
+            return rest if self.number == 1 else self.number
+        return Mul(self.number, *Mul.make_args(rest), evaluate=False)
+
+
+class Chain(NamedTuple):
+    """A product of matrices; a `Row` in front, a column at the end."""
+
+    factors: tuple[Any, ...]
+
+
+class Row(NamedTuple):
+    """A transposed vector."""
+
+    vector: Any
+
+
+class Outer(NamedTuple):
+    """A column times a row."""
+
+    column: Any
+    row: Any
+
+
+class Diagonal(NamedTuple):
+    """The diagonal matrix of a vector."""
+
+    vector: Any
+
+
+class Transposed(NamedTuple):
+    """A transposed matrix."""
+
+    matrix: Any
+
+
+class Inverse(NamedTuple):
+    """The inverse of a matrix."""
+
+    matrix: Any
+
+
+class Power(NamedTuple):
+    """An element-wise power."""
+
+    base: Any
+    exponent: Any
+
+
+class Call(NamedTuple):
+    """A function of the package by its name, with the keywords it is called with."""
+
+    name: str
+    args: tuple[Any, ...]
+    keywords: tuple[tuple[str, Any], ...] = ()
+
+
+class Applied(NamedTuple):
+    """An element-wise function that has no name here: an expression of its arguments."""
+
+    template: Any
+    args: tuple[Any, ...]
+
+
+class Contraction(NamedTuple):
+    """What only index notation can say: operands with their labels, and the labels of the result."""
+
+    inputs: tuple[str, ...]
+    output: str
+    operands: tuple[Any, ...]
+
+
+NOTHING = Product(S.One, (), (), (), ())
+
+
+def total(terms: Iterable[Any]) -> Any:
+    """The sum of notations: nested sums joined, positive terms first, numbers last unless all others are negative."""
+    signed: list[tuple[bool, Any]] = []
+    for term in terms:
+        signed += term.terms if isinstance(term, Sum) else [_signed(term)]
+    signed.sort(key=lambda item: (_is_scalar(item[1]), item[0]))
+    if signed[0][0] and not signed[-1][0]:
+        signed.insert(0, signed.pop())
+    return Sum(tuple(signed))
+
+
+def product(
+    number: Any = S.One,
+    scalars: Iterable[Any] = (),
+    inner: Iterable[Any] = (),
+    factors: Iterable[Any] = (),
+    divisors: Iterable[Divisor] = (),
+) -> Any:
+    """An element-wise product of notations: products among the factors joined, scalars in front."""
+    all_scalars, all_inner, all_divisors = list(scalars), list(inner), list(divisors)
+    all_factors: list[Any] = []
+    for factor in factors:
+        if isinstance(factor, Product):
+            number *= factor.number
+            all_scalars += factor.scalars
+            all_inner += factor.inner
+            all_factors += factor.factors
+            all_divisors += factor.divisors
+        else:
+            all_factors.append(factor)
+    if number == 1 and not (all_scalars or all_divisors) and len(all_inner) + len(all_factors) == 1:
+        return (all_inner + all_factors)[0]
+    return Product(number, tuple(all_scalars), tuple(all_inner), tuple(all_factors), tuple(all_divisors))
+
+
+def transposed(matrix: Any) -> Any:
+    """The transpose of a notation of rank 2."""
+    match matrix:
+        case Transposed(inner):
+            return inner
+        case Outer(column, row):
+            return Outer(row, column)
+        case Diagonal():
+            return matrix
+        case Constant(name, shape):
+            return matrix if name == "identity" else Constant(name, shape[::-1])
+        case Product(factors=[factor], divisors=[]):
+            return matrix._replace(factors=(transposed(factor),))
+    return Transposed(matrix)
+
+
+def split_scalar(notation: Any) -> tuple[Product, Any]:
+    """What stands in front of a tensor, as a product of nothing else, and the tensor without it."""
+    if not isinstance(notation, Product):
+        return NOTHING, notation
+    bare = product(factors=notation.factors, divisors=notation.divisors)
+    return notation._replace(factors=(), divisors=()), bare
+
+
+def in_front(scalar: Any) -> Product:
+    """A notation of rank 0 as a product that tensors may follow."""
+    if isinstance(scalar, Product):
+        return scalar
+    if not isinstance(scalar, Leaf):
+        return NOTHING._replace(inner=(scalar,))
+    number, rest = scalar.node.as_coeff_Mul(rational=True)
+    return NOTHING._replace(number=number, scalars=() if rest == 1 else (rest,))
+
+
+def _signed(term: Any) -> tuple[bool, Any]:
+    """Whether a term is subtracted, and what then is."""
+    if isinstance(term, Product) and term.number.is_negative:
+        return True, product(*term._replace(number=-term.number))
+    if isinstance(term, Leaf) and term.node.could_extract_minus_sign():
+        return True, Leaf(-term.node)
+    return False, term
+
+
+def _is_scalar(notation: Any) -> bool:
+    return isinstance(notation, Leaf) and not getattr(notation.node, "rank", 0)
+
+
+def is_filled_with_ones(notation: Any) -> bool:
+    """Whether a notation is a tensor of ones, of any rank."""
+    return isinstance(notation, Constant) and notation.name == "ones"
+
+
+def is_ones(notation: Any) -> bool:
+    """Whether a notation is a vector of ones, with which a product is a sum."""
+    return is_filled_with_ones(notation) and len(notation.shape) == 1
+
+
+def index_names(notation: Contraction) -> dict[str, str]:
+    """A name for the index of each label: the label, unless an operand has a symbol of this name."""
+    labels = dict.fromkeys("".join(notation.inputs))
+    taken = {str(symbol) for operand in notation.operands for symbol in _symbols(operand)}
+    free = [letter for letter in "ijklmnpqrstuvwabcdefgh" if letter not in taken and letter not in labels]
+    return {label: free.pop(0) if label in taken and free else label for label in labels}
+
+
+def _symbols(part: Any) -> set[Any]:
+    if isinstance(part, tuple):
+        return set().union(*map(_symbols, part))
+    if isinstance(part, Basic):
+        return {part} if part.is_Symbol or getattr(part, "is_symbol", False) else set(part.free_symbols)
+    return set()

@@ -1,0 +1,219 @@
+"""Notations in LaTeX."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+from sympy import Derivative, Mul, fraction
+from sympy.core.function import AppliedUndef
+from sympy.printing.precedence import precedence_traditional
+
+from sympy_tensordiff.symbolic.notation import (
+    Applied,
+    Call,
+    Chain,
+    Constant,
+    Contraction,
+    Diagonal,
+    Inverse,
+    Leaf,
+    Outer,
+    Power,
+    Product,
+    Row,
+    Sum,
+    Transposed,
+    index_names,
+    is_filled_with_ones,
+    transposed,
+)
+from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer
+
+# Functions with a notation of their own; the others are names in roman.
+SPECIAL = {
+    "abs": r"\left|{%s}\right|",
+    "floor": r"\left\lfloor{%s}\right\rfloor",
+    "ceiling": r"\left\lceil{%s}\right\rceil",
+    "sqrt": r"\sqrt{%s}",
+    "sigmoid": r"\sigma\left(%s\right)",
+    "exp": r"\exp\left(%s\right)",
+    "det": r"\det\left(%s\right)",
+    "trace": r"\operatorname{tr}\left(%s\right)",
+    "maximum": r"\max\left(%s\right)",
+    "minimum": r"\min\left(%s\right)",
+}
+
+
+class TraditionalWriter(Writer):
+    """How tightly formulas bind; base of those in LaTeX and of pictures."""
+
+    levels = MappingProxyType(
+        {Sum: ADD, Chain: MUL, Outer: MUL, Row: POW, Transposed: POW, Inverse: POW, Power: POW},
+    )
+
+    def level(self, notation: Any) -> int:
+        if isinstance(notation, Row) and isinstance(notation.vector, Chain):
+            return MUL
+        if isinstance(notation, Contraction) and (not notation.output or self.has_two_factors(notation)):
+            return CONTRACTED
+        return super().level(notation)
+
+    def has_two_factors(self, notation: Contraction) -> bool:
+        """Whether a contraction is written as a product of two tensors with their labels."""
+        return False
+
+    def level_of_leaf(self, node: Any) -> int:
+        return int(precedence_traditional(node))
+
+
+class LatexWriter(TraditionalWriter):
+    """LaTeX; the text of tensors as a matrix calculus writes it."""
+
+    def has_two_factors(self, notation: Contraction) -> bool:
+        operands = notation.operands
+        return bool(notation.output) and len(operands) == 2 and not any(isinstance(t, Constant) for t in operands)
+
+    def parenthesized(self, form: str) -> str:
+        return rf"\left({form}\right)"
+
+    def leaf(self, leaf: Leaf) -> str:
+        return str(self.printer._print(leaf.node))
+
+    def constant(self, constant: Constant) -> str:
+        rank = len(constant.shape)
+        if rank == 0:
+            return "0" if constant.name == "zeros" else "1"
+        if constant.name == "identity" and rank == 1:
+            return "I"
+        symbol = {"ones": r"\mathbf{1}", "zeros": r"\mathbf{0}", "identity": r"\mathbb{I}"}[constant.name]
+        sizes = r" \times ".join(self.printer._print(extent) for extent in constant.shape)
+        return symbol if rank == 1 else f"{symbol}_{{{sizes}}}"
+
+    def sum(self, notation: Sum) -> str:
+        return self.signed(notation).removeprefix("+ ")
+
+    def product(self, notation: Product) -> str:
+        items = notation.inner + notation.factors
+        text = self.scalar(notation, followed=bool(items or notation.divisors))
+        if len(items) == 1 and not notation.divisors:
+            over, under = fraction(notation.scalar)
+            if over in (1, -1) and not under.is_Number:
+                sign = "" if over == 1 else "- "
+                return rf"{sign}\frac{{{self.at(items[0], 0)}}}{{{self.printer._print(under)}}}"
+            return f"{text}{self.at(items[0], CONTRACTED)}"
+        return text + " ".join([*(self.at(item, POW) for item in notation.inner), *self.quotient(notation)])
+
+    def scalar(self, notation: Product, followed: bool) -> str:
+        """The scalars in front, with a blank behind; nothing for 1."""
+        scalar = notation.scalar
+        text = str(self.printer._print(scalar))
+        if not followed:
+            return text
+        if notation.number in (1, -1) and not notation.scalars:
+            return "- " if notation.number == -1 else ""
+        # Sums that are not the last factor need parentheses, as their body would go on.
+        is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
+        return (self.parenthesized(text) if is_open or scalar.is_Add else text) + " "
+
+    def quotient(self, notation: Product) -> list[str]:
+        """The element-wise product of the factors, over that of the divisors; none for 1."""
+        factors, divisors = notation.factors, [divisor.tensor for divisor in notation.divisors]
+        if not divisors:
+            return [self.joined(factors)] if factors else []
+        if all(divisor.rank == 1 for divisor in notation.divisors):
+            over = self.joined(factors, alone=0) if factors else "1"
+            return [rf"\frac{{{over}}}{{{self.joined(divisors, alone=0)}}}"]
+        if not factors:
+            return [" ".join(rf"{self.at(divisor, ATOM)}^{{\odot -1}}" for divisor in divisors)]
+        return [r" \oslash ".join([self.joined(factors, alone=POW), *(self.at(divisor, POW) for divisor in divisors)])]
+
+    def joined(self, factors: Sequence[Any], alone: int = MUL) -> str:
+        """Factors of an element-wise product; ``alone`` says how tightly a single one has to bind."""
+        return r" \odot ".join(self.at(factor, POW if len(factors) > 1 else alone) for factor in factors)
+
+    def chain(self, notation: Chain) -> str:
+        first, *rest = notation.factors
+        return " ".join([self.at(first, SCALED), *(self.at(factor, MUL) for factor in rest)])
+
+    def row(self, notation: Row) -> str:
+        vector = notation.vector
+        if not isinstance(vector, Chain):
+            return self.superscript(vector, r"\top")
+        *matrices, column = vector.factors
+        return " ".join(self.at(factor, MUL) for factor in [Row(column), *map(transposed, matrices[::-1])])
+
+    def outer(self, notation: Outer) -> str:
+        return f"{self.at(notation.column, SCALED)} {self.at(Row(notation.row), MUL)}"
+
+    def diagonal(self, notation: Diagonal) -> str:
+        return rf"\operatorname{{diag}}\left({self.at(notation.vector, 0)}\right)"
+
+    def transposed(self, notation: Transposed) -> str:
+        if isinstance(notation.matrix, Inverse):
+            return self.superscript(notation.matrix.matrix, r"-\top")
+        return self.superscript(notation.matrix, r"\top")
+
+    def inverse(self, notation: Inverse) -> str:
+        return self.superscript(notation.matrix, "-1")
+
+    def power(self, notation: Power) -> str:
+        exponent = self.at(notation.exponent, 0)
+        if isinstance(notation.base, Leaf) and not getattr(notation.base.node, "rank", 0):
+            return self.superscript(notation.base, exponent)
+        return self.superscript(notation.base, rf"\odot {exponent}")
+
+    def superscript(self, base: Any, text: str) -> str:
+        """The base with what stands above it on the right."""
+        return f"{self.printer.parenthesize_super(self.at(base, ATOM))}^{{{text}}}"
+
+    def call(self, notation: Call) -> str:
+        args = ", ".join(self.at(arg, 0) for arg in notation.args)
+        if notation.name in SPECIAL:
+            return SPECIAL[notation.name] % args
+        if notation.name == "TensorCofactor":
+            return rf"\operatorname{{cof}}_{{{self.at(notation.args[0], 0)}}}" + self.parenthesized(
+                args[args.index(", ") + 2 :]
+            )
+        name = self.printer._hprint_Function(notation.name)
+        below = [str(value).strip("()") for _, value in notation.keywords if value is not None]
+        return (rf"{name}_{{{below[0]}}}" if below else name) + self.parenthesized(args)
+
+    def applied(self, notation: Applied) -> str:
+        args = self.parenthesized(", ".join(self.at(arg, 0) for arg in notation.args))
+        body, names = notation.template.expr, notation.template.variables
+        primes = "'" * len(body.variables) if isinstance(body, Derivative) and len(names) == 1 else ""
+        function = body.expr if primes else body
+        if isinstance(function, AppliedUndef) and function.args == names:
+            return f"{self.printer._hprint_Function(function.func.__name__)}{primes}{args}"
+        return f"{self.printer._print(notation.template)}{args}"
+
+    def contraction(self, notation: Contraction) -> str:
+        if self.has_two_factors(notation):
+            left, right = (self.at(operand, POW) for operand in notation.operands)
+            return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
+        names = index_names(notation)
+        entries = [
+            self.entry(operand, [names[label] for label in labels])
+            for labels, operand in zip(notation.inputs, notation.operands, strict=True)
+            if not is_filled_with_ones(operand)
+        ]
+        summed = [name for label, name in names.items() if label not in notation.output]
+        sign = rf"\sum_{{{', '.join(summed)}}} " if summed else ""
+        body = sign + (" ".join(entries) or "1")
+        if not notation.output:
+            return body
+        return rf"\left[{body}\right]_{{{' '.join(names[label] for label in notation.output)}}}"
+
+    def entry(self, tensor: Any, indices: Sequence[str]) -> str:
+        """One entry of an operand."""
+        if isinstance(tensor, Constant) and tensor.name == "identity":
+            half = len(tensor.shape)
+            pairs = zip(indices[:half], indices[half:], strict=True)
+            return " ".join(rf"\delta_{{{left} {right}}}" for left, right in pairs)
+        base = self.at(tensor, ATOM)
+        if re.search(r"[_^]", base) and isinstance(tensor, Leaf):
+            base = self.parenthesized(base)
+        return f"{base}_{{{' '.join(indices)}}}"

@@ -1,0 +1,217 @@
+"""How each class of operations on whole tensors is written, in text, LaTeX and pictures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from sympy import Max, S, exp, sqrt
+from sympy.core.function import AppliedUndef
+from sympy.core.symbol import Str
+from sympy.printing.pretty.stringpict import prettyForm
+
+from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
+from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.notation import (
+    NOTHING,
+    Applied,
+    Call,
+    Constant,
+    Divisor,
+    Inverse,
+    Leaf,
+    Power,
+    in_front,
+    product,
+    total,
+)
+from sympy_tensordiff.symbolic.notation_latex import LatexWriter
+from sympy_tensordiff.symbolic.notation_pretty import PrettyWriter
+from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWriter
+from sympy_tensordiff.symbolic.printing import Printed, place_in_formula, refuse_unprintable, text_instead
+
+# Element-wise functions that the package has under another name than SymPy.
+NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
+FUNCTIONS = {
+    *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", "abs", "maximum", "minimum"),
+}
+
+
+class PrintedTensor(Printed):
+    """As products of matrices where they are, else in index notation."""
+
+    @property
+    def precedence(self) -> int:
+        """How tightly the text binds; in LaTeX, products need parentheses unless they are the last factor."""
+        if measures(self).is_unprintable:
+            return ATOM
+        place = place_in_formula(sys._getframe(1))
+        if place == "text":
+            return TextWriter(None).level(notation_of(self))
+        level = LatexWriter(None).level(notation_of(self))
+        return (MUL - 1 if place == "factor" else MUL) if ADD < level < POW else level
+
+    def _sympystr(self: Any, printer: Any) -> str:
+        other = text_instead(self, printer)
+        return str(TextWriter(printer).write(notation_of(self))) if other is None else other
+
+    def _sympyrepr(self: Any, printer: Any) -> str:
+        refuse_unprintable(self, "srepr")
+        parts = (repr(arg.name) if isinstance(arg, Str) else printer._print(arg) for arg in self.args)
+        return f"{type(self).__name__}({', '.join(parts)})".replace("ExprCondPair(", "(")
+
+    def _latex(self, printer: Any) -> str:
+        refuse_unprintable(self, "LaTeX")
+        return str(LatexWriter(printer).write(notation_of(self)))
+
+    def _pretty(self, printer: Any) -> Any:
+        refuse_unprintable(self, "pretty")
+        notation, writer = notation_of(self), PrettyWriter(printer)
+        form = writer.write(notation)
+        bindings = {ADD: prettyForm.ADD, POW: prettyForm.POW, ATOM: prettyForm.ATOM}
+        return prettyForm("\n".join(form.picture), form.baseline, bindings.get(writer.level(notation), prettyForm.MUL))
+
+
+def notation_of(node: Any) -> Any:
+    """The notation of a node of any kind."""
+    known = _NOTATIONS.get(type(node).__name__) if isinstance(node, PrintedTensor) else None
+    return Leaf(node) if known is None else known(node)
+
+
+def _einsum(node: Any) -> Any:
+    operands = [notation_of(operand) for operand in node.operands]
+    extents = {
+        label: extent
+        for labels, operand in zip(node.inputs, node.operands, strict=True)
+        for label, extent in zip(labels, operand.shape if labels else (), strict=True)
+    }
+    return einsum_notation(node.inputs, node.output, operands, extents)
+
+
+def _sum(node: Any) -> Any:
+    return total(map(notation_of, node.args))
+
+
+def _product(node: Any) -> Any:
+    factors = [(rank(factor), notation_of(factor)) for factor in node.args]
+    return product(factors=[notation if axes else in_front(notation) for axes, notation in factors])
+
+
+def _power(node: Any) -> Any:
+    base, exponent = map(notation_of, node.args)
+    number = node.exponent
+    if not number.is_Number or not rank(node.base):
+        return Power(base, exponent)
+    if number.is_negative:
+        positive = base if number == -1 else _powered(base, -number)
+        return NOTHING._replace(divisors=(Divisor(positive, rank(node.base)),))
+    return _powered(base, number)
+
+
+def _powered(base: Any, number: Any) -> Any:
+    return Call("sqrt", (base,)) if number == S.Half else Power(base, Leaf(number))
+
+
+def _function(node: Any) -> Any:
+    softmax = _softmax(node)
+    if softmax is not None:
+        return softmax
+    operands = tuple(map(notation_of, node.operands))
+    body, names = node.template.expr, node.template.variables
+    if body == sqrt(names[0]):
+        return Call("sqrt", operands)
+    if body == Max(0, names[0]):
+        return Call("relu", operands)
+    name = type(body).__name__
+    name = NAMES.get(name, name)
+    is_named = name in FUNCTIONS and not isinstance(body, AppliedUndef)
+    if is_named and len(body.args) == len(names) and set(body.args) == set(names):
+        return Call(name, operands)
+    return Applied(node.template, operands)
+
+
+def _log_sum_exp(node: Any) -> Any:
+    return Call("logsumexp", (notation_of(node.tensor),), _axis(node.axes, rank(node.tensor)))
+
+
+def _axis(axes: tuple[int, ...], axes_of_all: int) -> tuple[tuple[str, Any], ...]:
+    if len(axes) == axes_of_all:
+        return ()
+    return (("axis", axes[0] if len(axes) == 1 else axes),)
+
+
+def _filled(node: Any) -> Any:
+    value, shape = node.args
+    name = {0: "zeros", 1: "ones"}.get(value)
+    constant = Constant(name or "ones", tuple(shape.args))
+    if not shape.args:
+        return notation_of(value)
+    return constant if name else product(factors=[in_front(notation_of(value)), constant])
+
+
+def _softmax(node: Any) -> Any | None:
+    """``exp(A - logsumexp(A))``, the latter repeated along the axes that it has lost; None for all else."""
+    exponent = node.operands[0]
+    if not isinstance(node.template.expr, exp) or not _is(exponent, "TensorAdd"):
+        return None
+    for place, term in enumerate(exponent.args):
+        total, axes = _subtracted(term)
+        rest = exponent.args[:place] + exponent.args[place + 1 :]
+        if total is None or rest not in ((total.tensor,), total.tensor.args):
+            continue
+        ranks = range(rank(total.tensor))
+        if axes == tuple(axis for axis in ranks if axis not in total.axes):
+            keyword = _axis(total.axes, len(ranks)) or (("axis", None),)
+            return Call("softmax", (notation_of(total.tensor),), keyword if len(ranks) > 1 else ())
+    return None
+
+
+def _subtracted(term: Any) -> tuple[Any, tuple[int, ...]]:
+    """The log-sum-exp of which a term is the negative, and the axes at which that stands; else None."""
+    if rank(term) == 0:
+        return (-term, ()) if _is(-term, "TensorLogSumExp") else (None, ())
+    sign, term = term.args if _is(term, "TensorMul") and len(term.args) == 2 else (S.One, term)
+    if not _is(term, "EinsumProduct"):
+        return (term, tuple(range(rank(term)))) if sign == -1 and _is(term, "TensorLogSumExp") else (None, ())
+    total, axes = None, ()
+    for labels, operand in zip(term.inputs, term.operands, strict=True):
+        if not set(labels) <= set(term.output):
+            return None, ()
+        if _is(operand, "TensorLogSumExp") and total is None:
+            total, axes = operand, tuple(map(term.output.index, labels))
+        elif operand.is_Number:
+            sign *= operand
+        elif not _is(operand, "FilledTensor") or operand.value != 1:
+            return None, ()
+    return (total, axes) if sign == -1 else (None, ())
+
+
+def _is(node: Any, name: str) -> bool:
+    return type(node).__name__ == name
+
+
+def rank(expr: Any) -> int:
+    """The rank of a tensor, 0 for a scalar."""
+    return int(getattr(expr, "rank", 0))
+
+
+def _matrix_function(name: str) -> Callable[[Any], Any]:
+    return lambda node: Call(name, (notation_of(node.matrix),))
+
+
+_NOTATIONS: dict[str, Callable[[Any], Any]] = {
+    "EinsumProduct": _einsum,
+    "DeltaTensor": lambda node: Constant("identity", node.shape[: node.rank // 2]),
+    "FilledTensor": _filled,
+    "TensorAdd": _sum,
+    "TensorMul": _product,
+    "TensorPow": _power,
+    "TensorFunction": _function,
+    "TensorInverse": lambda node: Inverse(notation_of(node.matrix)),
+    "TensorDeterminant": _matrix_function("det"),
+    "TensorAdjugate": _matrix_function("adj"),
+    "TensorCofactor": lambda node: Call("TensorCofactor", (Leaf(node.args[0]), notation_of(node.matrix))),
+    "TensorLogSumExp": _log_sum_exp,
+}
