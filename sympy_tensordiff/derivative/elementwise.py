@@ -57,6 +57,11 @@ class Differentiation:
         other.root = node
         return other
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the expression is one of whole tensors, and not index notation alone."""
+        return self.root.whole or bool(self.root.op == "tensor" and self.root.shape)
+
     # -------------------------------------------------------------- leaves
 
     def variable(self, wrt: Any) -> Any:
@@ -107,7 +112,7 @@ class Differentiation:
 
     def pullbacks(self, leaves: Sequence[Node], cotangent: Node) -> list[Node]:
         """The cotangents of all leaves from one sweep, as tensors over their axes."""
-        if self.root.whole:
+        if self.is_whole:
             sweep = self.tensor_sweep(leaves).start(self.root, cotangent)
             return [sweep.of(leaf) for leaf in leaves]
         entrywise = Sweep(self.graph, leaves, self.sizes()).start(self.root, cotangent)
@@ -122,7 +127,7 @@ class Differentiation:
         tangents: dict[Node, list[Node]] = {}
         for leaf, tangent in zip(leaves, directions, strict=True):
             tangents.setdefault(leaf, []).append(tangent)
-        if self.root.whole:
+        if self.is_whole:
             found = TensorPushforward(self.graph, tangents, self.sizes()).tangent(self.root)
             return self.graph.broadcast(found, self.root.shape)
         axes, shape, body = self.entry()
@@ -153,7 +158,7 @@ class Differentiation:
 
     def jacobians(self, leaves: Sequence[Node]) -> list[Node]:
         """The derivatives by several variables; of an expression of whole tensors out of one sweep."""
-        if not self.root.whole:
+        if not self.is_whole:
             return [self.entrywise_jacobian(leaf) for leaf in leaves]
         shape = self.root.shape
         sweep = self.tensor_sweep(leaves).start(self.root, self.graph.delta(shape) if shape else self.graph.one, shape)
@@ -182,7 +187,7 @@ class Differentiation:
         facts: tuple[Row, ...] = ()
         for form, extent in zip(index, self.extents(leaf), strict=True):
             facts += (Row("ge", form), Row("ge", extent - 1 - form))
-        if self.root.whole:
+        if self.is_whole:
             return self.by_entry(leaf, index), facts
         axes, shape, body = self.entry()
         node = Sweep(self.graph, [leaf], self.sizes()).start(body, self.graph.one).at(leaf, index)
