@@ -13,52 +13,45 @@ twice in the output, are what its pullback needs (Lippmann 2022, section 4.6, mu
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias
+from itertools import chain
+from typing import Any, TypeAlias
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
 from sympy_tensordiff.graph.interning import Node, Number, Shape
+from sympy_tensordiff.graph.patterns import Contraction, Extents, Label, Labels, Pattern, pattern
 from sympy_tensordiff.integer.affine import Affine
 
-Label: TypeAlias = Hashable
-Labels: TypeAlias = Sequence[Label]
 Operand: TypeAlias = tuple[Node, Labels]
 
 _NOTHING: frozenset[int] = frozenset()
 
 
-class Contraction(NamedTuple):
-    """What an ``ein`` node does; labels are ``0, 1, …``, of ``extents[label]``."""
-
-    coefficient: Number
-    inputs: tuple[tuple[int, ...], ...]
-    output: tuple[int, ...]
-    extents: tuple[Affine, ...]
-
-
 def is_view(node: Node) -> bool:
     """Whether a node only moves, repeats and scales the entries of its operand, or of nothing."""
-    if node.op != "ein" or len(node.args) > 1:
-        return False
-    inputs, output = node.data.inputs, node.data.output
-    return not inputs or set(inputs[0]).issubset(output)
+    return node.view
 
 
 def is_core(node: Node) -> bool:
     """Whether a node multiplies or sums."""
-    return node.op == "ein" and not is_view(node)
+    return node.op == "ein" and not node.view
 
 
 class Contractions(Arithmetic):
     """The constructor of einsum nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._patterns: dict[Any, Pattern] = {}
+        self._numbers: dict[Any, int] = {}
 
     def ein(
         self,
         coefficient: Number,
         operands: Iterable[Operand],
         output: Labels,
-        extents: Mapping[Label, Affine] | None = None,
+        extents: Extents | None = None,
     ) -> Node:
         """``output[…] = coefficient * sum(product of operands[…])`` over all labels that are not in the output.
 
@@ -72,76 +65,58 @@ class Contractions(Arithmetic):
         extents : mapping, optional
             The extents of the labels that occur in no operand.
         """
-        given = extents or {}
-        gathering = _Gathering(self, coefficient, {label: given[label] for label in output if label in given})
-        for node, labels in operands:
-            gathering.add(node, labels)
-        out = [gathering.find(label) for label in output]
-        if gathering.coefficient == 0:
-            return self.filled(0, [gathering.extents[label] for label in out])
-        parts = gathering.parts(set(out))
-        used = {label for _, labels in parts for label in labels}
-        for label in gathering.unused(used.union(out)):
-            extent = gathering.extents[label]
-            if extent.is_constant:
-                gathering.coefficient *= extent.constant
-            else:
-                parts.append((self.index(extent), ()))
-        coefficient = gathering.coefficient
+        parts, sizes = list(operands), extents or {}
+        if coefficient == 0 or not _is_gathered(parts):
+            gathering = _Gathering(self, coefficient, {label: sizes[label] for label in output if label in sizes})
+            for node, labels in parts:
+                gathering.add(node, labels)
+            parts, output = gathering.result(output)
+            coefficient, sizes = gathering.coefficient, gathering.extents
+        if coefficient == 0:
+            return self.filled(0, [sizes[label] for label in output])
         if isinstance(coefficient, Fraction) and coefficient.denominator == 1:
             coefficient = coefficient.numerator
-        if not parts:
-            return self._view(coefficient, None, (), out, gathering.extents)
-        if len(parts) == 1 and used.issubset(out):
-            return self._view(coefficient, *parts[0], out, gathering.extents)
-        core, labels = self._core(parts, [label for label in dict.fromkeys(out) if label in used], gathering.extents)
-        return self._view(coefficient, core, labels, out, gathering.extents)
+        # By id, so that a product is one node in whatever order it is written.
+        parts.sort(key=_id_of)
+        return self._product(coefficient, parts, output, sizes)
 
-    def _core(self, parts: list[Operand], output: Labels, extents: Mapping[Label, Affine]) -> tuple[Node, Labels]:
-        """The core over distinct labels, and the labels of its axes: in the order of its operands, whatever is wanted.
-
-        So that a product and its transpose are one node.
-        """
-        place = {label: n for n, label in enumerate(output)}
-        parts.sort(key=lambda part: (part[0].id, [place.get(label, len(place)) for label in part[1]]))
-        number: dict[Label, int] = {}
-        for _, labels in parts:
-            for label in labels:
-                number.setdefault(label, len(number))
-        inputs = tuple([tuple([number[label] for label in labels]) for _, labels in parts])
-        out = sorted(output, key=number.__getitem__)
-        data = Contraction(1, inputs, tuple([number[label] for label in out]), tuple([extents[lb] for lb in number]))
+    def _product(self, coefficient: Number, parts: Sequence[Operand], output: Labels, extents: Extents) -> Node:
+        """The core or the view of operands that are no views."""
+        inputs = tuple([tuple(labels) for _, labels in parts])
+        shapes = tuple([node.shape for node, _ in parts])
+        used = {label for labels in inputs for label in labels}
+        missing = tuple([extents[label] for label in output if label not in used])
+        key = (coefficient, type(coefficient), inputs, tuple(output), shapes, missing)
+        known = self._patterns.get(key)
+        if known is None:
+            sizes = dict(zip(chain(*inputs), chain(*shapes), strict=True))
+            sizes.update((label, extents[label]) for label in output if label not in used)
+            known = self._patterns[key] = pattern(coefficient, inputs, output, sizes)
         args = tuple([node for node, _ in parts])
-        return self._node("ein", data, args, data, _NOTHING, tuple([extents[label] for label in out])), out
+        if known.core is not None:
+            args = (self._contraction(known.core, args),)
+        if known.view is not None:
+            return self._contraction(known.view, args)
+        if output:
+            return args[0]
+        return self.scale(coefficient, args[0]) if args else self.const(coefficient)
 
-    def _view(
-        self, coefficient: Number, node: Node | None, labels: Labels, output: Labels, extents: Mapping[Label, Affine]
-    ) -> Node:
-        if coefficient == 1 and node is not None and list(labels) == list(output) and len(set(labels)) == len(labels):
-            return node
-        shape = tuple([extents[label] for label in output])
-        if not shape:
-            return self.const(coefficient) if node is None else self.scale(coefficient, node)
-        number: dict[Label, int] = {}
-        for label in output:
-            number.setdefault(label, len(number))
-        inputs = () if node is None else (tuple([number[label] for label in labels]),)
-        data = Contraction(
-            coefficient, inputs, tuple([number[label] for label in output]), tuple([extents[lb] for lb in number])
-        )
-        return self._node("ein", data, () if node is None else (node,), _typed(data), _NOTHING, shape)
+    def _contraction(self, data: Contraction, args: tuple[Node, ...]) -> Node:
+        """The node as it is; patterns are few, their numbers are keys that are compared at once."""
+        number = self._numbers.setdefault(_typed(data), len(self._numbers))
+        return self._node("ein", data, args, number, _NOTHING, data.shape)
 
     # -------------------------------------------------------------- views by name
 
     def filled(self, value: Number, shape: Sequence[Affine]) -> Node:
         """The tensor of one number."""
-        labels = range(len(shape))
-        return self._view(value, None, (), labels, dict(enumerate(shape)))
+        labels = tuple(range(len(shape)))
+        return self._contraction(Contraction(value, (), labels, tuple(shape)), ()) if shape else self.const(value)
 
     def delta(self, shape: Sequence[Affine]) -> Node:
         """The unit tensor of shape ``shape + shape``."""
-        labels = range(len(shape))
-        return self._view(1, None, (), (*labels, *labels), dict(enumerate(shape)))
+        labels = tuple(range(len(shape)))
+        return self._contraction(Contraction(1, (), labels * 2, tuple(shape)), ()) if shape else self.one
 
     def broadcast(self, scalar: Node, shape: Shape) -> Node:
         """A scalar at every entry; a tensor of the shape as it is."""
@@ -164,9 +139,8 @@ class Contractions(Arithmetic):
             return self.split_coefficient(node)
         if node.op != "ein" or node.data.coefficient == 1 or node.data.coefficient == 0:
             return 1, node
-        coefficient, inputs, output, extents = node.data
-        labels = inputs[0] if inputs else ()
-        return coefficient, self._view(1, node.args[0] if inputs else None, labels, output, dict(enumerate(extents)))
+        data = node.data._replace(coefficient=1)
+        return node.data.coefficient, node.args[0] if data.is_identity else self._contraction(data, node.args)
 
     def with_operands(self, node: Node, operands: Sequence[Node]) -> Node:
         """An einsum of other operands of the same shapes."""
@@ -218,6 +192,20 @@ class Contractions(Arithmetic):
         if node.op == "inv":
             return self.inverse(args[0])
         return self.cofactor(node.data, args[0]) if node.op == "cof" else self.logsumexp(node.data, args[0])
+
+
+def _is_gathered(operands: Sequence[Operand]) -> bool:
+    """Whether operands are no views, no numbers, and no two of them powers of one base."""
+    bases = set()
+    for node, _ in operands:
+        if node.view or not node.shape or node.op == "cof":
+            return False
+        bases.add(node.args[0] if node.op == "pow" else node)
+    return len(bases) == len(operands)
+
+
+def _id_of(operand: Operand) -> int:
+    return operand[0].id
 
 
 class _Gathering:
@@ -282,6 +270,24 @@ class _Gathering:
         if self._joined:
             self.operands = [(node, [self.find(label) for label in labels]) for node, labels in self.operands]
         return self._merged(output) if self._merges else self.operands
+
+    def result(self, output: Labels) -> tuple[list[Operand], list[Label]]:
+        """The operands and the output under their final labels."""
+        out = [self.find(label) for label in output]
+        if self.coefficient == 0:
+            return [], out
+        parts = self.parts(set(out))
+        used = {label for _, labels in parts for label in labels}
+        for label in self.unused(used.union(out)):
+            extent = self.extents[label]
+            if extent.is_constant:
+                self.coefficient *= extent.constant
+            else:
+                parts.append((self.graph.index(extent), ()))
+        # One node that occurs under several labels stands first under those of the output.
+        place = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
+        parts.sort(key=lambda part: [place.get(label, len(place)) for label in part[1]])
+        return parts, out
 
     def unused(self, used: set[Label]) -> list[Label]:
         """The labels that are summed over although nothing depends on them."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sympy_tensordiff.graph.contractions import Label
 from sympy_tensordiff.graph.interning import Shape
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
+from sympy_tensordiff.graph.patterns import Label
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 

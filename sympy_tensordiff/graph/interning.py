@@ -25,11 +25,11 @@ class Node:
     ``shape`` are the extents of a tensor, ``()`` of a scalar; ``free`` are the variables that stand
     free in it; ``depth`` is greater than that of every argument; ``plain`` says that no guard and no
     binder is below; ``total`` that the value is a number wherever its reads are (no division, no
-    logarithm, no overflow of an exponential); ``whole`` that it is made of whole tensors, or
-    something below is.
+    logarithm, no overflow of an exponential); ``view`` that it only moves entries (`graph.contractions`);
+    ``whole`` that it is made of whole tensors, or something below is.
     """
 
-    __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain", "shape", "total", "whole")
+    __slots__ = ("args", "data", "depth", "free", "height", "id", "op", "plain", "shape", "total", "view", "whole")
     id: int
     op: str
     args: tuple[Node, ...]
@@ -40,6 +40,7 @@ class Node:
     plain: bool
     shape: Shape
     total: bool
+    view: bool
     whole: bool
 
     def __repr__(self) -> str:
@@ -68,22 +69,26 @@ class Table:
     def _node(
         self, op: str, data: Any, args: tuple[Node, ...], key: Any, own: frozenset[int], shape: Shape = ()
     ) -> Node:
-        full = (op, key, tuple([a.id for a in args])) if key is not args else (op, tuple(sorted([a.id for a in args])))
-        node = self._table.get(full)
-        if node is None:
-            node = Node()
-            node.id, node.op, node.data, node.args, node.shape = len(self._table), op, data, args, shape
-            free, depth, height, plain = own, 0, 0, op not in _SCOPES
-            total, whole = _is_total(op, data, args), _takes_tensors(op, shape)
-            for a in args:
-                if a.free:
-                    free = free | a.free
-                depth = max(depth, a.depth)
-                height = max(height, a.height)
-                plain, total, whole = plain and a.plain, total and a.total, whole or a.whole
-            node.free, node.depth, node.height = free, depth + 1, height
-            node.plain, node.total, node.whole = plain, total, whole
-            self._table[full] = node
+        # Nodes hash and compare by identity; what is the same in any order is sorted.
+        full = (op, key, args) if key is not args else (op, tuple(sorted(args, key=_id_of)))
+        found = self._table.get(full)
+        if found is not None:
+            return found
+        node = self._table[full] = Node()
+        node.id, node.op, node.data, node.args, node.shape = len(self._table) - 1, op, data, args, shape
+        free, depth, height, plain = own, 0, 0, op not in _SCOPES
+        total, whole = _is_total(op, data, args), _takes_tensors(op, shape)
+        for a in args:
+            if a.free:
+                free = free | a.free
+            if a.depth > depth:
+                depth = a.depth
+            if a.height > height:
+                height = a.height
+            plain, total, whole = plain and a.plain, total and a.total, whole or a.whole
+        node.free, node.depth, node.height = free, depth + 1, height
+        node.plain, node.total, node.whole = plain, total, whole
+        node.view = op == "ein" and data.moves
         return node
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
@@ -125,6 +130,10 @@ def takes_tensors(node: Node) -> bool:
 
 def _takes_tensors(op: str, shape: Shape) -> bool:
     return op in _WHOLE or (bool(shape) and op not in _TENSORS)
+
+
+def _id_of(node: Node) -> int:
+    return node.id
 
 
 def _is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
