@@ -28,6 +28,9 @@ from sympy_tensordiff.simplify.tables import tabulated
 ENTRYWISE = frozenset({"comprehension", "sum", "read", "guard"})
 """The nodes of index notation that the scalar rules do not cover."""
 
+DIAGONALS = 8
+"""A cotangent with more kinds of diagonals is handed on as one sum."""
+
 Names = Callable[[int], list[str]]
 
 
@@ -96,8 +99,22 @@ class TensorSweep:
             if anyway:
                 self._anyway.update(node.args[:1] if node.op == "select" else node.args)
             prefix = len(self._prefix)
-            for arg, contribution in pull_tensor(self.graph, node, cotangent, prefix, self._is_active, anyway=anyway):
-                self._hand(arg, contribution)
+            for part in self._parts(cotangent):
+                for arg, contribution in pull_tensor(self.graph, node, part, prefix, self._is_active, anyway=anyway):
+                    self._hand(arg, contribution)
+
+    def _parts(self, cotangent: Node) -> list[Node]:
+        """The terms of a cotangent that are diagonals, one by one, so that their deltas are absorbed; and the rest."""
+        graph = self.graph
+        factor, terms = graph.split_view(cotangent)
+        if not self._prefix or terms.op != "add":
+            return [cotangent]
+        diagonals = [term for term in terms.args if is_view(term) and len(set(term.data.output)) < len(term.shape)]
+        rest = [term for term in terms.args if term not in diagonals]
+        if not diagonals or len(diagonals) > DIAGONALS:
+            return [cotangent]
+        parts = [*diagonals, graph.broadcast(graph.add(rest), cotangent.shape)] if rest else diagonals
+        return [graph.scale(factor, part) for part in parts]
 
     # -------------------------------------------------------------- index notation
 
