@@ -116,6 +116,21 @@ class Applied(NamedTuple):
     args: tuple[Any, ...]
 
 
+class Repeated(NamedTuple):
+    """A scalar that is added to every entry of a tensor of a shape."""
+
+    scalar: Leaf
+    shape: tuple[Any, ...]
+
+
+class Indicator(NamedTuple):
+    """1 where a relation holds for the entries, 0 elsewhere; as a function of the arguments, and as the relation."""
+
+    function: Applied
+    sign: str
+    sides: tuple[Any, Any]
+
+
 class Contraction(NamedTuple):
     """What only index notation can say: operands with their labels, and the labels of the result."""
 
@@ -202,11 +217,14 @@ def _signed(term: Any) -> tuple[bool, Any]:
         return True, product(*term._replace(number=-term.number))
     if isinstance(term, Leaf) and term.node.could_extract_minus_sign():
         return True, Leaf(-term.node)
+    if isinstance(term, Repeated):
+        minus, scalar = _signed(term.scalar)
+        return minus, term._replace(scalar=scalar)
     return False, term
 
 
 def _is_scalar(notation: Any) -> bool:
-    return isinstance(notation, Leaf) and not getattr(notation.node, "rank", 0)
+    return isinstance(notation, Repeated) or (isinstance(notation, Leaf) and not getattr(notation.node, "rank", 0))
 
 
 def is_filled_with_ones(notation: Any) -> bool:

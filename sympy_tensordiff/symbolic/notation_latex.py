@@ -18,16 +18,20 @@ from sympy_tensordiff.symbolic.notation import (
     Constant,
     Contraction,
     Diagonal,
+    Indicator,
     Inverse,
     Leaf,
     Outer,
     Power,
     Product,
+    Repeated,
     Row,
     Sum,
     Transposed,
+    in_front,
     index_names,
     is_filled_with_ones,
+    product,
     transposed,
 )
 from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer
@@ -46,6 +50,8 @@ SPECIAL = {
     "minimum": r"\min\left(%s\right)",
 }
 
+RELATIONS = {">": ">", "<": "<", ">=": r"\geq", "<=": r"\leq"}
+
 
 class TraditionalWriter(Writer):
     """How tightly formulas bind; base of those in LaTeX and of pictures."""
@@ -60,6 +66,12 @@ class TraditionalWriter(Writer):
         if isinstance(notation, Contraction) and (not notation.output or self.has_two_factors(notation)):
             return CONTRACTED
         return super().level(notation)
+
+    def repeated_scalar(self, notation: Repeated) -> Any:
+        # In a sum of matrices, a number may be read as a multiple of the unit matrix.
+        if len(notation.shape) < 2:
+            return notation.scalar
+        return product(factors=[in_front(notation.scalar), Constant("ones", notation.shape)])
 
     def has_two_factors(self, notation: Contraction) -> bool:
         """Whether a contraction is written as a product of two tensors with their labels."""
@@ -100,23 +112,24 @@ class LatexWriter(TraditionalWriter):
         text = self.scalar(notation, followed=bool(items or notation.divisors))
         if len(items) == 1 and not notation.divisors:
             over, under = fraction(notation.scalar)
-            if over in (1, -1) and not under.is_Number:
-                sign = "" if over == 1 else "- "
+            if over in (1, -1) and any(getattr(symbol, "is_tensor_expr", False) for symbol in under.free_symbols):
+                sign = "- " if notation.number.is_negative else ""
                 return rf"{sign}\frac{{{self.at(items[0], 0)}}}{{{self.printer._print(under)}}}"
             return f"{text}{self.at(items[0], CONTRACTED)}"
         return text + " ".join([*(self.at(item, POW) for item in notation.inner), *self.quotient(notation)])
 
     def scalar(self, notation: Product, followed: bool) -> str:
         """The scalars in front, with a blank behind; nothing for 1."""
-        scalar = notation.scalar
+        sign = "- " if notation.number.is_negative else ""
+        scalar = notation._replace(number=abs(notation.number)).scalar
         text = str(self.printer._print(scalar))
         if not followed:
-            return text
-        if notation.number in (1, -1) and not notation.scalars:
-            return "- " if notation.number == -1 else ""
+            return sign + text
+        if scalar == 1:
+            return sign
         # Sums that are not the last factor need parentheses, as their body would go on.
         is_open = any(getattr(factor, "is_binder", False) for factor in Mul.make_args(scalar))
-        return (self.parenthesized(text) if is_open or scalar.is_Add else text) + " "
+        return f"{sign}{self.parenthesized(text) if is_open or scalar.is_Add else text} "
 
     def quotient(self, notation: Product) -> list[str]:
         """The element-wise product of the factors, over that of the divisors; none for 1."""
@@ -160,14 +173,13 @@ class LatexWriter(TraditionalWriter):
         return self.superscript(notation.matrix, "-1")
 
     def power(self, notation: Power) -> str:
-        exponent = self.at(notation.exponent, 0)
-        if isinstance(notation.base, Leaf) and not getattr(notation.base.node, "rank", 0):
-            return self.superscript(notation.base, exponent)
-        return self.superscript(notation.base, rf"\odot {exponent}")
+        return self.superscript(notation.base, rf"\odot {self.at(notation.exponent, 0)}")
 
     def superscript(self, base: Any, text: str) -> str:
         """The base with what stands above it on the right."""
-        return f"{self.printer.parenthesize_super(self.at(base, ATOM))}^{{{text}}}"
+        form = self.at(base, ATOM)
+        form = self.printer.parenthesize_super(form) if isinstance(base, Leaf) else form
+        return f"{form}^{{{text}}}"
 
     def call(self, notation: Call) -> str:
         args = ", ".join(self.at(arg, 0) for arg in notation.args)
@@ -189,6 +201,10 @@ class LatexWriter(TraditionalWriter):
         if isinstance(function, AppliedUndef) and function.args == names:
             return f"{self.printer._hprint_Function(function.func.__name__)}{primes}{args}"
         return f"{self.printer._print(notation.template)}{args}"
+
+    def indicator(self, notation: Indicator) -> str:
+        left, right = (self.at(side, 0) for side in notation.sides)
+        return rf"\left[{left} {RELATIONS[notation.sign]} {right}\right]"
 
     def contraction(self, notation: Contraction) -> str:
         if self.has_two_factors(notation):

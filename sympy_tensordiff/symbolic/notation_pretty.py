@@ -15,6 +15,7 @@ from sympy_tensordiff.symbolic.notation import (
     Constant,
     Contraction,
     Diagonal,
+    Indicator,
     Inverse,
     Leaf,
     Outer,
@@ -140,9 +141,7 @@ class PrettyWriter(TraditionalWriter):
         return self.superscript(notation.matrix, "-1")
 
     def power(self, notation: Power) -> Form:
-        exponent = self.at(notation.exponent, 0)
-        is_scalar = isinstance(notation.base, Leaf) and not getattr(notation.base.node, "rank", 0)
-        return self.superscript(notation.base, exponent if is_scalar else self.beside(self.dot, exponent))
+        return self.superscript(notation.base, self.beside(self.dot, self.at(notation.exponent, 0)))
 
     @property
     def dot(self) -> str:
@@ -167,6 +166,11 @@ class PrettyWriter(TraditionalWriter):
         function = self.parenthesized(self.printer._print(notation.template))
         args = self.between(", ", [self.at(arg, 0) for arg in notation.args])
         return self.beside(function, self.parenthesized(args))
+
+    def indicator(self, notation: Indicator) -> Form:
+        left, right = (self.at(side, 0) for side in notation.sides)
+        sign = {">=": "≥", "<=": "≤"}.get(notation.sign, notation.sign) if self.is_unicode else notation.sign
+        return prettyForm(*self.beside(left, f" {sign} ", right).parens("[", "]"))
 
     def contraction(self, notation: Contraction) -> Form:
         names = index_names(notation)

@@ -21,11 +21,13 @@ from sympy_tensordiff.symbolic.notation import (
     Constant,
     Contraction,
     Diagonal,
+    Indicator,
     Inverse,
     Leaf,
     Outer,
     Power,
     Product,
+    Repeated,
     Row,
     Sum,
     Transposed,
@@ -62,6 +64,8 @@ class Writer:
         """How tightly the form of a notation binds."""
         if isinstance(notation, Leaf):
             return self.level_of_leaf(notation.node)
+        if isinstance(notation, Repeated):
+            return self.level(self.repeated_scalar(notation))
         if isinstance(notation, Product):
             if notation.number.is_negative:
                 return ADD
@@ -74,6 +78,14 @@ class Writer:
             f"{'-' if minus else '+'} {self.at(term, ELEMENTWISE if minus else ADD)}" for minus, term in notation.terms
         )
         return " ".join(terms)
+
+    def repeated(self, notation: Repeated) -> Any:
+        """A scalar in a sum of tensors."""
+        return self.write(self.repeated_scalar(notation))
+
+    def repeated_scalar(self, notation: Repeated) -> Any:
+        """What is written for a scalar in a sum of tensors: the scalar."""
+        return notation.scalar
 
     def level_of_leaf(self, node: Any) -> int:
         """How tightly the form of SymPy's own node binds."""
@@ -157,6 +169,9 @@ class TextWriter(Writer):
         else:
             function = f"lambda {', '.join(map(str, names))}: {self.printer._print(body)}"
         return self._called("elementwise", [function, *(self.at(arg, 0) for arg in notation.args)])
+
+    def indicator(self, notation: Indicator) -> str:
+        return self.applied(notation.function)
 
     def contraction(self, notation: Contraction) -> str:
         labels, output = notation.inputs[0], notation.output

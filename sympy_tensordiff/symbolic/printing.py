@@ -93,7 +93,8 @@ class PrintedSymbol(Printed):
         return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])})"
 
     def _latex(self: Any, printer: Any) -> str:
-        return str(printer._print(Symbol(self.name)))
+        style = printer._settings.get("mat_symbol_style", "plain") if self.rank else "plain"
+        return str(printer._print_Symbol(self, style=style))
 
     def _pretty(self: Any, printer: Any) -> Any:
         return printer._print(Symbol(self.name))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from sympy import Max, S, exp, sqrt
+from sympy import Max, Piecewise, S, exp, sqrt
 from sympy.core.function import AppliedUndef
 from sympy.core.symbol import Str
 from sympy.printing.pretty.stringpict import prettyForm
@@ -19,14 +19,16 @@ from sympy_tensordiff.symbolic.notation import (
     Call,
     Constant,
     Divisor,
+    Indicator,
     Inverse,
     Leaf,
     Power,
+    Repeated,
     in_front,
     product,
     total,
 )
-from sympy_tensordiff.symbolic.notation_latex import LatexWriter
+from sympy_tensordiff.symbolic.notation_latex import RELATIONS, LatexWriter
 from sympy_tensordiff.symbolic.notation_pretty import PrettyWriter
 from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, MUL, POW, TextWriter
 from sympy_tensordiff.symbolic.printing import Printed, place_in_formula, refuse_unprintable, text_instead
@@ -91,7 +93,7 @@ def _einsum(node: Any) -> Any:
 
 
 def _sum(node: Any) -> Any:
-    return total(map(notation_of, node.args))
+    return total(notation_of(term) if rank(term) else Repeated(Leaf(term), node.shape) for term in node.args)
 
 
 def _product(node: Any) -> Any:
@@ -129,7 +131,21 @@ def _function(node: Any) -> Any:
     is_named = name in FUNCTIONS and not isinstance(body, AppliedUndef)
     if is_named and len(body.args) == len(names) and set(body.args) == set(names):
         return Call(name, operands)
-    return Applied(node.template, operands)
+    applied = Applied(node.template, operands)
+    return _indicator(applied) or applied
+
+
+def _indicator(applied: Applied) -> Indicator | None:
+    """The function as a relation that is 1 where it holds and 0 elsewhere; None where it is no such."""
+    body = applied.template.expr
+    if not isinstance(body, Piecewise) or [value for value, _ in body.args] != [1, 0]:
+        return None
+    relation = body.args[0].cond
+    values = dict(zip(applied.template.variables, applied.args, strict=True))
+    if getattr(relation, "rel_op", None) not in RELATIONS or not all(s in values or s.is_Number for s in relation.args):
+        return None
+    left, right = (values.get(side, Leaf(side)) for side in relation.args)
+    return Indicator(applied, relation.rel_op, (left, right))
 
 
 def _log_sum_exp(node: Any) -> Any:
