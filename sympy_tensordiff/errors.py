@@ -37,6 +37,10 @@ class ArgumentTypeError(TensorDiffError, TypeError):
     """An argument of a call has the wrong type or dtype; the message names it."""
 
 
+class SingularMatrixError(TensorDiffError, ArithmeticError):
+    """A matrix of a call has no inverse; the message names it."""
+
+
 class BackendError(TensorDiffError, ImportError):
     """The backend asked for is not installed or has no device; the message names what to install."""
 

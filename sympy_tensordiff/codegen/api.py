@@ -10,18 +10,14 @@ import sympy
 
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
 from sympy_tensordiff.codegen.functions import is_external
-from sympy_tensordiff.codegen.loops import Argument, Check, Program
-from sympy_tensordiff.codegen.lower import Lowering
-from sympy_tensordiff.codegen.powers import defined_at_zero
-from sympy_tensordiff.codegen.sizes import check_determined
+from sympy_tensordiff.codegen.loops import Argument, Program
+from sympy_tensordiff.codegen.program import assemble
 from sympy_tensordiff.codegen.storage import unique
-from sympy_tensordiff.codegen.verify import unproven_reads, verify
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.facts import input_facts, size_variables
+from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -126,27 +122,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
         else a
         for a, arg in zip(arguments, args, strict=True)
     )
-    facts = input_facts(graph, nodes)
-    nodes = defined_at_zero(graph, tighten(graph, nodes, facts, sizes))
-    taken = {*names.values(), *arrays.values()}
-    results: list[str] = []
-    for n in range(len(nodes)):
-        results.append(unique("result" if single else f"result{n}", {*taken, *results}))
-    lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=results)
-    outputs = [lowering.output(node, name) for node, name in zip(nodes, results, strict=True)]
-    program = Program(
-        arguments,
-        tuple(outputs),
-        tuple(lowering.kept),
-        tuple(lowering.kernels),
-        tuple(lowering.sizes),
-        single=single,
-        notes=tuple(lowering.notes),
-    )
-    check_determined(program)
-    program = replace(program, checks=_checks(program))
-    verify(program)
-    return program
+    return assemble(graph, nodes, arguments, names, arrays, sizes, temporaries=temporaries, single=single)
 
 
 def _named(form: Any, names: dict[Any, str]) -> Any:
@@ -204,17 +180,3 @@ def _check_functions(nodes: Sequence[Node]) -> None:
                     f"two different functions are called {function.__name__} (other assumptions, or one is "
                     "SymPy's): give them different names"
                 )
-
-
-def _checks(program: Program) -> tuple[Check, ...]:
-    """A check for each read that the sizes alone decide."""
-    checks = []
-    for read in unproven_reads(program):
-        array = next((a.label for a in program.arguments if a.name == read.load.array), read.load.array)
-        index = ", ".join(map(str, read.load.index))
-        message = f"{array}[{index}] is read outside of the shape of {array}, along axis {read.axis}"
-        if read.certain:
-            raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")
-        message += "; the sizes of the arguments do not fit the expression"
-        checks.append(Check(read.violation, message, read.points))
-    return tuple(dict.fromkeys(checks))

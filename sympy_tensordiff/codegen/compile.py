@@ -14,12 +14,13 @@ import numpy as np
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_out
 from sympy_tensordiff.codegen.cache import load_source
 from sympy_tensordiff.codegen.externals import bind, for_backend
-from sympy_tensordiff.codegen.loops import Program
+from sympy_tensordiff.codegen.loops import Kernel, Program
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.split import split_deep
-from sympy_tensordiff.codegen.walk import externals
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
+from sympy_tensordiff.codegen.steps import describe
+from sympy_tensordiff.codegen.walk import array_shapes, externals
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, SingularMatrixError
 from sympy_tensordiff.integer.affine import Affine
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
@@ -121,7 +122,10 @@ class CompiledFunction:
     def _run_quietly(self, *values: Any) -> None:
         assert self._run is not None
         if self.backend != "cuda":
-            self._run(*values)
+            try:
+                self._run(*values)
+            except np.linalg.LinAlgError as error:
+                raise SingularMatrixError(str(error)) from error
             return
         with warnings.catch_warnings():
             # Small arrays do not fill a device; that is no news to their owner.
@@ -179,7 +183,10 @@ class CompiledFunction:
             lines += ["temporaries:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.temporaries)]
             lines += [f"  {note}" for note in program.notes]
         lines.append("kernels:")
-        lines += [f"  {n}. fill {k.array}[{', '.join(k.axes)}]" for n, k in enumerate(program.kernels, 1)]
+        shapes = array_shapes(program)
+        for n, step in enumerate(program.kernels, 1):
+            text = f"fill {step.array}[{', '.join(step.axes)}]" if isinstance(step, Kernel) else describe(step, shapes)
+            lines.append(f"  {n}. {text}")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Program, Statement
+from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Program, Statement, Step
+from sympy_tensordiff.codegen.steps import multiplications
 from sympy_tensordiff.codegen.walk import array_shapes
 
 
 @dataclass(frozen=True, slots=True)
 class KernelCount:
-    """The work of one kernel: executions of innermost loop bodies (guards passed), and entries written."""
+    """The work of one kernel: executions of innermost loop bodies (guards passed), and entries written.
+
+    Of a library call the iterations are the multiplications that it makes, about.
+    """
 
     array: str
     iterations: int
@@ -44,17 +48,17 @@ def count(program: Program, sizes: Mapping[str, int]) -> Counts:
     for size in program.sizes:
         candidates = [form.evaluate(values) for form in size.lows or size.highs]
         values[size.name] = max(candidates) if size.lows else min(candidates)
-    shapes = array_shapes(program)
-    return Counts(
-        tuple(_count_kernel(k, [f.evaluate(values) for f in shapes[k.array]], values) for k in program.kernels)
-    )
+    shapes = {name: [f.evaluate(values) for f in shape] for name, shape in array_shapes(program).items()}
+    return Counts(tuple([_count_step(step, shapes, values) for step in program.kernels]))
 
 
-def _count_kernel(kernel: Kernel, shape: list[int], values: dict[str, int]) -> KernelCount:
+def _count_step(step: Step, shapes: dict[str, list[int]], values: dict[str, int]) -> KernelCount:
+    shape = shapes[step.array]
     stores = 1
     for extent in shape:
         stores *= max(extent, 0)
-    return KernelCount(kernel.array, _count_axes(kernel, shape, 0, values), stores)
+    iterations = _count_axes(step, shape, 0, values) if isinstance(step, Kernel) else multiplications(step, shapes)
+    return KernelCount(step.array, iterations, stores)
 
 
 def _count_axes(kernel: Kernel, shape: list[int], axis: int, values: dict[str, int]) -> int:

@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.sizes import solve_sizes
+from sympy_tensordiff.codegen.steps import check_step
 from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements, subexpressions
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
@@ -49,9 +50,12 @@ def check_laws(program: Program) -> None:
             raise VerificationError(f"{where}: no array of this name is declared")
         if kernel.array in written:
             raise VerificationError(f"{where}: {kernel.array} is an argument or has been written before")
-        if len(kernel.axes) != len(shapes[kernel.array]):
+        if not isinstance(kernel, Kernel):
+            check_step(kernel, written, shapes[kernel.array])
+        elif len(kernel.axes) != len(shapes[kernel.array]):
             raise VerificationError(f"{where}: {len(kernel.axes)} axes for rank {len(shapes[kernel.array])}")
-        _KernelLaws(kernel, written, shapes, scope).check()
+        else:
+            _KernelLaws(kernel, written, shapes, scope).check()
         written[kernel.array] = shapes[kernel.array]
     unwritten = sorted(shapes.keys() - written.keys())
     if unwritten:

@@ -1,8 +1,9 @@
 """The loop nests: the one form that all printers read.
 
-A `Program` holds kernels in the order in which they run. A kernel fills one array: one
-(parallel) instance per entry of the array, each a list of statements that ends in exactly one
-`Store` to its own entry, so that no two instances write one entry (`verify` checks it).
+A `Program` holds steps in the order in which they run, each of which fills one array. Most are
+kernels: one (parallel) instance per entry of the array, each a list of statements that ends in
+exactly one `Store` to its own entry, so that no two instances write one entry (`verify` checks
+it). The others are calls of a library on whole arrays: `Contraction`, `Solve`, `Apply`.
 
 All integer expressions are `Affine` forms over *names* (Python identifiers that the lowering has
 made safe): sizes, integer arguments, axes of the kernel and loop variables; `Quotient` in a form
@@ -212,15 +213,72 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Operand:
+    """An array, one label per axis; a label that repeats reads a diagonal."""
+
+    array: str
+    labels: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """Fills ``array``: the entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
+
+    Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
+    """
+
+    array: str
+    output: tuple[int, ...]
+    left: Operand
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Solve:
+    """Fills ``array`` as a contraction of the inverse of ``matrix`` with ``right`` would.
+
+    One of the two labels of the matrix stands in ``right`` and is summed over, the other in ``output``.
+    """
+
+    array: str
+    output: tuple[int, ...]
+    matrix: Operand
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Fills ``array`` with a function of one whole array.
+
+    ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan where that is
+    negative); "logabsdet", that of its absolute value; "cofactor", the derivative of the determinant,
+    ``options[0]`` times (1 or more) by the matrix; "logsumexp" over the axes ``options``.
+    """
+
+    array: str
+    function: str
+    operand: str
+    options: tuple[int, ...] = ()
+
+
+Step: TypeAlias = "Kernel | Contraction | Solve | Apply"
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """What a callable does. ``single``: one result that is returned bare, else a tuple."""
 
     arguments: tuple[Argument, ...]
     outputs: tuple[Array, ...]
     temporaries: tuple[Array, ...]
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[Step, ...]
     sizes: tuple[Size, ...] = ()
     checks: tuple[Check, ...] = ()
     single: bool = True
     notes: tuple[str, ...] = ()
     """Why each temporary exists, for ``fn.plan``."""
+
+    @property
+    def nests(self) -> tuple[Kernel, ...]:
+        """The steps that are loop nests."""
+        return tuple([step for step in self.kernels if isinstance(step, Kernel)])

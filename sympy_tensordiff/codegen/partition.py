@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.loops import (
     Program,
     Scalar,
     Statement,
+    Step,
     Store,
 )
 from sympy_tensordiff.codegen.walk import array_shapes, loops, scalars, statements
@@ -42,14 +43,14 @@ SHARED = 4
 
 def split_large(program: Program) -> Program:
     """The program with bounded kernels, as far as they consist of more than one large loop."""
-    if all(_weight(kernel.body) <= LARGE for kernel in program.kernels):
+    if all(_weight(kernel.body) <= LARGE for kernel in program.nests):
         return program
     taken = _names(program)
-    kernels: list[Kernel] = []
+    kernels: list[Step] = []
     arrays: list[Array] = []
     shapes = array_shapes(program)
     for kernel in program.kernels:
-        if _weight(kernel.body) <= LARGE:
+        if not isinstance(kernel, Kernel) or _weight(kernel.body) <= LARGE:
             kernels.append(kernel)
             continue
         pieces = _Pieces(kernel, taken)
@@ -67,7 +68,7 @@ def _names(program: Program) -> set[str]:
     shapes = array_shapes(program)
     names = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
     names |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
-    for kernel in program.kernels:
+    for kernel in program.nests:
         names |= {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
         names |= {s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)}
     return names

@@ -62,7 +62,7 @@ def check_determined(program: Program) -> None:
     needed |= {name for argument in program.arguments for form in argument.shape for name in form.atoms()}
     needed |= {name for size in program.sizes for form in size.lows + size.highs for name in form.atoms()}
     needed |= {name for check in program.checks for row in check.violation for name in row.form.atoms()}
-    for kernel in program.kernels:
+    for kernel in program.nests:
         own = set(kernel.axes) | {loop.variable for loop in loops(kernel.body)}
         needed |= {name for form in forms(kernel.body) for name in form.atoms()} - own
     for name in sorted(needed - known):

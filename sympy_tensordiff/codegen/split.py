@@ -47,19 +47,22 @@ def split_deep(program: Program) -> Program:
     That changes no result; a part with a read that only the condition keeps inside its array is
     left where it is.
     """
-    if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.kernels for value in _values(kernel)):
+    if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.nests for value in _values(kernel)):
         return program
     prover = Prover(program)
     taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(prover.shapes)
     taken |= {name for shape in prover.shapes.values() for form in shape for name in form.atoms()}
-    kernels = tuple(_Splitter(kernel, taken, prover).kernel() for kernel in program.kernels)
-    if not all(_fits(value, _MOST_DEPTH, None, _MOST_WIDTH) for kernel in kernels for value in _values(kernel)):
+    kernels = tuple(
+        [_Splitter(step, taken, prover).kernel() if isinstance(step, Kernel) else step for step in program.kernels]
+    )
+    program = replace(program, kernels=kernels)
+    if not all(_fits(value, _MOST_DEPTH, None, _MOST_WIDTH) for kernel in program.nests for value in _values(kernel)):
         raise UnsupportedError(
             f"a formula behind a condition nests deeper than {_MOST_DEPTH}, or has more than {_MOST_WIDTH} terms, and "
             "reads arrays outside of their shapes where the condition fails: write its inner part as a comprehension "
             "of its own"
         )
-    return replace(program, kernels=kernels)
+    return program
 
 
 def _values(kernel: Kernel) -> list[Scalar]:

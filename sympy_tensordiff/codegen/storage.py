@@ -79,7 +79,7 @@ class Storage:
         self.facts = facts
         self.temporaries = temporaries
         self.planner = Planner(graph, facts)
-        self.kernels: list[loops.Kernel] = []
+        self.kernels: list[loops.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
         self.kept: list[loops.Array] = []
         self.sizes: list[loops.Size] = []

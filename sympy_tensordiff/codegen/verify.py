@@ -51,7 +51,7 @@ def unproven_reads(program: Program) -> list[UnprovenRead]:
     """
     prover = Prover(program)
     found: dict[tuple[str, Load, int, Rows, Rows], UnprovenRead] = {}
-    for kernel in program.kernels:
+    for kernel in program.nests:
         for read in reads(kernel, prover.shapes):
             for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
                 failure = _violation(read, row, prover.facts, kernel)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
+    Apply,
     Argument,
     Bound,
+    Contraction,
     External,
     If,
     IndexValue,
@@ -21,7 +23,9 @@ from sympy_tensordiff.codegen.loops import (
     Operation,
     Program,
     Scalar,
+    Solve,
     Statement,
+    Step,
     Store,
 )
 from sympy_tensordiff.integer.affine import Affine
@@ -82,8 +86,14 @@ class Uses:
     integers: tuple[str, ...]
 
 
-def uses(kernel: Kernel) -> Uses:
-    """What has to be passed to ``kernel`` besides the array that it fills."""
+def uses(kernel: Step) -> Uses:
+    """What has to be passed to a step besides the array that it fills."""
+    if isinstance(kernel, Contraction):
+        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), ())
+    if isinstance(kernel, Solve):
+        return Uses(tuple(dict.fromkeys((kernel.matrix.array, kernel.right.array))), (), ())
+    if isinstance(kernel, Apply):
+        return Uses((kernel.operand,), (), ())
     own = set(kernel.axes)
     for statement in statements(kernel.body):
         if isinstance(statement, Loop):
@@ -104,7 +114,7 @@ def uses(kernel: Kernel) -> Uses:
 def operations(program: Program) -> frozenset[str | External]:
     """The names of all operations of a program, and the functions of the user's."""
     return frozenset(
-        node.function for kernel in program.kernels for node in scalars(kernel.body) if isinstance(node, Operation)
+        node.function for kernel in program.nests for node in scalars(kernel.body) if isinstance(node, Operation)
     )
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Array, Kernel, Let, Program
+from sympy_tensordiff.codegen.loops import Accumulator, Array, Kernel, Let, Program, Step
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
@@ -18,7 +18,7 @@ def module_names(program: Program, own: Iterable[str]) -> Names:
     """The identifiers of a module: those of the program, kept apart from ``own`` and from the kernels' functions."""
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
-    for kernel in program.kernels:
+    for kernel in program.nests:
         names += kernel.axes
         names += [loop.variable for loop in loops(kernel.body)]
         names += [s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)]
@@ -28,19 +28,19 @@ def module_names(program: Program, own: Iterable[str]) -> Names:
     return result
 
 
-def function_name(kernel: Kernel) -> str:
-    """The name of the function that runs a kernel."""
+def function_name(kernel: Step) -> str:
+    """The name of the function that runs a step."""
     return f"fill_{kernel.array}"
 
 
-def passed_names(kernel: Kernel, names: Names, extents: Sequence[Affine] = ()) -> list[str]:
+def passed_names(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> list[str]:
     """What is passed to a kernel: the array it fills, what it reads, scalars, integers (of ``extents`` too)."""
     used = uses(kernel)
     integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
     return list(map(names, dict.fromkeys([kernel.array, *used.arrays, *used.scalars, *integers])))
 
 
-def call_text(kernel: Kernel, names: Names, extents: Sequence[Affine] = ()) -> str:
+def call_text(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> str:
     """The arguments of a kernel's function."""
     return f"({', '.join(passed_names(kernel, names, extents))})"
 
@@ -53,7 +53,7 @@ class Functions:
         self._known: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
-    def add(self, kernel: Kernel, text: str, passed: Sequence[str]) -> None:
+    def add(self, kernel: Step, text: str, passed: Sequence[str]) -> None:
         """The function of a kernel as text; ``passed`` are the names of its parameters."""
         own = function_name(kernel)
         places = {name: f"<{place}>" for place, name in enumerate((own, *passed))}
@@ -63,7 +63,7 @@ class Functions:
         if name == own:
             self.texts.append(text)
 
-    def __call__(self, kernel: Kernel) -> str:
+    def __call__(self, kernel: Step) -> str:
         """The name of the function that runs a kernel."""
         return self._names[kernel.array]
 
@@ -101,7 +101,8 @@ def header(program: Program, backend: str, names: Names) -> str:
 def imports(pieces: Sequence[str], last: str) -> str:
     """The import lines of a module with these pieces, those of the standard library and of NumPy where used."""
     text = "\n".join(pieces)
-    standard = ["import math", ""] if "math." in text else []
+    standard = [f"import {module}" for module in ("itertools", "math") if f"{module}." in text]
+    standard += [""] if standard else []
     return "\n".join([*standard, *(["import numpy as np"] if "np." in text else []), *([last] if last else [])])
 
 
@@ -205,7 +206,8 @@ def host_driver(program: Program, names: Names, functions: Functions, around: st
             inner.line(f"{names(kernel.array)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary):
                 place = inner.child(f"if {names(kernel.array)}.size:")
-        place.line(functions(kernel) + call_text(kernel, names, shapes[kernel.array] if extents else ()))
+        sizes = shapes[kernel.array] if extents and isinstance(kernel, Kernel) else ()
+        place.line(functions(kernel) + call_text(kernel, names, sizes))
     return "\n".join(block.render())
 
 

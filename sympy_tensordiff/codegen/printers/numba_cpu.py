@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.printers.driver import (
 )
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
+from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 from sympy_tensordiff.codegen.walk import scalar_arrays
@@ -37,7 +38,7 @@ def plus(total, term):
     return total + term
 '''
 
-OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "plus", "ARGUMENTS", *SCALAR_HELPERS})
+OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "plus", "ARGUMENTS", *SCALAR_HELPERS, *LIBRARY_NAMES})
 
 
 class NumbaPrinter(NestPrinter):
@@ -138,11 +139,17 @@ def print_program(program: Program) -> str:
     decorator, plus = (text.replace("cache=True, ", cached) for text in (DECORATOR, PLUS))
     functions = Functions()
     for kernel in program.kernels:
-        text = NumbaPrinter(names, kernel, bare, prover, decorator).print()
+        if isinstance(kernel, Kernel):
+            text = NumbaPrinter(names, kernel, bare, prover, decorator).print()
+        else:
+            text = library_text(kernel, program, names)
         functions.add(kernel, text, passed_names(kernel, names))
     pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, decorator)
     if any(" = plus(" in text for text in functions.texts):
         pieces.append(plus.strip("\n"))
-    pieces += [*functions.texts, host_driver(program, names, functions)]
+    pieces += library_helpers(program.kernels, functions.texts)
+    # What NumPy warns of is no news: compiled loops are silent about it.
+    around = "" if program.nests == program.kernels else 'with np.errstate(all="ignore"):'
+    pieces += [*functions.texts, host_driver(program, names, functions, around)]
     top = [header(program, "numba", names), imports(pieces, "from numba import njit"), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

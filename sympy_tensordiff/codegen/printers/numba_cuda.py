@@ -6,7 +6,8 @@ text is the same for a device and for Numba's simulator.
 
 from __future__ import annotations
 
-from sympy_tensordiff.codegen.loops import Kernel, Program
+from sympy_tensordiff.codegen.in_loops import contractions_in_loops
+from sympy_tensordiff.codegen.loops import Apply, Kernel, Program, Step
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import (
     Temporaries,
@@ -26,7 +27,8 @@ from sympy_tensordiff.codegen.printers.driver import (
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
-from sympy_tensordiff.codegen.walk import scalar_arrays
+from sympy_tensordiff.codegen.walk import array_shapes, scalar_arrays
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 
 LAUNCH = '''
@@ -55,6 +57,8 @@ OWN_NAMES = frozenset({
 })  # fmt: skip
 
 
+MAXIMUM = CUDA_HELPERS["maximum"].strip("\n")
+
 # The results' names may have an underscore appended, so that both are kept free.
 _DEVICE = ("_device", "__device")
 
@@ -70,10 +74,20 @@ class CudaPrinter(NestPrinter):
 
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
+    program = contractions_in_loops(program)
     names = module_names(program, OWN_NAMES | {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE})
     bare = scalar_arrays(program.arguments)
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
-    pieces += [_kernel(kernel, bare, names) for kernel in program.kernels]
+    sums = [step for step in program.kernels if isinstance(step, Apply) and step.function == "logsumexp"]
+    if sums and not any(piece.endswith(MAXIMUM) for piece in pieces):
+        pieces.append("@cuda.jit(device=True)\n" + MAXIMUM)
+    for step in program.kernels:
+        if isinstance(step, Kernel):
+            pieces.append(_kernel(step, bare, names))
+        elif step in sums:
+            pieces.append(_logsumexp(step, names, len(array_shapes(program)[step.operand])))
+        else:
+            raise UnsupportedError(f"{_refused(step)} on a CUDA device: use backend='numba' or 'numpy'")
     pieces += [LAUNCH.strip("\n"), _compute(program, names), _run(program, names)]
     top = [header(program, "cuda", names), imports(pieces, "from numba import cuda"), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
@@ -87,6 +101,44 @@ def _kernel(kernel: Kernel, bare: frozenset[str], names: Names) -> str:
     depth = _axes(printer, names(kernel.array), [names(axis) for axis in kernel.axes])
     printer.body(kernel.body, depth)
     return "\n".join(without_unused_real(printer.lines))
+
+
+def _refused(step: Step) -> str:
+    """What a library call computes that no kernel of one thread per entry does."""
+    names = {"inv": "an inverse", "cofactor": "a cofactor", "det": "a determinant"}
+    if isinstance(step, Apply):
+        what = names.get(step.function, "the logarithm of a determinant")
+    else:
+        what = "the solution of equations with a matrix (its inverse)"
+    return f"{what} cannot be computed without a library for matrices, which there is none of"
+
+
+def _logsumexp(step: Apply, names: Names, rank: int) -> str:
+    """The kernel of ``log(sum(exp))``: one thread per entry, which runs over the other axes twice."""
+    array, operand = names(step.array), names(step.operand)
+    local = names.copy()
+    own = [local.fresh(f"i{axis}") for axis in range(rank)]
+    greatest, shift, total = map(local.fresh, ("greatest", "shift", "total"))
+    kept = [name for axis, name in enumerate(own) if axis not in step.options]
+    printer = CudaPrinter(local, Kernel(step.array, (), ()), frozenset())
+    printer.line(0, f"@cuda.jit\ndef {function_name(step)}{call_text(step, names)}:")
+    printer.line(1, f'"""Fill {array} with log(sum(exp({operand}))) over the axes {step.options}."""')
+    printer.line(1, f"real = {array}.dtype.type")
+    depth = _axes(printer, array, kept)
+
+    def loops(statement: str) -> None:
+        for n, axis in enumerate(step.options):
+            printer.line(depth + n, f"for {own[axis]} in range({operand}.shape[{axis}]):")
+        printer.line(depth + len(step.options), statement)
+
+    entry = f"{operand}[{', '.join(own)}]"
+    printer.line(depth, f"{greatest} = real(-math.inf)")
+    loops(f"{greatest} = maximum({greatest}, {entry})")
+    printer.line(depth, f"{shift} = {greatest} if abs({greatest}) < math.inf else real(0)")
+    printer.line(depth, f"{total} = real(0)")
+    loops(f"{total} += math.exp({entry} - {shift})")
+    printer.line(depth, f"{array}[{', '.join(kept) or '0'}] = math.log({total}) + {shift}")
+    return "\n".join(printer.lines)
 
 
 def _axes(printer: NestPrinter, array: str, axes: list[str]) -> int:

@@ -7,7 +7,7 @@ operation covers the entries for which the index is in bounds: no masked work, n
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Program
+from sympy_tensordiff.codegen.loops import Kernel, Program
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
     header,
@@ -19,9 +19,10 @@ from sympy_tensordiff.codegen.printers.driver import (
 )
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.kernels import KernelPrinter
+from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.walk import scalar_arrays
 
-OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", "BLOCK", *NUMPY_HELPERS})
+OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
 
 
 def print_program(program: Program) -> str:
@@ -33,11 +34,15 @@ def print_program(program: Program) -> str:
     used: set[str] = set()
     uses_block = False
     for kernel in program.kernels:
+        if not isinstance(kernel, Kernel):
+            functions.add(kernel, library_text(kernel, program, names), passed_names(kernel, names))
+            continue
         printer = KernelPrinter(kernel, bare, names.copy(), prover)
         functions.add(kernel, printer.print(), passed_names(kernel, names, prover.shapes[kernel.array]))
         used |= printer.values.helpers
         uses_block = uses_block or printer.uses_block
-    pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)] + functions.texts
+    pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]
+    pieces += library_helpers(program.kernels, functions.texts) + functions.texts
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents=True))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
     if uses_block:

@@ -1,0 +1,69 @@
+"""Which nodes of whole tensors become calls of a library on whole arrays."""
+
+from __future__ import annotations
+
+import sympy
+
+from sympy_tensordiff.graph.contractions import is_core
+from sympy_tensordiff.graph.nodes import Node
+
+STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse"})
+"""What is an array before anything is computed with it, besides sums of products."""
+
+
+def sums_labels(node: Node) -> bool:
+    """Whether a node is an einsum with a label that is summed."""
+    return is_core(node) and not set(range(len(node.data.extents))).issubset(node.data.output)
+
+
+def is_product(node: Node) -> bool:
+    """Whether a node is a sum of products that a library for matrices computes.
+
+    An operand has to have an axis of its own. The inner product of two arrays is one, too; that of
+    values that are still to be computed runs in the loop that computes them.
+    """
+    if not sums_labels(node) or len(node.args) != 2:
+        return False
+    left, right = (set(labels) for labels in node.data.inputs)
+    if left != right:
+        return bool((left & right) - set(node.data.output))
+    return not node.data.output and all(arg.op in STORED or sums_labels(arg) for arg in node.args)
+
+
+def solved_place(node: Node) -> int | None:
+    """Which operand of a product is an inverse that need not be computed: equations are solved instead.
+
+    One of its axes is summed over; the other one is an axis of the product that the other operand
+    does not have.
+    """
+    if is_product(node):
+        for place, (arg, labels) in enumerate(zip(node.args, node.data.inputs, strict=True)):
+            free = set(labels) - set(node.data.inputs[1 - place])
+            if arg.op == "inv" and len(free) == 1 and free.issubset(node.data.output):
+                summed = set(labels) - free
+                if len(summed) == 1 and summed.isdisjoint(node.data.output):
+                    return place
+    return None
+
+
+def determinant(node: Node) -> tuple[str, Node] | None:
+    """The name of the function, and its matrix, where a node is the logarithm of a determinant."""
+    if node.op == "call" and node.data is sympy.log:
+        inner, function = node.args[0], "logdet"
+        if inner.op == "call" and inner.data is sympy.Abs:
+            inner, function = inner.args[0], "logabsdet"
+        if inner.op == "cof" and inner.data == 0:
+            return function, inner.args[0]
+    return None
+
+
+def array_operands(node: Node) -> tuple[Node, ...] | None:
+    """The nodes whose arrays a library call takes; None for a node that is no such call."""
+    if node.op in ("inv", "cof", "lse"):
+        return node.args
+    if (found := determinant(node)) is not None:
+        return (found[1],)
+    if is_product(node):
+        place = solved_place(node)
+        return tuple([arg.args[0] if n == place else arg for n, arg in enumerate(node.args)])
+    return None

@@ -1,0 +1,128 @@
+"""In which order the operands of an einsum are multiplied, two at a time.
+
+The order of least work for few operands comes from `opt_einsum`. For many, its greedy search looks
+at memory and would multiply the matrices of a chain with each other although a vector stands at
+its end; so that is compared with growing one product from a small operand outwards.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from opt_einsum import paths
+
+Labels = frozenset[int]
+Path = Sequence[tuple[int, ...]]
+
+_FEW = 4
+_SEVERAL = 10
+_SEEDS = 4
+_NEIGHBOURS = 16
+
+
+def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
+    """Which operands are multiplied in each step: those of the call are 0, 1, …, each product has the next number.
+
+    Parameters
+    ----------
+    inputs : sequence of sets of labels
+        Of each operand. A label that is not in the output stands in two operands or more.
+    output : set of labels
+    sizes : mapping
+        The extent of each label.
+    """
+    if len(inputs) < 3:
+        return [tuple(range(len(inputs)))] if len(inputs) == 2 else []
+    extents: dict[int, int] = dict(sizes)
+    operands = list(inputs)
+    if len(inputs) <= _SEVERAL:
+        search = paths.optimal if len(inputs) <= _FEW else paths.dynamic_programming
+        candidates = [_numbered(search(operands, output, extents))]
+    else:
+        candidates = [_numbered(paths.greedy(operands, output, extents))]
+        candidates += [_grown(operands, output, extents, seed) for seed in _seeds(operands, extents)]
+    return min(candidates, key=lambda path: operation_count(operands, output, extents, path))
+
+
+def _numbered(path: Any) -> Path:
+    """A path of `opt_einsum`, which counts the places in what is left, by numbers."""
+    return [tuple(sorted(step)) for step in paths.linear_to_ssa(path)]
+
+
+def products(inputs: Sequence[Labels], output: Labels, path: Path) -> Iterator[tuple[list[Labels], Labels]]:
+    """The operands of each step of a path, and the labels of their product."""
+    known = list(inputs)
+    counts = Counter(label for labels in (*inputs, output) for label in labels)
+    for step in path:
+        chosen = [known[number] for number in step]
+        for labels in chosen:
+            counts.subtract(labels)
+        product = frozenset(label for labels in chosen for label in labels if counts[label])
+        counts.update(product)
+        known.append(product)
+        yield chosen, product
+
+
+def operation_count(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> int:
+    """The number of multiplications in all steps of a path."""
+    return sum(_volume(frozenset().union(*chosen), sizes) for chosen, _ in products(inputs, output, path))
+
+
+def _volume(labels: Labels, sizes: Mapping[int, int]) -> int:
+    total = 1
+    for label in labels:
+        total *= sizes[label]
+    return total
+
+
+def _seeds(inputs: Sequence[Labels], sizes: Mapping[int, int]) -> list[int]:
+    """The places of the smallest operands, among those of one size the first and the last."""
+    ranked = sorted(range(len(inputs)), key=lambda place: (_volume(inputs[place], sizes), place))
+    smallest = _volume(inputs[ranked[0]], sizes)
+    last = max(place for place in ranked if _volume(inputs[place], sizes) == smallest)
+    return list(dict.fromkeys((*ranked[:_SEEDS], last)))
+
+
+def _grown(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], seed: int) -> Path:
+    """The path of one product that takes up its cheapest neighbour in every step."""
+    holders: dict[int, list[int]] = {}
+    for place, labels in enumerate(inputs):
+        for label in labels:
+            holders.setdefault(label, []).append(place)
+    counts = {label: len(places) + (label in output) for label, places in holders.items()}
+    waiting = dict.fromkeys(range(len(inputs)))
+    order = [seed]
+    current = frozenset(inputs[seed])
+    del waiting[seed]
+    for label in current:
+        counts[label] -= 1
+    while waiting:
+        near = [p for label in sorted(current) for p in _first_waiting(holders[label], waiting)]
+        if not near:
+            near = [next(iter(waiting))]
+        chosen = min(near, key=lambda place: (_volume(current | inputs[place], sizes), place))
+        del waiting[chosen]
+        order.append(chosen)
+        for label in inputs[chosen]:
+            counts[label] -= 1
+        current = frozenset(label for label in current | inputs[chosen] if counts[label] > 0)
+    return _sequential(order)
+
+
+def _first_waiting(places: list[int], waiting: Mapping[int, None]) -> list[int]:
+    """Some of the operands that are still to be taken up."""
+    while places and places[-1] not in waiting:
+        places.pop()
+    while places and places[0] not in waiting:
+        places.pop(0)
+    ends = places[:_NEIGHBOURS] + places[-_NEIGHBOURS:]
+    return [place for place in dict.fromkeys(ends) if place in waiting]
+
+
+def _sequential(order: Sequence[int]) -> Path:
+    """The path that multiplies the operands in this order, one after the other."""
+    count = len(order)
+    rest = list(enumerate(order[2:]))
+    return [(order[0], order[1]), *((place, count + n) for n, place in rest)]

@@ -1,0 +1,214 @@
+"""Library calls on whole arrays as functions of a module, for the backends that work in the memory of the host.
+
+A sum of products is a product of matrices (BLAS): the axes are put into the order of those that
+both operands keep, own ones, those summed over, and each group is taken as one axis. Arrays that
+are written here are dense, so that their reshaped forms are the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sympy_tensordiff.codegen.loops import Apply, Contraction, Kernel, Operand, Program, Solve, Step
+from sympy_tensordiff.codegen.printers.blocks import INDENT
+from sympy_tensordiff.codegen.printers.driver import call_text, function_name
+from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.steps import operands
+
+Groups = Sequence[Sequence[int]]
+
+LIBRARY_HELPERS: dict[str, str] = {
+    "solve": '''
+def solve(matrix, right, name):
+    """The solution x of matrix @ x = right."""
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
+''',
+    "inverse": '''
+def inverse(matrix, name):
+    """The inverse of a matrix."""
+    try:
+        return np.linalg.inv(matrix)
+    except np.linalg.LinAlgError as error:
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
+''',
+    "log_determinant": '''
+def log_determinant(x):
+    """The logarithm of the determinant without its overflow; nan where it is negative."""
+    sign, value = np.linalg.slogdet(x)
+    return value if sign >= 0 else math.nan
+''',
+    "cofactor": '''
+def cofactor(x, order):
+    """The derivative of the determinant of x, order times by x, at singular x too: axes i1 j1 ... ik jk.
+
+    With x = u diag(s) v it is that of diag(s), products of all s but some, under u and v.
+    """
+    n = len(x)
+    result = np.zeros((n,)*(2*order), x.dtype)
+    if not np.isfinite(x).all():
+        return result + math.nan
+    u, s, v = np.linalg.svd(x)
+    orders = list(itertools.permutations(range(order)))
+    signs = [(-1)**sum(a > b for a, b in itertools.combinations(places, 2)) for places in orders]
+    for chosen in itertools.combinations(range(n), order):
+        rest = np.prod(np.delete(s, chosen))
+        for rows, row_sign in zip(orders, signs):
+            for columns, column_sign in zip(orders, signs):
+                index = tuple(chosen[a] for pair in zip(rows, columns) for a in pair)
+                result[index] = row_sign*column_sign*rest
+    for axis in range(0, 2*order, 2):
+        # Each product takes the first axis away and appends it, so that all are in place at the end.
+        result = np.tensordot(np.tensordot(result, u, (0, 1)), v, (0, 0))
+    return np.round(np.linalg.det(u)*np.linalg.det(v))*result
+''',
+    "logsumexp": '''
+def logsumexp(x, axes):
+    """log(sum(exp(x))) over the axes, without the overflow of exp."""
+    greatest = np.max(x, axis=axes, keepdims=True)
+    greatest = np.where(np.isfinite(greatest), greatest, np.zeros_like(greatest))
+    return np.log(np.sum(np.exp(x - greatest), axis=axes)) + np.squeeze(greatest, axes)
+''',
+}
+"""The functions that library calls need besides NumPy's own."""
+
+LIBRARY_NAMES = frozenset({"itertools", *LIBRARY_HELPERS})
+
+
+def library_text(step: Contraction | Solve | Apply, program: Program, names: Names) -> str:
+    """The function of a library call."""
+    printer = _Printer(step, program, names)
+    if isinstance(step, Contraction):
+        lines = printer.contraction(step)
+    elif isinstance(step, Solve):
+        lines = printer.solve(step)
+    else:
+        lines = printer.apply(step)
+    head = f"def {function_name(step)}{call_text(step, names)}:"
+    return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def library_helpers(steps: Iterable[Step], texts: Sequence[str]) -> list[str]:
+    """The helper functions that the texts call, in a stable order."""
+    if all(isinstance(step, Kernel) for step in steps):
+        return []
+    return [text.strip("\n") for name, text in LIBRARY_HELPERS.items() if any(f" {name}(" in t for t in texts)]
+
+
+class _Printer:
+    def __init__(self, step: Contraction | Solve | Apply, program: Program, names: Names) -> None:
+        self.step = step
+        self.target = names(step.array)
+        self.names = names
+        self.given = {a.name: a.label for a in program.arguments}
+        self.lengths: dict[int, str] = {}
+        if not isinstance(step, Apply):
+            for operand in operands(step):
+                for axis, label in enumerate(operand.labels):
+                    self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
+
+    def title(self, array: str) -> str:
+        """A matrix as an error message calls it, as a literal: what a user wrote is no code."""
+        label = self.given.get(array)
+        return ascii(f"the matrix {label}" if label is not None else f"the matrix {array} (see .plan)")
+
+    def docstring(self, what: str) -> str:
+        return f'"""Fill {self.target} with {what}."""'
+
+    # -------------------------------------------------------------- functions of one array
+
+    def apply(self, step: Apply) -> list[str]:
+        matrix = self.names(step.operand)
+        texts = {
+            "inv": f"inverse({matrix}, {self.title(step.operand)})",
+            "det": f"np.linalg.det({matrix})",
+            "logdet": f"log_determinant({matrix})",
+            "logabsdet": f"np.linalg.slogdet({matrix})[1]",
+            "cofactor": f"cofactor({matrix}, {', '.join(map(str, step.options))})",
+            "logsumexp": f"logsumexp({matrix}, {step.options})",
+        }
+        return [self.docstring(f"a function of {matrix}"), f"{self.target}[...] = {texts[step.function]}"]
+
+    # -------------------------------------------------------------- products
+
+    def contraction(self, step: Contraction) -> list[str]:
+        left, right, out = step.left, step.right, step.output
+        own, other, both = _kept(left, right, out), _kept(right, left, out), _common(left, right, out)
+        if other and tuple((*both, *other, *own)) == out:
+            left, right, own, other = right, left, other, own
+        summed = list(dict.fromkeys(label for label in left.labels if label not in out))
+        lines = [self.docstring(f"the sums of {self.entries(left)}*{self.entries(right)}")]
+        pair = (
+            f"{self.grouped(left, both, [own, summed] if own or both else [summed])}, "
+            f"{self.grouped(right, both, [summed, other] if other or both else [summed])}"
+        )
+        order = [*both, *own, *other]
+        groups = [own, other] if both else [group for group in (own, other) if group]
+        if tuple(order) == out:
+            return [*lines, f"np.matmul({pair}, out={self.reshaped(self.target, both, groups)})"]
+        product = self.split(f"np.matmul({pair})", both, groups)
+        return [*lines, f"{self.target}[...] = {_permuted(product, order, out)}"]
+
+    def solve(self, step: Solve) -> list[str]:
+        matrix, right, out = step.matrix, step.right, step.output
+        summed = next(label for label in matrix.labels if label not in out)
+        free = next(label for label in matrix.labels if label in out)
+        rest = [label for label in out if label != free]
+        left = self.names(matrix.array) + (".T" if matrix.labels[0] == summed else "")
+        columns = self.grouped(right, [], [[summed], rest] if rest else [[summed]])
+        solution = f"solve({left}, {columns}, {self.title(matrix.array)})"
+        solution = self.split(solution, [], [[free], rest] if rest else [[free]])
+        return [
+            self.docstring(f"the solution of equations with {left}"),
+            f"{self.target}[...] = {_permuted(solution, [free, *rest], out)}",
+        ]
+
+    def entries(self, operand: Operand) -> str:
+        letters = "ijklmnopqrstuvwxyzabcdefgh"
+        return f"{self.names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
+
+    def grouped(self, operand: Operand, both: Sequence[int], groups: Groups) -> str:
+        """An operand with an axis for each label of ``both`` and one for each group."""
+        text, labels = self.names(operand.array), operand.labels
+        distinct = tuple(dict.fromkeys(labels))
+        if distinct != labels:
+            numbers = {label: n for n, label in enumerate(distinct)}
+            text = f"np.einsum({text}, {[numbers[label] for label in labels]}, {list(numbers.values())})"
+        text = _permuted(text, distinct, [*both, *(label for group in groups for label in group)])
+        return self.reshaped(text, both, groups)
+
+    def reshaped(self, text: str, both: Sequence[int], groups: Groups) -> str:
+        """An array, the axes of which are those of ``both`` and of all groups, with one for each group."""
+        if all(len(group) == 1 for group in groups):
+            return text
+        axes = [self.lengths[label] for label in both]
+        axes += ["*".join(self.lengths[label] for label in group) or "1" for group in groups]
+        return f"{text}.reshape({', '.join(axes)})"
+
+    def split(self, text: str, both: Sequence[int], groups: Groups) -> str:
+        """An array with an axis for each group with one for each label instead."""
+        if all(len(group) == 1 for group in groups):
+            return text
+        labels = [*both, *(label for group in groups for label in group)]
+        return f"{text}.reshape({', '.join(self.lengths[label] for label in labels)})"
+
+
+def _kept(operand: Operand, other: Operand, out: Sequence[int]) -> list[int]:
+    """The labels that only one of the operands has, as in the output."""
+    return [label for label in out if label in operand.labels and label not in other.labels]
+
+
+def _common(left: Operand, right: Operand, out: Sequence[int]) -> list[int]:
+    """The labels of the output that both operands have."""
+    return [label for label in out if label in left.labels and label in right.labels]
+
+
+def _permuted(text: str, labels: Sequence[int], wanted: Sequence[int]) -> str:
+    """An array with its axes in another order."""
+    if list(labels) == list(wanted):
+        return text
+    places: Mapping[int, int] = {label: n for n, label in enumerate(labels)}
+    order = [places[label] for label in wanted]
+    return f"{text}.T" if order == [1, 0] else f"{text}.transpose({', '.join(map(str, order))})"

@@ -1,0 +1,119 @@
+"""A `Program` from the graph: arrays are defined, each is lowered, the result is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.loops import Argument, Check, Program
+from sympy_tensordiff.codegen.lower import Lowering
+from sympy_tensordiff.codegen.powers import defined_at_zero
+from sympy_tensordiff.codegen.sizes import check_determined
+from sympy_tensordiff.codegen.storage import unique
+from sympy_tensordiff.codegen.tensors import Definition, define_arrays
+from sympy_tensordiff.codegen.verify import unproven_reads, verify
+from sympy_tensordiff.codegen.walk import uses
+from sympy_tensordiff.errors import OutOfShapeError
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.facts import input_facts
+
+
+def assemble(
+    graph: Graph,
+    nodes: Sequence[Node],
+    arguments: tuple[Argument, ...],
+    names: dict[Any, str],
+    arrays: dict[str, str],
+    sizes: frozenset[int],
+    *,
+    temporaries: bool = True,
+    single: bool = True,
+) -> Program:
+    """The verified program that computes ``nodes``.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : sequence of Node
+        The results.
+    arguments : tuple of Argument
+    names : dict
+        Names of the sizes, free indices and scalar arguments: variables and scalar nodes.
+    arrays : dict
+        Names of the tensor arguments by the names of the tensors.
+    sizes : frozenset of int
+        The variables that are sizes.
+    temporaries, single : bool
+        As in `lambdify` and `Program`.
+    """
+    taken = {*names.values(), *arrays.values()}
+    results: list[str] = []
+    for n in range(len(nodes)):
+        results.append(unique("result" if single else f"result{n}", {*taken, *results}))
+    definitions = define_arrays(graph, nodes, results, arrays, taken)
+    entries = [definition.entries for definition in definitions if definition.entries is not None]
+    facts = input_facts(graph, entries)
+    lowered = iter(defined_at_zero(graph, tighten(graph, entries, facts, sizes)))
+    arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
+    own = [definition.name for definition in definitions]
+    lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own)
+    outputs: dict[str, loops.Array] = {}
+    for definition in definitions:
+        array = _lower(lowering, definition, None if definition.step else next(lowered))
+        if definition.name in results:
+            outputs[definition.name] = array
+        else:
+            lowering.kept.append(array)
+    program = Program(
+        arguments,
+        tuple([outputs[name] for name in results]),
+        tuple(lowering.kept),
+        tuple(lowering.kernels),
+        tuple(lowering.sizes),
+        single=single,
+        notes=tuple(lowering.notes),
+    )
+    check_determined(program)
+    program = replace(program, checks=(*_length_checks(program), *_read_checks(program)))
+    verify(program)
+    return program
+
+
+def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> loops.Array:
+    """The array of one definition, behind whose step or kernel the others may read it."""
+    if entries is not None:
+        return lowering.output(entries, definition.name)
+    assert definition.step is not None
+    lowering.kernels.append(definition.step)
+    return loops.Array(definition.name, tuple([lowering.form(extent) for extent in definition.array.shape]))
+
+
+def _length_checks(program: Program) -> tuple[Check, ...]:
+    """A check for each axis that a library would be given, and that may have no entries."""
+    prover = Prover(program)
+    given = [name for step in program.kernels if not isinstance(step, loops.Kernel) for name in uses(step).arrays]
+    extents = dict.fromkeys(extent for name in dict.fromkeys(given) for extent in prover.shapes[name])
+    return tuple(
+        Check((Row("ge", -extent),), f"a tensor would have an axis of length {extent}, which is not positive")
+        for extent in extents
+        if not prover.proves(Row("ge", extent - 1))
+    )
+
+
+def _read_checks(program: Program) -> tuple[Check, ...]:
+    """A check for each read that the sizes alone decide."""
+    checks = []
+    for read in unproven_reads(program):
+        array = next((a.label for a in program.arguments if a.name == read.load.array), read.load.array)
+        index = ", ".join(map(str, read.load.index))
+        message = f"{array}[{index}] is read outside of the shape of {array}, along axis {read.axis}"
+        if read.certain:
+            raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")
+        message += "; the sizes of the arguments do not fit the expression"
+        checks.append(Check(read.violation, message, read.points))
+    return tuple(dict.fromkeys(checks))

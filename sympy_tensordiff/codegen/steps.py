@@ -1,0 +1,104 @@
+"""Calls of a library on whole arrays: their laws, how much they compute, and how they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from sympy_tensordiff.codegen.loops import Apply, Contraction, Operand, Solve, Step
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine
+
+Shapes = Mapping[str, tuple[Affine, ...]]
+
+_LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
+
+
+def operands(step: Contraction | Solve) -> tuple[Operand, Operand]:
+    """The two operands of a product."""
+    return (step.left if isinstance(step, Contraction) else step.matrix), step.right
+
+
+def extents(step: Contraction | Solve, shapes: Shapes) -> dict[int, Affine]:
+    """The extent of each label."""
+    return {
+        label: extent
+        for operand in operands(step)
+        for label, extent in zip(operand.labels, shapes[operand.array], strict=True)
+    }
+
+
+def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
+    """About how many multiplications a library call makes, for arrays of these shapes."""
+    if isinstance(step, Contraction | Solve):
+        lengths = {lb: n for op in operands(step) for lb, n in zip(op.labels, shapes[op.array], strict=True)}
+        total = prod(lengths.values())
+        return total + lengths[step.matrix.labels[0]] ** 3 // 3 if isinstance(step, Solve) else total
+    assert isinstance(step, Apply)
+    if step.function == "logsumexp":
+        return prod(shapes[step.operand])
+    return int(shapes[step.operand][0] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1))
+
+
+def describe(step: Step, shapes: Shapes) -> str:
+    """What a library call computes, in a line of ``.plan``."""
+    if isinstance(step, Apply):
+        options = "".join(f", {option}" for option in step.options)
+        return f"fill {step.array} = {step.function}({step.operand}{options})"
+    assert isinstance(step, Contraction | Solve)
+    known = extents(step, shapes)
+    letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
+    texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in operands(step)]
+    if isinstance(step, Solve):
+        texts[0] = f"inv({step.matrix.array})" + texts[0][len(step.matrix.array) :]
+    work = "*".join(str(extent) if len(extent.terms) < 2 else f"({extent})" for _, extent in sorted(known.items()))
+    axes = ", ".join(letters[label] for label in step.output)
+    how = " by solving equations" if isinstance(step, Solve) else ""
+    return f"fill {step.array}[{axes}] = sum of {'*'.join(texts)}{how}: {work or 1} products"
+
+
+# ---------------------------------------------------------------------------- laws
+
+
+def check_step(step: Contraction | Solve | Apply, written: Shapes, shape: tuple[Affine, ...]) -> None:
+    """Raise `VerificationError` where a library call does not fit its arrays; ``shape`` is that of what it fills."""
+    where = f"{type(step).__name__} {step.array}"
+    names = [step.operand] if isinstance(step, Apply) else [operand.array for operand in operands(step)]
+    for name in names:
+        if name not in written:
+            raise VerificationError(f"{where}: {name} is read before it is written")
+    found = _apply_shape(step, written[step.operand], where) if isinstance(step, Apply) else None
+    if isinstance(step, Contraction | Solve):
+        found = _product_shape(step, written, where)
+    if found != shape:
+        raise VerificationError(f"{where}: the result has shape {found}, the array {shape}")
+
+
+def _product_shape(step: Contraction | Solve, written: Shapes, where: str) -> tuple[Affine, ...]:
+    known: dict[int, Affine] = {}
+    for operand in operands(step):
+        if len(operand.labels) != len(written[operand.array]):
+            raise VerificationError(f"{where}: {len(operand.labels)} labels for the axes of {operand.array}")
+        for label, extent in zip(operand.labels, written[operand.array], strict=True):
+            if known.setdefault(label, extent) != extent:
+                raise VerificationError(f"{where}: a label has the extents {known[label]} and {extent}")
+    left, right = (set(operand.labels) for operand in operands(step))
+    output = set(step.output)
+    if len(output) != len(step.output) or not output <= known.keys() or not (left ^ right) <= output:
+        raise VerificationError(f"{where}: the labels {step.output} are no output of {left} and {right}")
+    if isinstance(step, Solve):
+        matrix = written[step.matrix.array]
+        if len(left) != 2 or len(matrix) != 2 or matrix[0] != matrix[1] or len(left & right) != 1 or left <= output:
+            raise VerificationError(f"{where}: one axis of a square matrix is summed over")
+    return tuple([known[label] for label in step.output])
+
+
+def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
+    if step.function == "logsumexp":
+        return tuple([extent for axis, extent in enumerate(shape) if axis not in step.options])
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")
+    results = {"inv": shape, "det": (), "logdet": (), "logabsdet": (), "cofactor": shape * sum(step.options)}
+    if step.function not in results:
+        raise VerificationError(f"{where}: no library call is named {step.function!r}")
+    return results[step.function]

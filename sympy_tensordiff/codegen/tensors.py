@@ -1,0 +1,195 @@
+"""Whole tensors as a list of definitions: each an array, by a library call or entry by entry.
+
+What is computed entry by entry is written in index notation over the arrays defined before, and
+lowered as what a user writes in index notation is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sympy_tensordiff.codegen.calls import determinant, is_product, solved_place
+from sympy_tensordiff.codegen.contract import in_pairs
+from sympy_tensordiff.codegen.loops import Apply, Contraction, Operand, Solve, Step
+from sympy_tensordiff.codegen.materialise import arrays_of
+from sympy_tensordiff.codegen.storage import unique
+from sympy_tensordiff.graph.contractions import is_view
+from sympy_tensordiff.graph.entries import entry
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """An array of a program: what it holds, in index notation, or the library call that fills it.
+
+    ``array`` stands for it in the index notation of the definitions behind it.
+    """
+
+    name: str
+    array: Node
+    entries: Node | None = None
+    step: Step | None = None
+
+
+def define_arrays(
+    graph: Graph, roots: Sequence[Node], results: Sequence[str], arrays: Mapping[str, str], taken: Container[str]
+) -> list[Definition]:
+    """The definitions of all arrays that ``roots`` need, in an order in which they can be computed.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    results : sequence of str
+        Their names.
+    arrays : mapping
+        Names of the tensor arguments by the names of the tensors.
+    taken : container of str
+        Further names that no array may have.
+    """
+    if not any(root.whole for root in roots):
+        return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
+    return _Definitions(graph, in_pairs(graph, roots), results, arrays, taken).found
+
+
+def _array(graph: Graph, name: str, node: Node) -> Node:
+    # No tensor of a user's is called so: names are cut at blanks there.
+    return graph.tensor(f"array {name}", node.shape)
+
+
+def _transposed(roots: Sequence[Node]) -> dict[Node, Node]:
+    """The products that nothing uses but a result, which is a transpose of them, with that result."""
+    uses = Counter(roots)
+    for part in reachable(*roots):
+        uses.update(part.args)
+    found = {}
+    for root in roots:
+        if is_view(root) and root.args and root.data.coefficient == 1:
+            inputs, output = root.data.inputs[0], root.data.output
+            if len(set(inputs)) == len(inputs) == len(output) == len(set(output)):
+                (core,) = root.args
+                if is_product(core) and uses[core] == uses[root] == 1:
+                    found[core] = root
+    return found
+
+
+class _Definitions:
+    def __init__(
+        self,
+        graph: Graph,
+        roots: Sequence[Node],
+        results: Sequence[str],
+        arguments: Mapping[str, str],
+        taken: Container[str],
+    ) -> None:
+        self.graph = graph
+        self.arguments = arguments
+        self.names: dict[Node, str] = {}
+        for root, name in zip(roots, results, strict=True):
+            if root.op != "tensor":
+                self.names.setdefault(root, name)
+        self.transposed = _transposed(roots)
+        for node, root in self.transposed.items():
+            self.names[node] = self.names[root]
+        ordered = sorted(arrays_of(roots) - set(self.transposed.values()), key=lambda node: node.id)
+        used = set(results)
+        tried: dict[str, int] = {}
+        for node in ordered:
+            if node not in self.names:
+                self.names[node] = unique("t", taken, used, tried=tried)
+                used.add(self.names[node])
+        self.arrays = {node: _array(graph, name, node) for node, name in self.names.items()}
+        self.done: dict[Node, Node] = {}
+        self.found = [self.definition(node) for node in ordered]
+        for root, name in zip(roots, results, strict=True):
+            if self.names.get(root) != name:  # a variable, or a result that is there twice
+                self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
+
+    def definition(self, node: Node) -> Definition:
+        name, array = self.names[node], self.arrays[node]
+        if node in self.transposed:
+            return self.transposed_product(node, self.transposed[node], name)
+        step = self.step(node, name)
+        if step is not None:
+            return Definition(name, array, step=step)
+        return Definition(name, array, trampoline(self.entries(node)))
+
+    # -------------------------------------------------------------- library calls
+
+    def step(self, node: Node, name: str) -> Step | None:
+        """The library call that computes a node; None where loops do."""
+        if (found := determinant(node)) is not None:
+            return Apply(name, found[0], self.name(found[1]))
+        match node.op:
+            case "inv":
+                return Apply(name, "inv", self.name(node.args[0]))
+            case "cof":
+                matrix = self.name(node.args[0])
+                return Apply(name, "cofactor", matrix, (node.data,)) if node.data else Apply(name, "det", matrix)
+            case "lse":
+                return Apply(name, "logsumexp", self.name(node.args[0]), node.data)
+        return self.product(node, name) if is_product(node) else None
+
+    def product(self, node: Node, name: str) -> Contraction | Solve:
+        place = solved_place(node)
+        if place is None:
+            left, right = (
+                Operand(self.name(arg), labels) for arg, labels in zip(node.args, node.data.inputs, strict=True)
+            )
+            return Contraction(name, node.data.output, left, right)
+        matrix = Operand(self.name(node.args[place].args[0]), node.data.inputs[place])
+        right = Operand(self.name(node.args[1 - place]), node.data.inputs[1 - place])
+        return Solve(name, node.data.output, matrix, right)
+
+    def transposed_product(self, node: Node, root: Node, name: str) -> Definition:
+        """The product that fills a result with its axes in another order."""
+        places = dict(zip(root.data.inputs[0], node.data.output, strict=True))
+        step = replace(self.product(node, name), output=tuple([places[label] for label in root.data.output]))
+        return Definition(name, _array(self.graph, name, root), step=step)
+
+    def name(self, node: Node) -> str:
+        """The array that holds an operand."""
+        return self.arguments[node.data[0]] if node.op == "tensor" else self.names[node]
+
+    # -------------------------------------------------------------- index notation
+
+    def entries(self, node: Node) -> Recursion[Node]:
+        """A node in index notation, itself a scalar or a comprehension."""
+        graph = self.graph
+        if node.op == "comprehension" or not (node.shape or node.op == "ein"):
+            inside: Node = yield self.inside(node)
+            return inside
+        axes = [graph.fresh(f"i{n}") for n in range(len(node.shape))]
+        body = yield self.scalar(entry(graph, node, [Affine.variable(v) for v in axes]))
+        return graph.comprehension(axes, node.shape, body) if axes else body
+
+    def scalar(self, node: Node) -> Recursion[Node]:
+        """A scalar, or a comprehension, with all whole tensors read from arrays or written out."""
+        if node in self.done:
+            return self.done[node]
+        if node in self.arrays:
+            array = self.arrays[node]
+            result = array if node.shape else self.graph.read(array, ())
+        elif node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
+            tensor = node.args[0]
+            if tensor in self.arrays:
+                result = self.graph.read(self.arrays[tensor], node.data)
+            else:
+                result = yield self.scalar(entry(self.graph, tensor, node.data))
+        elif node.op == "ein":
+            result = yield self.scalar(entry(self.graph, node, ()))
+        else:
+            result = yield self.inside(node)
+        self.done[node] = result
+        return result
+
+    def inside(self, node: Node) -> Recursion[Node]:
+        """A node over other arguments."""
+        args = []
+        for arg in node.args:
+            args.append((yield self.scalar(arg)))
+        return self.graph.with_args(node, args)
