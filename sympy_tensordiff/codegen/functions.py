@@ -11,7 +11,7 @@ import sympy
 from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.loops import External, Number, Operation, Scalar
-from sympy_tensordiff.graph.functions import Partial
+from sympy_tensordiff.graph.functions import Partial, sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Node
 
 NAMES: dict[Any, str] = {
@@ -45,6 +45,8 @@ NAMES: dict[Any, str] = {
     cfunctions.log10: "log10",
     cfunctions.Cbrt: "cbrt",
     cfunctions.hypot: "hypot",
+    sigmoid: "sigmoid",
+    softplus: "softplus",
     sympy.Max: "max",
     sympy.Min: "min",
 }

@@ -9,6 +9,7 @@ from typing import Any
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
+from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.sizes import check_determined
@@ -58,7 +59,7 @@ def assemble(
     definitions = define_arrays(graph, nodes, results, arrays, taken)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     facts = input_facts(graph, entries)
-    lowered = iter(defined_at_zero(graph, tighten(graph, entries, facts, sizes)))
+    lowered = iter(defined_at_zero(graph, without_overflow(graph, tighten(graph, entries, facts, sizes))))
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
     lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own)

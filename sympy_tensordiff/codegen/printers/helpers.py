@@ -39,6 +39,17 @@ def lgamma(x):
 
     return np.vectorize(one, otypes=[float])(x)
 ''',
+    "sigmoid": '''
+def sigmoid(x):
+    """1/(1 + exp(-x)) without overflow, entry by entry."""
+    small = np.exp(-np.abs(x))
+    return np.where(x < 0, small, np.ones_like(small))/(1 + small)
+''',
+    "softplus": '''
+def softplus(x):
+    """log(1 + exp(x)) without overflow, entry by entry."""
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+''',
     "power": '''
 def power(x, n):
     """x**n for a positive integer n by multiplication, which is faster than np.power."""
@@ -70,6 +81,17 @@ def sign(x):
 def heaviside(x, at_zero):
     """0 or 1, at_zero at 0; nan where x is nan."""
     return x if x != x else at_zero if x == 0 else 1 if x > 0 else 0
+''',
+    "sigmoid": '''
+def sigmoid(x):
+    """1/(1 + exp(-x)) without overflow."""
+    small = math.exp(-abs(x))
+    return (small if x < 0 else 1)/(1 + small)
+''',
+    "softplus": '''
+def softplus(x):
+    """log(1 + exp(x)) without overflow."""
+    return (0 if x < 0 else x) + math.log1p(math.exp(-abs(x)))
 ''',
     "cbrt": '''
 def cbrt(x):

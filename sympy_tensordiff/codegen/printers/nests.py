@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.integer.affine import Affine
 
-WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt"})
+WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "softplus"})
 """Functions whose value may have another type than their argument has."""
 
 
@@ -38,6 +38,7 @@ class NestPrinter(ScalarPrinter):
         "arcsinh": "math.asinh", "arccosh": "math.acosh", "arctanh": "math.atanh", "erf": "math.erf",
         "erfc": "math.erfc", "gamma": "math.gamma", "lgamma": "math.lgamma", "expm1": "math.expm1",
         "log1p": "math.log1p", "log2": "math.log2", "log10": "math.log10", "cbrt": "cbrt", "hypot": "math.hypot",
+        "sigmoid": "sigmoid", "softplus": "softplus",
     }  # fmt: skip
     """The texts of the functions, without ``floor`` and ``ceil``: `math` turns these into integers."""
 

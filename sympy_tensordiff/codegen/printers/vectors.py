@@ -37,6 +37,7 @@ class VectorPrinter(ScalarPrinter):
 
     functions: ClassVar[dict[str, str]] = {
         "max": "np.maximum", "min": "np.minimum", "erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "lgamma",
+        "sigmoid": "sigmoid", "softplus": "softplus",
     } | {
         name: f"np.{name}"
         for name in (

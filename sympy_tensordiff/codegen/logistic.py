@@ -1,0 +1,126 @@
+"""Logistic forms written out, as the functions that do not overflow.
+
+``exp(1000)`` is no floating point number, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` are.
+From the inside out, with s and p for `sigmoid` and `softplus`::
+
+    log(1 + exp(u))        p(u)                a - a*s(u)           a*s(-u)
+    log(exp(u) + exp(v))   u + p(v - u)        exp(-m*u)*s(u)**n    s(-u)**m * s(u)**(n - m),  m <= n
+    1/(1 + exp(u))**n      s(-u)**n            log(s(u))            -p(-u)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy
+
+from sympy_tensordiff.graph.functions import sigmoid, softplus
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+
+
+_FEW = 6
+
+
+def without_overflow(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` with logistic forms in place of sums of exponentials."""
+    parts = reachable(*roots)
+    if not any(part.op == "call" and part.data in (sympy.exp, sigmoid) for part in parts):
+        return list(roots)
+    work = _Logistic(graph)
+    done: dict[Node, Node] = {}
+    for part in parts:
+        done[part] = work.form(graph.with_args(part, [done[arg] for arg in part.args]))
+    return [done[root] for root in roots]
+
+
+class _Logistic:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def form(self, node: Node) -> Node:
+        """A node, whose arguments are in their final form."""
+        match node.op:
+            case "call" if node.data is sympy.log:
+                return self.logarithm(node, node.args[0])
+            case "pow":
+                return self.power(node, *node.args)
+            case "add":
+                return self.complement(node)
+            case "mul":
+                return self.product(node)
+        return node
+
+    def sigmoid(self, argument: Node) -> Node:
+        return self.graph.call(sigmoid, (argument,))
+
+    def logarithm(self, node: Node, argument: Node) -> Node:
+        graph = self.graph
+        if _is_call(argument, sigmoid):
+            return graph.neg(graph.call(softplus, (graph.neg(argument.args[0]),)))
+        exponents = self.exponents(argument)
+        if exponents is None:
+            return node
+        first, second = exponents
+        difference = graph.add((second, graph.neg(first)))
+        return graph.add((first, graph.call(softplus, (difference,))))
+
+    def exponents(self, node: Node) -> tuple[Node, Node] | None:
+        """``u`` and ``v`` of ``exp(u) + exp(v)``; 1 is ``exp(0)``, the first of the two."""
+        if node.op != "add" or len(node.args) != 2:
+            return None
+        found = [arg.args[0] for arg in node.args if _is_call(arg, sympy.exp)]
+        if self.graph.one in node.args:
+            found.insert(0, self.graph.zero)
+        return (found[0], found[1]) if len(found) == 2 else None
+
+    def power(self, node: Node, base: Node, exponent: Node) -> Node:
+        exponents = self.exponents(base)
+        if exponents is None or exponents[0] is not self.graph.zero:
+            return node
+        if exponent.op != "const" or not isinstance(exponent.data, int) or exponent.data > 0:
+            return node
+        return self.graph.pow(self.sigmoid(self.graph.neg(exponents[1])), self.graph.const(-exponent.data))
+
+    def complement(self, node: Node) -> Node:
+        """``a - a*s(u)`` among few terms as ``a*s(-u)``."""
+        graph, terms = self.graph, node.args
+        for term in terms if len(terms) <= _FEW else ():
+            factors = term.args if term.op == "mul" else (term,)
+            for factor in factors:
+                base, times = self.raised(factor)
+                if times:
+                    rest = [other for other in factors if other is not factor]
+                    whole = graph.neg(graph.mul((*rest, graph.pow(base, graph.const(times - 1)))))
+                    if whole in terms:
+                        others = [other for other in terms if other is not term and other is not whole]
+                        joined = self.form(graph.mul((whole, self.sigmoid(graph.neg(base.args[0])))))
+                        return self.form(graph.add((*others, joined)))
+        return node
+
+    def raised(self, node: Node) -> tuple[Node, int]:
+        """A `sigmoid` and how often it is a factor of its power; 0 times for other nodes."""
+        base, times = (node.args[0], node.args[1].data) if node.op == "pow" else (node, 1)
+        return base, times if _is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
+
+    def product(self, node: Node) -> Node:
+        graph = self.graph
+        for power in node.args:
+            base, times = self.raised(power)
+            for factor in node.args if times else ():
+                m = self.multiple(factor, graph.neg(base.args[0])) if _is_call(factor, sympy.exp) else 0
+                if 0 < m <= times:
+                    rest = [arg for arg in node.args if arg is not power and arg is not factor]
+                    other = graph.pow(self.sigmoid(graph.neg(base.args[0])), graph.const(m))
+                    return self.form(graph.mul((*rest, other, graph.pow(base, graph.const(times - m)))))
+        return node
+
+    def multiple(self, exponential: Node, argument: Node) -> int:
+        """The m of ``exp(m*argument)``; 0 where there is none."""
+        (c, rest), (own, other) = (self.graph.split_coefficient(n) for n in (exponential.args[0], argument))
+        if rest is not other or c % own != 0:
+            return 0
+        return int(c // own)
+
+
+def _is_call(node: Node, function: type) -> bool:
+    return node.op == "call" and node.data is function
