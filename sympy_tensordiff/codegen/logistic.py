@@ -17,7 +17,6 @@ import sympy
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
-
 _FEW = 6
 
 

@@ -16,7 +16,7 @@ from opt_einsum import paths
 Labels = frozenset[int]
 Path = Sequence[tuple[int, ...]]
 
-_FEW = 4
+_FEW = 6
 _SEVERAL = 10
 _SEEDS = 4
 _NEIGHBOURS = 16

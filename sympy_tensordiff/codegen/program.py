@@ -8,8 +8,8 @@ from typing import Any
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.logistic import without_overflow
+from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.sizes import check_determined

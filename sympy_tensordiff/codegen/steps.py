@@ -51,10 +51,17 @@ def describe(step: Step, shapes: Shapes) -> str:
     texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in operands(step)]
     if isinstance(step, Solve):
         texts[0] = f"inv({step.matrix.array})" + texts[0][len(step.matrix.array) :]
-    work = "*".join(str(extent) if len(extent.terms) < 2 else f"({extent})" for _, extent in sorted(known.items()))
+    work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
     axes = ", ".join(letters[label] for label in step.output)
-    how = " by solving equations" if isinstance(step, Solve) else ""
-    return f"fill {step.array}[{axes}] = sum of {'*'.join(texts)}{how}: {work or 1} products"
+    how = ""
+    if isinstance(step, Solve):
+        length = _factor(known[step.matrix.labels[0]])
+        how, work = " by solving equations", f"{length}*{length}*{length}/3 + {work}"
+    return f"fill {step.array}[{axes}] = sum of {'*'.join(texts)}{how}: {work} products"
+
+
+def _factor(form: Affine) -> str:
+    return str(form) if len(form.terms) + bool(form.constant) < 2 else f"({form})"
 
 
 # ---------------------------------------------------------------------------- laws

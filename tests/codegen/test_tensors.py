@@ -1,0 +1,255 @@
+"""Kernels of whole tensors: values, memory orders, errors, generated text."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sympy
+import tensor_cases
+from tensor_cases import MATRICES, A, B, S, cases, check, m, n, p, values, x, y
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, OutOfShapeError, SingularMatrixError, UnsupportedError
+
+BACKENDS = ("numpy", "numba")
+AB = td.einsum("ij,jk->ik", A, B)
+V = values()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", cases())
+def test_cases(name, backend):
+    check(name, backend)
+
+
+@pytest.mark.parametrize("name", cases())
+def test_float32_stays(name):
+    check(name, "numpy", np.float32)
+
+
+@pytest.mark.parametrize(
+    "name", ["ij,jk->ki", "bij,bkj->bik", "a softmax", "solution", "cofactor of order 2", "sigmoid"]
+)
+def test_compiled_float32_stays(name):
+    check(name, "numba", np.float32)
+
+
+def test_cases_on_cuda():
+    """In Numba's simulator, in a process of its own."""
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command = [sys.executable, "-W", "error", tensor_cases.__file__]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("all agree\n")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_random_products(backend):
+    """Any labels on up to four operands, against NumPy."""
+    rng = np.random.default_rng(5)
+    lengths = dict(zip("abcde", (2, 3, 4, 5, 1), strict=True))
+    for _ in range(40):
+        inputs = ["".join(rng.choice(list("abcde"), rng.integers(0, 4))) for _ in range(rng.integers(1, 5))]
+        used = sorted(set("".join(inputs)))
+        output = "".join(rng.permutation([label for label in used if rng.random() < 0.4]))
+        subscripts = f"{','.join(inputs)}->{output}"
+        shapes = [tuple(lengths[label] for label in labels) for labels in inputs]
+        symbols = [td.TensorSymbol(f"X{number}", shape) for number, shape in enumerate(shapes)]
+        arrays = [rng.standard_normal(shape) for shape in shapes]
+        function = td.lambdify(symbols, td.einsum(subscripts, *symbols), backend)
+        np.testing.assert_allclose(function(*arrays), np.einsum(subscripts, *arrays), rtol=1e-11, atol=1e-11)
+
+
+# ---------------------------------------------------------------------------- arguments and results
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("subscripts", ["ij,jk->ik", "ij,jk->ki", "ij,jk->", "ij,jk->ijk"])
+def test_any_memory_order(backend, subscripts):
+    function = td.lambdify([A, B], td.einsum(subscripts, A, B), backend)
+    a, b = V["A"], V["B"]
+    wanted = np.einsum(subscripts, a, b)
+    spread = np.zeros((6, 8))[::2, ::2]
+    spread[...] = a
+    for first, second in [(np.asfortranarray(a), np.asfortranarray(b)), (spread, b[::-1][::-1]), (a.tolist(), b)]:
+        np.testing.assert_allclose(function(first, second), wanted)
+    out = np.full(wanted.shape, np.nan, order="F")
+    assert function(a, b, out=out) is out
+    np.testing.assert_allclose(out, wanted)
+    with pytest.raises(ArgumentError, match="shares memory with argument A"):
+        td.lambdify([A], td.exp(A), backend)(a, out=a)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_wrong_arguments(backend):
+    function = td.lambdify([A, B], AB, backend)
+    with pytest.raises(ArgumentError, match="argument B has length 3 on axis 0, expected 4, which is m with m = 4"):
+        function(V["A"], np.ones((3, 5)))
+    with pytest.raises(ArgumentError, match="arrays of length 0 are refused"):
+        function(np.ones((3, 0)), np.ones((0, 5)))
+    with pytest.raises(ArgumentError, match="add it to args"):
+        td.lambdify([A], AB, backend)
+
+
+def test_a_scalar_is_a_numpy_scalar():
+    for expr in (td.det(S), td.trace(S), td.norm(S), td.einsum("i,i->", x, x)):
+        found = td.lambdify([S, x], expr, "numpy")(V["S"].astype("f"), V["x"].astype("f"))
+        assert isinstance(found, np.float32)
+
+
+def test_several_results_share_arrays():
+    function = td.lambdify([A, B], (AB, td.einsum("ij->ji", AB), td.sum(AB), AB, A), "numpy")
+    assert function.source.count("np.matmul(") == 1
+    ab = V["A"] @ V["B"]
+    for found, wanted in zip(function(V["A"], V["B"]), (ab, ab.T, ab.sum(), ab, V["A"]), strict=True):
+        np.testing.assert_allclose(found, wanted)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pickling(backend):
+    function = pickle.loads(pickle.dumps(td.lambdify([S, x], td.einsum("ij,j->i", td.inv(S), td.exp(x)), backend)))
+    np.testing.assert_allclose(function(V["S"], V["x"]), np.linalg.solve(V["S"], np.exp(V["x"])))
+
+
+def test_an_axis_that_may_be_empty_is_refused():
+    i = td.indices("i")
+    inner = td.TensorComprehension(x[i] * x[i + 2], (i, n - 2))
+    function = td.lambdify([x], td.einsum("i,j->", inner, inner), "numpy")
+    assert function(np.array([1.0, 2, 3])) == 9
+    function = td.lambdify([x], td.logsumexp(inner), "numpy")
+    assert function(np.array([1.0, 2, 3])) == 3
+    with pytest.raises(OutOfShapeError, match="a tensor would have an axis of length n - 2, which is not positive"):
+        function(np.array([1.0, 2]))
+
+
+# ---------------------------------------------------------------------------- inverses and determinants
+
+
+@pytest.mark.parametrize("name", ["solution", "from the other side", "of many columns", "between two vectors"])
+def test_equations_are_solved_instead_of_inverting(name):
+    source = check(name, "numpy").source
+    assert source.count("= solve(") == 1
+    assert "linalg.inv" not in source
+
+
+def test_no_inverse_for_a_chain_and_a_trace():
+    for name in ("two inverses and a vector", "trace of a solution"):
+        assert "linalg.inv" not in check(name, "numpy").source
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_singular_matrix_is_named(backend):
+    zero = np.zeros((3, 3))
+    with pytest.raises(SingularMatrixError, match="the matrix S is singular: it has no inverse"):
+        td.lambdify([S], td.inv(S), backend)(zero)
+    shifted = td.inv(td.TensorAdd(S, td.DeltaTensor((n,))))
+    with pytest.raises(SingularMatrixError, match=r"the matrix t \(see .plan\) is singular"):
+        td.lambdify([S, x], td.einsum("ij,j->i", shifted, x), backend)(-np.eye(3), V["x"])
+
+
+def test_singular_matrices_have_cofactors():
+    s = np.outer(V["x"], V["x"] + 1)
+    for order in (1, 2, 3):
+        found = td.lambdify([S], td.TensorCofactor(order, S), "numpy")(s)
+        np.testing.assert_allclose(found, tensor_cases.cofactor(s, order), atol=1e-12)
+    assert td.lambdify([S], td.adj(S), "numpy")(np.zeros((3, 3))).tolist() == np.zeros((3, 3)).tolist()
+
+
+def test_a_determinant_that_no_float_can_hold():
+    size = 400
+    big = np.diag(np.full(size, 1e3))
+    X = td.TensorSymbol("X", (size, size))
+    assert td.lambdify([X], td.log(td.det(X)), "numpy")(big) == pytest.approx(size * np.log(1e3))
+    assert np.isnan(td.lambdify([S], td.log(td.det(S)), "numba")(-np.eye(3)))
+    assert td.lambdify([S], td.log(td.det(S)), "numba")(np.zeros((3, 3))) == -np.inf
+
+
+def test_not_a_number_stays_one():
+    s = V["S"].copy()
+    s[0, 1] = np.nan
+    for expr in (td.adj(S), td.det(S), td.log(td.det(S)), td.logsumexp(S), td.einsum("ij,j->i", td.inv(S), x)):
+        assert np.isnan(td.lambdify([S, x], expr, "numpy")(s, V["x"])).any()
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_cuda_has_no_matrix_functions(name):
+    expr = MATRICES[name][0]
+    with pytest.raises(
+        UnsupportedError, match="without a library for matrices, which there is none of on a CUDA device"
+    ):
+        td.generate_code(tensor_cases.arguments_of(expr), expr, "cuda")
+
+
+# ---------------------------------------------------------------------------- numbers near the limits
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_margins(backend, dtype):
+    """The logistic functions and losses at a thousand, where an exponential overflows."""
+    far = np.array([[1000.0, -1000, 50, 0], [-1000, 0, 1000, 1], [1000, 999, 998, -1000]], dtype)
+    for expr in (td.sigmoid(A), td.softplus(A), td.softmax(A), td.logsumexp(A), td.log(td.softmax(A))):
+        found = td.lambdify([A], expr, backend)(far)
+        assert np.isfinite(found).all()
+        assert found.dtype == dtype
+    assert td.lambdify([A], td.softplus(A), backend)(far)[0, 0] == 1000
+    loss = td.sum(td.softplus(td.TensorMul(-1, y, td.einsum("ij,i->j", A, x))))
+    for expr in (loss, td.gradient(loss, x), td.hessian(loss, x)):
+        assert np.isfinite(td.lambdify([A, x, y], expr, backend)(far, np.ones(3, dtype), np.ones(4, dtype))).all()
+
+
+i, k = td.indices("i k")
+LOGISTIC = {
+    "softplus": (sympy.log(1 + sympy.exp(x[i])), lambda t: np.logaddexp(0, t)),
+    "of a multiple": (sympy.log(1 + sympy.exp(-2 * x[i])), lambda t: np.logaddexp(0, -2 * t)),
+    "two exponentials": (sympy.log(sympy.exp(x[i]) + sympy.exp(x[i] / 2)), lambda t: np.logaddexp(t, t / 2)),
+    "sigmoid": (1 / (1 + sympy.exp(-x[i])), lambda t: 0.5 + np.tanh(t / 2) / 2),
+    "the other way": (sympy.exp(x[i]) / (1 + sympy.exp(x[i])), lambda t: 0.5 + np.tanh(t / 2) / 2),
+    "its derivative": (sympy.exp(-x[i]) / (1 + sympy.exp(-x[i])) ** 2, lambda t: 0.25 / np.cosh(t / 2) ** 2),
+    "as SymPy has it": (sympy.diff(1 / (1 + sympy.exp(-x[i])), x[i]), lambda t: 0.25 / np.cosh(t / 2) ** 2),
+    "the complement": (1 - td.sigmoid(x[i]), lambda t: 0.5 - np.tanh(t / 2) / 2),
+    "a multiple of it": (x[i] - x[i] * td.sigmoid(x[i]), lambda t: t * (0.5 - np.tanh(t / 2) / 2)),
+    "logarithm of sigmoid": (sympy.log(td.sigmoid(x[i])), lambda t: -np.logaddexp(0, -t)),
+    "two powers": (sympy.exp(2 * x[i]) / (1 + sympy.exp(x[i])) ** 3, lambda t: np.exp(2 * t) / (1 + np.exp(t)) ** 3),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", LOGISTIC)
+def test_logistic_forms_in_index_notation(name, backend):
+    body, expected = LOGISTIC[name]
+    function = td.lambdify([x], td.TensorComprehension(body, (i, n)), backend)
+    near = np.linspace(-6, 6, 7)
+    np.testing.assert_allclose(function(near), expected(near), rtol=1e-12)
+    far = function(np.array([-1000.0, 1000.0, -700.0, 700.0]))
+    assert np.isfinite(far).all()
+    assert np.isfinite(function(np.array([-1000, 1000], np.float32))).all()
+
+
+def test_what_is_no_logistic_form_stays():
+    bodies = [sympy.log(2 + sympy.exp(x[i])), sympy.exp(x[i]) * td.sigmoid(x[i]), sympy.log(sympy.exp(x[i]) - 1),
+              sympy.exp(3 * x[i]) / (1 + sympy.exp(x[i])) ** 2, 2 - td.sigmoid(x[i])]  # fmt: skip
+    t = np.linspace(0.5, 3, 4)
+    for body in bodies:
+        found = td.lambdify([x], td.TensorComprehension(body, (i, n)), "numpy")(t)
+        plain = sympy.lambdify(sympy.Symbol("t"), body.rewrite(sympy.exp).subs(x[i], sympy.Symbol("t")), "numpy")
+        np.testing.assert_allclose(found, plain(t), rtol=1e-13)
+
+
+# ---------------------------------------------------------------------------- derivatives
+
+
+@pytest.mark.parametrize(
+    ("expr", "wrt"),
+    [
+        (AB, A), (td.sum(td.sin(AB)), B), (td.inv(S), S), (td.det(S), S), (td.adj(S), S), (td.softmax(A), A),
+        (td.log(td.det(td.einsum("ij,kj->ik", A, A))), A), (td.norm(AB), A), (td.logsumexp(A, axis=0), A),
+    ],
+)  # fmt: skip
+def test_check_derivative(expr, wrt):
+    assert td.check_derivative(expr, wrt, sizes={n: 3, m: 4, p: 2}) < 1e-6
