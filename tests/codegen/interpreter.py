@@ -31,6 +31,7 @@ FUNCTIONS: dict[str, Any] = {
     "and": lambda *a: all(a), "or": lambda *a: any(a),
     "lt": lambda a, b: a < b, "le": lambda a, b: a <= b, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b,
     "erf": math.erf, "erfc": math.erfc, "gamma": math.gamma, "lgamma": math.lgamma,
+    "sigmoid": lambda a: 1 / (1 + math.exp(-a)), "softplus": lambda a: np.logaddexp(a, 0),
 }  # fmt: skip
 
 
