@@ -35,21 +35,22 @@ def protected(graph: Graph, product: Node, *, anyway: bool = True) -> Node:
         return graph.guard(product.data, protected(graph, product.args[0], anyway=anyway))
     if product.op == "add":
         return graph.add([protected(graph, term, anyway=anyway) for term in product.args])
-    if product.op != "mul" or all(factor.total for factor in product.args):
+    factors = graph.factors(product)
+    if len(factors) < 2 or all(factor.total for factor in factors):
         return product
     if anyway:
-        choices = [factor for factor in product.args if graph.is_choice(factor)]
+        choices = [factor for factor in factors if graph.is_choice(factor)]
     else:
-        choices = [factor for factor in product.args if is_chosen(graph, factor)]
+        choices = [factor for factor in factors if is_chosen(graph, factor)]
     if not choices:
         return product
     # All choices go into the first: they, too, may be numbers in its branch only.
     choice, *inner = sorted(choices, key=lambda factor: not factor.total)
-    partial = [factor for factor in product.args if not (factor.total or factor is choice)]
+    partial = [factor for factor in factors if not (factor.total or factor is choice)]
     if not partial:
         return product
     moved = [*(factor for factor in partial if factor not in inner), *inner]
-    rest = [factor for factor in product.args if factor is not choice and factor not in moved]
+    rest = [factor for factor in factors if factor is not choice and factor not in moved]
     return graph.mul((*rest, _within(graph, choice, moved, anyway)))
 
 
@@ -82,7 +83,7 @@ def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
         return False
     if node.op == "add":
         return all(_is_chosen(graph, term, room) for term in node.args)
-    if node.op in ("mul", "select"):
-        parts = node.args if node.op == "mul" else node.args[1:]
+    parts = node.args[1:] if node.op == "select" else graph.factors(node)
+    if node.op == "select" or len(parts) > 1:
         return graph.zero in parts or any(_is_chosen(graph, part, room) for part in parts)
     return node.op in ("guard", "sum") and (node.op == "guard" or _is_chosen(graph, node.args[0], room))

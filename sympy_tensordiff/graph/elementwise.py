@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.errors import ShapeError
-from sympy_tensordiff.graph.contractions import Contractions, is_view
+from sympy_tensordiff.graph.contractions import Contractions, is_core, is_view
 from sympy_tensordiff.graph.interning import Node, Number, Shape
 
 _NOTHING: frozenset[int] = frozenset()
@@ -80,6 +80,18 @@ class Elementwise(Contractions):
             return super().mul(factors)
         labels = tuple(range(len(shape)))
         return self.ein(1, [(factor, labels if factor.shape else ()) for factor in factors], labels)
+
+    def factors(self, node: Node) -> tuple[Node, ...]:
+        """The factors of a product, of whole tensors of one entry by entry; other nodes are their only one."""
+        if node.op == "mul":
+            return node.args
+        scaled = node.view and node.data.inputs == (node.data.output,)
+        core = node.args[0] if scaled else node
+        if not is_core(core) or not core.shape:
+            return (node,)
+        if any(labels and labels != core.data.output for labels in core.data.inputs):
+            return (node,)
+        return (self.const(node.data.coefficient), *core.args) if scaled else core.args
 
     def pow(self, base: Node, exponent: Node) -> Node:
         shape = common_shape((base, exponent))

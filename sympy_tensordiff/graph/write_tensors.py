@@ -195,11 +195,17 @@ class TensorWriter:
         if node.op not in ("select", "compare", "and", "or", "not"):
             leaf: Any = yield self._leaf(node, leaves, scope)
             return leaf
+        pairs = []
+        while node.op == "select":
+            condition = yield self._choice(node.args[0], leaves, scope)
+            pairs.append(((yield self._choice(node.args[1], leaves, scope)), condition))
+            node = node.args[2]
+        if pairs:
+            pairs.append(((yield self._choice(node, leaves, scope)), sympy.true))
+            return sympy.Piecewise(*pairs, evaluate=False)
         args = []
         for arg in node.args:
             args.append((yield self._choice(arg, leaves, scope)))
-        if node.op == "select":
-            return sympy.Piecewise((args[1], args[0]), (args[2], True), evaluate=False)
         return self.plain(node, args, scope)
 
     def _leaf(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
