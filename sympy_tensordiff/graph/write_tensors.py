@@ -27,8 +27,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
 )
 from sympy_tensordiff.symbolic.measures import measures
-
-LETTERS = "ijklmnopqrstuvwxyzabcdefghABCDEFGHIJKLMNOPQRSTUVWXYZ"
+from sympy_tensordiff.symbolic.subscripts import FROM_I
 
 Labelled = tuple[Any, tuple[int, ...]]
 """An operand in SymPy's terms and its labels."""
@@ -113,7 +112,7 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...]) -> s
     letters: dict[int, str] = {}
     for label in (*output, *(label for labels in inputs for label in labels)):
         if label not in letters:
-            letters[label] = LETTERS[len(letters)]
+            letters[label] = FROM_I[len(letters)]
 
     def text(labels: Sequence[int]) -> str:
         return "".join(letters[label] for label in labels)

@@ -31,7 +31,8 @@ def canonical(expr: Any) -> Any:
     Basic
         The same value. Bound indices are integer symbols ``_0``, ``_1``, … (with more underscores
         where a free name looks like that), the innermost lowest; an `Idx` becomes a symbol. The
-        order of the limits of a sum is kept, and so are symbols that SymPy's own classes bind.
+        order of the limits of a sum is kept, and so are symbols that SymPy's own classes bind. Labels
+        of einsum products are ``i``, ``j``, … in the order in which they appear.
 
     Raises
     ------
@@ -69,6 +70,8 @@ class Canonical:
         done: dict[Basic, Basic] = {}
         for node in postorder(expr, done):
             result = rebuilt(node, [done[arg] for arg in parts(node)])
+            if getattr(result, "is_einsum", False):
+                result = result.relabelled()
             done[node] = self.closed(result) if getattr(result, "is_binder", False) else result
             self.read(done[node])
         result = done[expr]

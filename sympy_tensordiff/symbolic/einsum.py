@@ -9,7 +9,7 @@ from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.symbolic.operations import Shape, TensorOperation, operand, shape_of, shape_tuple
-from sympy_tensordiff.symbolic.subscripts import Subscripts, check_subscripts, label_extents, parse_subscripts
+from sympy_tensordiff.symbolic.subscripts import FROM_I, Subscripts, check_subscripts, label_extents, parse_subscripts
 
 
 class EinsumProduct(TensorOperation):
@@ -58,6 +58,8 @@ class EinsumProduct(TensorOperation):
         extents = label_extents(parsed, [shape_of(expr) for expr in args[1:]])
         return tuple(extents[label] for label in parsed.output)
 
+    is_einsum = True
+
     @property
     def subscripts(self) -> str:
         """The subscripts, without blanks."""
@@ -81,6 +83,12 @@ class EinsumProduct(TensorOperation):
     def operands(self) -> tuple[Any, ...]:
         """The operands."""
         return tuple(self.args[1:])
+
+    def relabelled(self) -> Any:
+        """The same product under the labels ``i``, ``j``, …, in the order in which they appear."""
+        appearing = dict.fromkeys("".join(self.inputs))
+        letters = str.maketrans(dict(zip(appearing, FROM_I, strict=False)))
+        return self._of_shape((Str(self.subscripts.translate(letters)), *self.operands), self.shape)
 
 
 class DeltaTensor(TensorOperation):

@@ -12,6 +12,8 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.symbolic.tabulate import same_extent
 
 LETTERS = ascii_letters
+FROM_I = ascii_letters[8:26] + ascii_letters[:8] + ascii_letters[26:]
+"""The letters in the order in which results use them."""
 
 
 class Subscripts(NamedTuple):

@@ -99,6 +99,15 @@ def test_terms_that_differ_in_names_are_one():
     assert td.canonical(total(x[k] + total(x[i], i) - total(x[j], j), k)) == total(x[i], i).canonical()
 
 
+def test_labels_of_einsum_products_do_not_matter():
+    first = td.einsum("ab,b,c->ca", A, TensorComprehension(x[j], (j, n)), y)
+    second = td.einsum("kj,j,i->ik", A, TensorComprehension(x[p], (p, n)), y)
+    assert first != second
+    assert td.canonical(first) == td.canonical(second)
+    assert td.canonical(first).subscripts == "ij,j,k->ki"
+    assert td.canonical(td.einsum("ab,b,c->ac", A, x, y)) != td.canonical(first)
+
+
 def test_how_it_looks():
     assert (
         str(total(ROW * y[i], i).canonical())
