@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,9 +34,16 @@ def differentiate(
     arguments share the derivative equally; ``sign``, ``floor``, ``Heaviside`` and comparisons
     have derivative 0.
     """
+    return derivative(expression, (wrt,), values, sizes)
+
+
+def derivative(
+    expression: Expr, variables: Sequence[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
+) -> NDArray[np.object_]:
+    """The derivative by several variables, one after the other; their axes follow in that order."""
     interpreter = Interpreter((expression,), values, sizes)
-    shape = _seed(interpreter, wrt, 1, _own(()))
-    return _unpack(interpreter.run(expression), (shape,))
+    shapes = [_seed(interpreter, wrt, level, _own(())) for level, wrt in enumerate(variables, start=1)]
+    return _unpack(interpreter.run(expression), tuple(reversed(shapes)))
 
 
 def hessian(
@@ -47,10 +54,7 @@ def hessian(
     second: Expr | None = None,
 ) -> NDArray[np.object_]:
     """The second derivative at ``values``, by ``wrt`` and then by ``second`` (default: ``wrt``)."""
-    interpreter = Interpreter((expression,), values, sizes)
-    shape = _seed(interpreter, wrt, 1, _own(()))
-    last = _seed(interpreter, wrt if second is None else second, 2, _own(()))
-    return _unpack(interpreter.run(expression), (last, shape))
+    return derivative(expression, (wrt, wrt if second is None else second), values, sizes)
 
 
 def hvp(

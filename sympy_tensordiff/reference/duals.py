@@ -143,7 +143,30 @@ def _power_slope(n: int, arguments: Sequence[Number]) -> Number:
 
 def logarithm(number: Number) -> Number:
     """The natural logarithm."""
-    return chain((number,), lambda x: to_float(CONTEXT.log(to_float(x[0]))), lambda n, x: power(x[0], -1))
+
+    def value(x: Sequence[Number]) -> Number:
+        return logarithm(x[0]) if isinstance(x[0], Dual) else to_float(CONTEXT.log(to_float(x[0])))
+
+    return chain((number,), value, lambda n, x: power(x[0], -1))
+
+
+def exponential(number: Number) -> Number:
+    """The exponential function."""
+
+    def value(x: Sequence[Number]) -> Number:
+        return exponential(x[0]) if isinstance(x[0], Dual) else to_float(CONTEXT.exp(to_float(x[0])))
+
+    return chain((number,), value, lambda n, x: exponential(x[0]))
+
+
+def sigmoid(number: Number) -> Number:
+    """The logistic function."""
+    return power(add(1, exponential(multiply(-1, number))), -1)
+
+
+def softplus(number: Number) -> Number:
+    """The logarithm of 1 plus the exponential function."""
+    return logarithm(add(1, exponential(number)))
 
 
 def sign(number: Number) -> Number:

@@ -16,7 +16,7 @@ from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.reference.duals import CONTEXT, Number
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
 
 ObjectArray = NDArray[np.object_]
 
@@ -142,7 +142,12 @@ def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
 
 
 def is_tensor(expression: object) -> bool:
-    """Whether an expression is a tensor of rank 1 or more, or a comprehension of any rank."""
-    return isinstance(expression, TensorComprehension) or (
-        isinstance(expression, TensorSymbol) and len(expression.shape) > 0
+    """Whether an expression is a tensor of rank 1 or more, or one of any rank that is no variable."""
+    return isinstance(expression, TensorExpr) and not (
+        isinstance(expression, TensorSymbol) and len(expression.shape) == 0
     )
+
+
+def is_whole(expression: object) -> bool:
+    """Whether an expression is a tensor that is computed from whole tensors."""
+    return isinstance(expression, TensorExpr) and not isinstance(expression, (TensorSymbol, TensorComprehension))

@@ -16,8 +16,9 @@ from sympy_tensordiff.reference.duals import Number, add, primal
 from sympy_tensordiff.reference.functions import compile_function, take_functions
 from sympy_tensordiff.reference.inputs import bind, is_tensor
 from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment
+from sympy_tensordiff.reference.whole import RULES, WholeTensors
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorExpr, TensorSymbol
 
 Reader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
 
@@ -50,6 +51,7 @@ class Interpreter:
         self.reads: set[tuple[Basic, tuple[Any, ...]]] | None = None
         self._compiled: dict[Basic, Compiled] = {}
         self._readers: dict[Basic, Reader] = {}
+        self._whole = WholeTensors(self)
 
     def compile(self, node: Basic) -> Compiled:
         """The closure of a scalar or of a condition."""
@@ -65,7 +67,7 @@ class Interpreter:
             return self._entry(node)
         if is_tensor(node) and len(node.shape) > 0:
             raise UnsupportedError(f"{node} is a tensor of shape {node.shape} where a scalar is needed")
-        if isinstance(node, (TensorSymbol, TensorComprehension)):
+        if isinstance(node, TensorExpr):
             reader = self.reader(node)
             return lambda env: reader(env, ())
         if isinstance(node, (Symbol, sympy.Idx)):
@@ -155,6 +157,8 @@ class Interpreter:
                 unchecked = self._array(tensor)
             elif isinstance(tensor, TensorComprehension):
                 unchecked = self._comprehension(tensor)
+            elif type(tensor) in RULES:
+                unchecked = self._whole_tensor(tensor)
             else:
                 raise UnsupportedError(f"the reference interpreter does not know the tensor {tensor}")
             found = self._readers[tensor] = self._checked(tensor, unchecked)
@@ -174,6 +178,9 @@ class Interpreter:
     def _array(self, tensor: TensorSymbol) -> Reader:
         array = self.arrays[tensor]
         return lambda env, position: array[position]
+
+    def _whole_tensor(self, tensor: Expr) -> Reader:
+        return lambda env, position: self._whole.array(tensor, env)[position]
 
     def _comprehension(self, tensor: TensorComprehension) -> Reader:
         body, *limits = tensor.args

@@ -18,6 +18,7 @@ from sympy.codegen.cfunctions import Cbrt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
+from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
 Environment: TypeAlias = Mapping[Basic, Number]
@@ -230,6 +231,8 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.Mod: _by(duals.modulo),
     sympy.Heaviside: _by(duals.heaviside),
     Cbrt: _by(duals.cube_root),
+    sigmoid: _by(duals.sigmoid),
+    softplus: _by(duals.softplus),
     sympy.Function: _function,
     sympy.Eq: _relation(lambda order: order == 0),
     sympy.Ne: _relation(lambda order: order != 0),

@@ -1,0 +1,228 @@
+"""How the interpreter computes whole tensors: all entries at once, from the arrays of the operands.
+
+Operands are computed before what they are operands of, with a stack instead of recursion, and
+once for all places at which they occur.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import reduce
+from itertools import product
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import sympy
+from sympy import Basic, Expr
+
+from sympy_tensordiff.errors import ShapeError
+from sympy_tensordiff.reference import matrices
+from sympy_tensordiff.reference.duals import Number, add, compare, exponential, logarithm, multiply, power, primal
+from sympy_tensordiff.reference.inputs import ObjectArray, is_tensor, is_whole
+from sympy_tensordiff.reference.scalars import Compiled, Environment
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.matrix_functions import (
+    TensorAdjugate,
+    TensorCofactor,
+    TensorDeterminant,
+    TensorInverse,
+    TensorLogSumExp,
+)
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension
+
+Rule: TypeAlias = "Callable[[WholeTensors, Any, Environment], ObjectArray]"
+# Scalars whose arguments are not all computed, or not where they stand.
+_NOT_ALL = (sympy.Piecewise, sympy.ITE, sympy.And, sympy.Or, IndexedSum, TensorComprehension)
+
+
+class Scalars(Protocol):
+    """What is needed of the interpreter."""
+
+    numbers: dict[Basic, Number]
+
+    def compile(self, node: Basic) -> Compiled: ...
+    def shape(self, tensor: Any) -> Callable[[Environment], tuple[int, ...]]: ...
+    def reader(self, tensor: Expr) -> Callable[[Environment, tuple[int, ...]], Number]: ...
+
+
+class WholeTensors:
+    """The arrays of whole tensors, kept by the tensor and by the values of indices around it."""
+
+    def __init__(self, interpreter: Scalars) -> None:
+        self.interpreter = interpreter
+        self._known: dict[tuple[Any, ...], ObjectArray] = {}
+        self._operands: dict[Basic, list[Basic]] = {}
+
+    def array(self, tensor: Expr, env: Environment) -> ObjectArray:
+        """All entries of a whole tensor."""
+        around = [s for s, value in env.items() if self.interpreter.numbers.get(s) is not value]
+        stack: list[Basic] = [tensor]
+        while stack:
+            node = stack[-1]
+            missing = [n for n in self._whole_operands(node) if self._key(n, env, around) not in self._known]
+            if missing:
+                stack += missing
+                continue
+            key = self._key(stack.pop(), env, around)
+            if key not in self._known:
+                self._known[key] = RULES[type(node)](self, node, env)
+        return self._known[self._key(tensor, env, around)]
+
+    def _key(self, node: Basic, env: Environment, around: list[Basic]) -> tuple[Any, ...]:
+        if not around:
+            return (node,)
+        free = node.free_symbols
+        return (node, *((s, env[s]) for s in around if s in free))
+
+    def _whole_operands(self, node: Basic) -> list[Basic]:
+        """The whole tensors that are certainly needed, found through the scalars between."""
+        if node not in self._operands:
+            found: dict[Basic, None] = {}
+            stack = list(node.args)
+            while stack:
+                part = stack.pop()
+                if is_whole(part):
+                    found[part] = None
+                elif not isinstance(part, _NOT_ALL) and not _is_guarded(part):
+                    stack.extend(part.args)
+            self._operands[node] = list(found)
+        return self._operands[node]
+
+    def operand(self, node: Expr, env: Environment) -> ObjectArray:
+        """The array of an operand; one without axes of a scalar."""
+        if is_whole(node):
+            return self.array(node, env)
+        result = np.empty(self.interpreter.shape(node)(env) if is_tensor(node) else (), dtype=object)
+        if is_tensor(node):
+            read = self.interpreter.reader(node)
+            for position in np.ndindex(result.shape):
+                result[position] = read(env, position)
+        else:
+            result[()] = self.interpreter.compile(node)(env)
+        return result
+
+    def operands(self, nodes: Iterable[Expr], env: Environment) -> list[ObjectArray]:
+        """The arrays of several operands."""
+        return [self.operand(node, env) for node in nodes]
+
+    def elementwise(
+        self, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: Environment
+    ) -> ObjectArray:
+        """A function of the entries at each position; scalars stand at all positions."""
+        arrays = self.operands(nodes, env)
+        shapes = {array.shape for array in arrays if array.ndim}
+        if len(shapes) > 1:
+            raise ShapeError(f"the operands of an element-wise operation have the shapes {sorted(shapes)}")
+        result = np.empty(next(iter(shapes), ()), dtype=object)
+        for position in np.ndindex(result.shape):
+            result[position] = function([array[position] if array.ndim else array[()] for array in arrays])
+        return result
+
+
+def _is_guarded(node: Basic) -> bool:
+    """Whether a factor of a product may keep the others from being computed."""
+    return isinstance(node, sympy.Mul) and any(
+        isinstance(a, (sympy.KroneckerDelta, sympy.Piecewise)) for a in node.args
+    )
+
+
+def _einsum(whole: WholeTensors, node: EinsumProduct, env: Environment) -> ObjectArray:
+    inputs, output = node.subscripts.split("->")
+    arrays = whole.operands(node.args[1:], env)
+    lengths: dict[str, int] = {}
+    for labels, array in zip(inputs.split(","), arrays, strict=True):
+        for label, length in zip(labels, array.shape, strict=True):
+            if lengths.setdefault(label, length) != length:
+                raise ShapeError(
+                    f"the axes {label} of {node.subscripts} have the lengths {lengths[label]} and {length}"
+                )
+    summed = [label for label in lengths if label not in output]
+    result = np.full([lengths[label] for label in output], 0, dtype=object)
+    for position in product(*(range(lengths[label]) for label in [*output, *summed])):
+        place = dict(zip([*output, *summed], position, strict=True))
+        term: Number = 1
+        for labels, array in zip(inputs.split(","), arrays, strict=True):
+            term = multiply(term, array[tuple(place[label] for label in labels)])
+        target = position[: len(output)]
+        result[target] = add(result[target], term)
+    return result
+
+
+def _delta(whole: WholeTensors, node: DeltaTensor, env: Environment) -> ObjectArray:
+    shape = whole.interpreter.shape(node)(env)
+    result = np.full(shape, 0, dtype=object)
+    for position in np.ndindex(shape[: len(shape) // 2]):
+        result[position + position] = 1
+    return result
+
+
+def _filled(whole: WholeTensors, node: FilledTensor, env: Environment) -> ObjectArray:
+    return np.full(whole.interpreter.shape(node)(env), whole.operand(node.args[0], env)[()], dtype=object)
+
+
+def _add(whole: WholeTensors, node: TensorAdd, env: Environment) -> ObjectArray:
+    return whole.elementwise(lambda numbers: reduce(add, numbers), node.args, env)
+
+
+def _multiply(whole: WholeTensors, node: TensorMul, env: Environment) -> ObjectArray:
+    return whole.elementwise(lambda numbers: reduce(multiply, numbers), node.args, env)
+
+
+def _power(whole: WholeTensors, node: TensorPow, env: Environment) -> ObjectArray:
+    return whole.elementwise(lambda numbers: power(*numbers), node.args, env)
+
+
+def _function(whole: WholeTensors, node: TensorFunction, env: Environment) -> ObjectArray:
+    template, *operands = node.args
+    entry = whole.interpreter.compile(template.expr)
+    parameters = template.variables
+    return whole.elementwise(lambda n: entry({**env, **dict(zip(parameters, n, strict=True))}), operands, env)
+
+
+def _inverse(whole: WholeTensors, node: TensorInverse, env: Environment) -> ObjectArray:
+    return matrices.inverse(whole.operand(node.args[0], env))
+
+
+def _determinant(whole: WholeTensors, node: TensorDeterminant, env: Environment) -> ObjectArray:
+    return matrices.cofactors(0, whole.operand(node.args[0], env))
+
+
+def _adjugate(whole: WholeTensors, node: TensorAdjugate, env: Environment) -> ObjectArray:
+    return matrices.cofactors(1, whole.operand(node.args[0], env)).T
+
+
+def _cofactor(whole: WholeTensors, node: TensorCofactor, env: Environment) -> ObjectArray:
+    return matrices.cofactors(int(node.args[0]), whole.operand(node.args[1], env))
+
+
+def _log_sum_exp(whole: WholeTensors, node: TensorLogSumExp, env: Environment) -> ObjectArray:
+    array = whole.operand(node.args[0], env)
+    axes = [int(axis) for axis in node.args[1]]
+    last = np.moveaxis(array, axes, range(-len(axes), 0))
+    kept = last.shape[: last.ndim - len(axes)]
+    result = np.empty(kept, dtype=object)
+    for position in np.ndindex(kept):
+        numbers = list(last[position].flat) if axes else [last[position]]
+        # A constant, which has no derivative and cancels exactly.
+        largest = reduce(lambda a, b: a if compare(a, b) >= 0 else b, map(primal, numbers))
+        total = reduce(add, (exponential(add(number, multiply(-1, largest))) for number in numbers))
+        result[position] = add(largest, logarithm(total))
+    return result
+
+
+RULES: dict[type, Rule] = {
+    EinsumProduct: _einsum,
+    DeltaTensor: _delta,
+    FilledTensor: _filled,
+    TensorAdd: _add,
+    TensorMul: _multiply,
+    TensorPow: _power,
+    TensorFunction: _function,
+    TensorInverse: _inverse,
+    TensorDeterminant: _determinant,
+    TensorAdjugate: _adjugate,
+    TensorCofactor: _cofactor,
+    TensorLogSumExp: _log_sum_exp,
+}
