@@ -15,8 +15,9 @@ import sympy
 from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
-from sympy_tensordiff.derivative.tensor_sweep import TensorSweep, at
+from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from sympy_tensordiff.graph.entries import written_out
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
@@ -24,6 +25,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
+from sympy_tensordiff.simplify.sparse import without_sparse_operands
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import names_in
@@ -103,6 +105,7 @@ class Differentiation:
 
     def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
         written = frozenset(reachable(self.root, *self.inputs))
+        nodes = without_sparse_operands(self.graph, nodes)
         nodes = inline_single_reads(self.graph, nodes, written)
         return tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
 
@@ -197,8 +200,8 @@ class Differentiation:
         """The derivative of an expression of whole tensors by one entry: of a scalar the entry of its gradient."""
         graph = self.graph
         if not self.root.shape:
-            (gradient,) = self.pullbacks([leaf], graph.one)
-            return at(graph, gradient, index, self.sizes())
+            (gradient,) = without_sparse_operands(graph, self.pullbacks([leaf], graph.one))
+            return written_out(graph, gradient, index)
         axes = [graph.fresh(name) for name in self.axes(len(index))]
         rows = [Row("eq", Affine.variable(v) - form) for v, form in zip(axes, index, strict=True)]
         unit = graph.guard(rows, graph.one)

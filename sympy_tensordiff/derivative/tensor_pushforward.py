@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.tensor_pullbacks import softmax
-from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, closed_parts, tensor_of
+from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, closed_parts
 from sympy_tensordiff.graph.contractions import Operand
+from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.einsums import as_tensor
+from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.entries import entry
 from sympy_tensordiff.graph.interning import Shape
 from sympy_tensordiff.graph.nodes import Graph, Node
@@ -194,19 +194,3 @@ def at(graph: Graph, tensor: Node, index: Sequence[Affine], sizes: frozenset[int
         written = tabulated(graph, variables, tensor.data, body, sizes)
         return graph.substitute(written, dict(zip(variables, index, strict=True)))
     return graph.read(tensor, index)
-
-
-def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> Node:
-    """The tensor of an entry: whole tensors for the terms that are einsums, a comprehension for the others."""
-    if not shape:
-        return value
-    parts, rest = [], []
-    for term in value.args if value.op == "add" else (value,):
-        whole = as_tensor(graph, axes, shape, term)
-        if whole is None:
-            rest.append(term)
-        else:
-            parts.append(whole)
-    if rest:
-        parts.append(graph.comprehension(axes, shape, graph.add(rest)))
-    return graph.add(parts)

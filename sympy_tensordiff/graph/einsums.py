@@ -40,6 +40,22 @@ def as_tensor(graph: Graph, axes: Sequence[int], shape: Shape, entry: Node) -> N
     return graph.ein(1, [found], axes, work.extents)
 
 
+def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> Node:
+    """The tensor of an entry: whole tensors for the terms that are einsums, a comprehension for the others."""
+    if not shape:
+        return value
+    parts, rest = [], []
+    for term in value.args if value.op == "add" else (value,):
+        whole = as_tensor(graph, axes, shape, term)
+        if whole is None:
+            rest.append(term)
+        else:
+            parts.append(whole)
+    if rest:
+        parts.append(graph.comprehension(axes, shape, graph.add(rest)))
+    return graph.add(parts)
+
+
 class _Recognition:
     def __init__(self, graph: Graph, extents: Mapping[int, Affine]) -> None:
         self.graph = graph

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import sympy
 
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges
+from sympy_tensordiff.graph.contractions import is_core
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable, replace
 from sympy_tensordiff.integer.affine import Affine, Row
 
 OPAQUE = frozenset({"inv", "cof", "tensor", "comprehension"})
@@ -29,6 +30,33 @@ def entry(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
         return _logsumexp(graph, node, index)
     args = [graph.read(arg, index) if arg.shape else arg for arg in node.args]
     return graph.rebuild(node, args)
+
+
+def written_out(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
+    """The entry of ``node`` at ``index``, in index notation down to products, inverses and variables.
+
+    What the expression shares at one index the entry shares.
+    """
+    done: dict[tuple[Node, tuple[Affine, ...]], Node] = {}
+    stack = [(node, tuple(index))]
+    while stack:
+        key = stack[-1]
+        top, forms = key
+        if key in done:
+            stack.pop()
+        elif not top.shape or is_core(top) or top.op in ("inv", "cof", "lse", "tensor"):
+            done[key] = graph.read(top, forms)
+        elif top.op == "comprehension":
+            variables, _, body = graph.open(top)
+            done[key] = graph.substitute(body, dict(zip(variables, forms, strict=True)))
+        else:
+            below = entry(graph, top, forms)
+            reads = [part for part in reachable(below) if part.op == "read" and part.args[0] in top.args]
+            missing = [(part.args[0], part.data) for part in reads if (part.args[0], part.data) not in done]
+            stack += missing
+            if not missing:
+                done[key] = replace(graph, below, {part: done[part.args[0], part.data] for part in reads})
+    return done[node, tuple(index)]
 
 
 def _contraction(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:

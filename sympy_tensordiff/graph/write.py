@@ -18,6 +18,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_tensors import Scope, TensorWriter
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
 
@@ -151,6 +152,9 @@ class _Writer(TensorWriter):
         return sympy.Subs(derivative, tuple(symbols), tuple(points)) if symbols else derivative
 
     def read(self, node: Node, scope: Scope) -> Recursion[Any]:
+        if node.args[0].op == "cof" and node.args[0].data == 1:  # an entry of the adjugate
+            matrix = yield self.visit(node.args[0].args[0], scope)
+            return TensorEntry._trusted(TensorAdjugate(matrix), tuple(self.form(f, scope) for f in node.data[::-1]))
         tensor = yield self.visit(node.args[0], scope)
         if not node.data and node.args[0].op == "tensor":
             return tensor
