@@ -55,13 +55,8 @@ from sympy_tensordiff.symbolic.functions import diag as diag
 from sympy_tensordiff.symbolic.functions import dot as dot
 from sympy_tensordiff.symbolic.functions import einsum as einsum
 from sympy_tensordiff.symbolic.functions import inv as inv
-from sympy_tensordiff.symbolic.functions import logsumexp as logsumexp
-from sympy_tensordiff.symbolic.functions import mean as mean
-from sympy_tensordiff.symbolic.functions import norm as norm
 from sympy_tensordiff.symbolic.functions import ones as ones
 from sympy_tensordiff.symbolic.functions import outer as outer
-from sympy_tensordiff.symbolic.functions import softmax as softmax
-from sympy_tensordiff.symbolic.functions import sum as sum
 from sympy_tensordiff.symbolic.functions import trace as trace
 from sympy_tensordiff.symbolic.functions import transpose as transpose
 from sympy_tensordiff.symbolic.functions import zeros as zeros
@@ -72,6 +67,11 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor as TensorC
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant as TensorDeterminant
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse as TensorInverse
 from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp as TensorLogSumExp
+from sympy_tensordiff.symbolic.reductions import logsumexp as logsumexp
+from sympy_tensordiff.symbolic.reductions import mean as mean
+from sympy_tensordiff.symbolic.reductions import norm as norm
+from sympy_tensordiff.symbolic.reductions import softmax as softmax
+from sympy_tensordiff.symbolic.reductions import sum as sum
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.sums import IndexedSum as IndexedSum

@@ -196,7 +196,11 @@ BINDERS = {
     "list as a body": (lambda: SUMS([x[i]], (i, 0, 4)), ArgumentTypeError, "body of IndexedSum"),
     "condition as a body": (lambda: SUMS(x[i] > 0, (i, 0, 4)), ArgumentTypeError, r"not x\[i\] > 0"),
     "matrix as a body": (lambda: SUMS(Matrix([1]), (i, 0, 4)), ArgumentTypeError, "must be a scalar expression"),
-    "tensor as a body": (lambda: SUMS(x, (i, 0, 4)), UnsupportedError, "whole tensors .* x has rank 1; write it entry"),
+    "tensor as a body": (
+        lambda: SUMS(x, (i, 0, 4)),
+        UnsupportedError,
+        "a scalar is needed, and x has rank 1; write it entry",
+    ),
     "complex body": (lambda: SUMS(I * x[i], (i, 0, 4)), UnsupportedError, r"is complex: I\*x\[i\]; tensors are real"),
     "no extent": (lambda: TABLES(x[i], i), ArgumentError, r"limit \(i\) must be \(index, extent\)"),
     "a range as an extent": (lambda: TABLES(x[i], (i, 0, 4)), ArgumentError, r"must be \(index, extent\)"),
@@ -215,14 +219,22 @@ BINDERS = {
 }
 
 WHOLE = {
-    "plus": (lambda: x + 1, UnsupportedError, r"operator \+: whole tensors .*TensorComprehension\(x\[i\] \+ 1"),
-    "reflected": (lambda: 2 * x, UnsupportedError, r"operator \*"),
-    "function": (lambda: exp(x), UnsupportedError, "a function of a whole tensor"),
+    "another shape": (
+        lambda: x + y,
+        ShapeError,
+        r"axis 0 of operand 0 \(x\) has extent 5, that of operand 1 \(y\) has ext",
+    ),
+    "another rank": (
+        lambda: A * x,
+        ShapeError,
+        r"operand 0 \(A\) has shape \(3, 4\), but operand 1 \(x\) has shape \(5,\)",
+    ),
+    "function": (lambda: exp(x), UnsupportedError, "exp of a whole tensor: .* td.elementwise"),
     "maximum": (lambda: Max(x, 0), UnsupportedError, "Max or Min of a whole tensor"),
     "comparison": (lambda: x < 1, UnsupportedError, "operator <"),
-    "matrix product": (lambda: A @ x, UnsupportedError, "A @ x: products of whole tensors .* write the sum"),
-    "times an array": (lambda: np.ones(5) * x, UnsupportedError, "whole tensors"),
-    "a table": (lambda: f * 2, UnsupportedError, "the comprehension T = .* has rank 1"),
+    "matrix product": (lambda: A @ x, ShapeError, "the label j is axis 1 of operand 0 with extent 4, and axis 0 of"),
+    "times an array": (lambda: np.ones(5) * x, ArgumentTypeError, "name an array as a td.TensorSymbol"),
+    "a table": (lambda: exp(f * 2), UnsupportedError, "the tensor T = .* has rank 1"),
 }
 
 
@@ -302,11 +314,23 @@ VARIABLES = {
         "q as a whole has no known rank: give it a sh",
     ),
     "a tensor of another shape": (lambda: td.gradient(s, TENSORS("x", 6)), ShapeError, "two different .* called x"),
-    "hessian by a tuple": (lambda: td.hessian(s, (x, A)), ArgumentTypeError, "td.hessian takes one variable, not"),
     "hessian by an entry": (lambda: td.hessian(s, x[0]), ArgumentTypeError, r"by x\[0\]"),
     "jacobian by an entry": (lambda: td.jacobian(f, x[0]), ArgumentTypeError, r"by x\[0\]"),
-    "plain diff by a tensor": (lambda: sympy.diff(s, x), UnsupportedError, r"whole tensor x .*td.gradient.* x\[p\]"),
-    "inside SymPy's log": (lambda: sympy.diff(sympy.log(s), x), UnsupportedError, r"td.gradient\(expression, x\)"),
+    "plain diff of cases by a tensor": (
+        lambda: sympy.diff(Piecewise((s, r > 0), (0, True)), x),
+        UnsupportedError,
+        r"a case of Piecewise: .* td.gradient\(expression, X\)",
+    ),
+    "plain diff beside an IndexedBase": (
+        lambda: sympy.diff(s * IndexedBase("x")[0], x),
+        UnsupportedError,
+        r"x\[0\] in .* is an entry of SymPy's own IndexedBase, which SymPy takes for a constant .* td.gradient lift",
+    ),
+    "plain diff by a tensor and what is absent": (
+        lambda: sympy.diff(1 + s, x, r),
+        UnsupportedError,
+        r"does not depend on r, so SymPy makes the derivative by \[x, r\] the scalar 0, but it has axes",
+    ),
     "plain diff by an index": (
         lambda: sympy.diff(f[i], i),
         UnsupportedError,
@@ -658,7 +682,7 @@ CLOSED = {
         UnsupportedError,
         "by .* entry of an expression",
     ),
-    "hvp by a tuple": (lambda: td.hvp(s, (x,), x), ArgumentTypeError, "td.hvp takes one variable"),
+    "hvp by a tuple": (lambda: td.hvp(s, (x,), x), ArgumentTypeError, "wrt and vector must both be tuples"),
     "remainder of values": (lambda: td.gradient(Mod(x[0], 2), x), UnsupportedError, r"Mod\(x\[0\], 2\)"),
     "product": (
         lambda: td.gradient(Product(x[i], (i, 0, 4)), x),

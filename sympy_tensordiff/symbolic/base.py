@@ -16,7 +16,6 @@ from sympy_tensordiff.symbolic.code import NoCode
 from sympy_tensordiff.symbolic.indices import Renaming, as_expr
 from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.measures import Measures, measures
-from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.variables import counted, is_entry, is_variable
 
 
@@ -74,12 +73,6 @@ class Node(walkers.Shown, NoCode, Expr):
         scalar_by_tensor = whole.is_whole(variable) and not whole.is_whole(self)
         if (integer or scalar_by_tensor) and walkers.asks_whether_constant(sys._getframe(1)):
             return None  # an unevaluated Derivative, which is not 0
-        if scalar_by_tensor:
-            entry = f"{short(variable)}[{', '.join('pqrs'[: variable.rank]) or 'p'}]"
-            raise UnsupportedError(
-                f"the derivative of a scalar by the whole tensor {variable} is a tensor, which SymPy's scalar rules "
-                f"would misuse: call td.gradient(expression, {variable}), or differentiate by an entry, e.g. {entry}"
-            )
         if integer:
             raise UnsupportedError(f"{self} has no derivative by {variable}, which is an integer")
         return hooks.derivative(self, variable)

@@ -9,6 +9,7 @@ defines to be unaware of scopes (with a bound index as key it renames body and l
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Sum, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
-from sympy_tensordiff.symbolic import deep, hooks
+from sympy_tensordiff.symbolic import deep, hooks, walkers
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.canonical import CanonicalNames, canonical
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution
@@ -66,7 +67,7 @@ class Binder(Node):
         if self._free is None:
             for binder in _innermost_first(self):
                 binder._free = binder._compute_free_symbols()
-        return set(self._free or ())
+        return walkers.shown_symbols(self, set(self._free or ()), sys._getframe(1))
 
     def _compute_free_symbols(self) -> frozenset[Basic]:
         free: set[Basic] = free_symbols_in(self.args)

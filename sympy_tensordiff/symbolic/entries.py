@@ -20,19 +20,21 @@ from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 class TensorExpr(Node):
     """A tensor-valued expression: has a ``shape``; ``T[i, j]`` is its entry, a scalar.
 
-    Whole tensors take part in scalar arithmetic only at rank 0; everything else raises and
-    points to index notation.
+    Operators are entry by entry (`operators` has them); SymPy's scalar nodes take those of rank 0 only.
     """
 
     is_tensor_expr = True
     __array_ufunc__ = None  # NumPy arrays would take a tensor for a scalar of dtype object
     __iter__ = None  # without it, Python iterates by T[0], T[1], … for ever
-    _op_priority = 30.0  # x + T asks T first
 
     @property
     def shape(self) -> tuple[Expr, ...]:
         """The extents, one per axis."""
         raise NotImplementedError
+
+    @property
+    def _op_priority(self) -> float:
+        return 30.0 if self.rank else Expr._op_priority  # x + T asks T first
 
     @property
     def rank(self) -> int:
@@ -51,20 +53,12 @@ class TensorExpr(Node):
         return self.rank == 0
 
     @property
-    def is_Float(self) -> bool:  # noqa: N802
+    def is_extended_real(self) -> bool | None:
         whole.refuse_asked(self, sys._getframe(1))
-        return False
+        return self._eval_is_extended_real()
 
-    @property
-    def is_extended_real(self) -> bool:
-        whole.refuse_asked(self, sys._getframe(1))
-        return self.rank == 0
-
-    def _eval_is_extended_real(self) -> bool:
-        return self.rank == 0
-
-    def _eval_is_finite(self) -> bool:
-        return True
+    def _eval_is_extended_real(self) -> bool | None:
+        return True if self.rank == 0 else None
 
     @property
     def kind(self) -> Any:
@@ -77,20 +71,22 @@ class TensorExpr(Node):
             return None
         return super().match(pattern, old)
 
+    @property
+    def is_finite(self) -> bool:
+        whole.refuse_asked(self, sys._getframe(1))
+        return True
+
+    def _eval_is_finite(self) -> bool:
+        return True
+
+    @property
+    def __sympy__(self) -> bool:
+        whole.refuse_taken(self, sys._getframe(1))
+        return True
+
     def _eval_Eq(self, other: Any) -> None:  # noqa: N802
-        whole.refuse_whole(self, "Eq")
-
-    def _eval_Abs(self) -> None:  # noqa: N802
-        whole.refuse_whole(self, "Abs")
-
-    def _eval_transpose(self) -> Any:
-        whole.refuse_whole(self, "transpose")
-        return self
-
-    _eval_adjoint = _eval_transpose
-
-
-whole.install(TensorExpr)
+        for side in (self, other):
+            whole.refuse_whole(side, "Eq of a whole tensor", whole.COMPARISON)
 
 
 class TensorEntry(PrintedEntry, RealScalar):
@@ -153,7 +149,8 @@ class TensorEntry(PrintedEntry, RealScalar):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        return set().union(*(arg.free_symbols for arg in self.args))
+        free: set[Basic] = set().union(*(arg.free_symbols for arg in self._args))
+        return walkers.shown_symbols(self, free, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
         """The entry of a comprehension written out in index notation; a variable's as it is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.base import Node, is_placeholder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -58,7 +60,7 @@ class TensorOperation(PrintedTensor, TensorExpr):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        return free_symbols_in([self])
+        return walkers.shown_symbols(self, free_symbols_in([self]), sys._getframe(1))
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
         if not is_placeholder(new):
@@ -85,6 +87,8 @@ def operand(value: Any, owner: str) -> Expr:
             f"{owner}: an operand must be a tensor or a real scalar, not {expr} ({type(expr).__name__}); "
             "a condition selects entries in a Piecewise under a TensorComprehension"
         )
+    if expr.is_commutative is False:
+        raise UnsupportedError(f"{owner}: the operand {expr} does not commute, so it is no real number")
     for node in nodes_in([expr], lambda node: () if isinstance(node, (Node, Indexed)) else node.args):
         if node is S.ImaginaryUnit or node in NOT_FINITE:
             raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real")
@@ -107,24 +111,29 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
     first: Any = None
     for position, other in enumerate(operands):
         shape = shape_of(other)
-        if not shape:
-            continue
-        if first is None:
-            first = position
+        if first is None or not shape:
+            first = position if shape else first
             continue
         expected = shape_of(operands[first])
+        here, there = named(first, operands[first]), named(position, other)
         if len(shape) != len(expected):
             raise ShapeError(
-                f"{owner}: operand {first} has shape {expected}, but operand {position} has shape {shape}; "
+                f"{owner}: {here} has shape {expected}, but {there} has shape {shape}; "
                 'only scalars broadcast: write the broadcast, e.g. td.einsum("i,j->ij", x, td.ones(m))'
             )
         for axis, (left, right) in enumerate(zip(expected, shape, strict=True)):
             if left != right and not same_extent(left, right):
                 raise ShapeError(
-                    f"{owner}: axis {axis} of operand {first} has extent {left}, that of operand {position} has "
-                    f"extent {right} (shapes {expected} and {shape}); the shapes must be equal"
+                    f"{owner}: axis {axis} of {here} has extent {left}, that of {there} has extent {right} "
+                    f"(shapes {expected} and {shape}); the shapes must be equal"
                 )
     return () if first is None else shape_of(operands[first])
+
+
+def named(position: int, expr: Any) -> str:
+    """An operand in a message: where it stands, and what it is if that is short."""
+    text = str(expr)
+    return f"operand {position} ({text})" if len(text) <= 40 else f"operand {position}"
 
 
 def refuse_scalars(operands: Iterable[Any], owner: str) -> None:

@@ -102,6 +102,13 @@ def unused_labels(used: Iterable[str]) -> list[str]:
     return [label for label in LETTERS[start:] + LETTERS[:start] if label not in taken]
 
 
+def axis_labels(shape: Sequence[Any]) -> str:
+    """Labels for the axes of a shape, from i on."""
+    if len(shape) > len(LETTERS):
+        raise ArgumentError(f"the shape {tuple(shape)} has {len(shape)} axes, more than the {len(LETTERS)} labels")
+    return "".join(unused_labels("")[: len(shape)])
+
+
 def label_extents(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
     """The extent of each label; raises where one label stands for two extents."""
     found: dict[str, tuple[Any, int, int]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import sys
 import unicodedata
 from typing import Any
 
@@ -10,6 +11,7 @@ from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
@@ -60,7 +62,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        return {self}.union(self.args[1].free_symbols)
+        return walkers.shown_symbols(self, {self}.union(self._args[1].free_symbols), sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
         return self

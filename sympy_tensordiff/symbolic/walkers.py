@@ -17,8 +17,9 @@ from operator import attrgetter
 from types import CodeType, FrameType
 from typing import Any
 
-from sympy import Basic, Expr, Mod, Piecewise, S, preorder_traversal
+from sympy import Basic, Expr, Indexed, Mod, Piecewise, S, preorder_traversal
 
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic import deep
 from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.traversal import names_in
@@ -62,6 +63,7 @@ REPLACE = code_of("sympy.core.basic", "Basic.replace")
 WALK = code_of("sympy.core.basic", "Basic.replace", "walk")
 PARTIAL = code_of("sympy.core.function", "Function.fdiff")
 SUBSTITUTED = code_of("sympy.core.function", "Derivative._eval_subs")
+DERIVATIVE = code_of("sympy.core.function", "Derivative.__new__")
 # The modules of all who are shown something else; a number is found faster than five comparisons are made.
 CORE = [names_of(f"sympy.core.{module}") for module in ("basic", "traversal", "function")]
 ASKING = {id(names) for names in (CSE, SIMPLIFY, *CORE)}
@@ -237,3 +239,38 @@ def means_one_argument(entry: Any, asking: FrameType) -> bool:
         case _:
             return False
     return any(entry.tensor in arg.free_symbols for arg in others)
+
+
+def shown_symbols(node: Any, free: set[Basic], asking: FrameType) -> set[Basic]:
+    """The free symbols as the asking frame may see them.
+
+    `Derivative` makes the scalar 0 of an expression that does not have the variable. So an expression
+    that has a shape, or gets one from a variable, is shown to it with all variables.
+    """
+    if asking.f_code is not DERIVATIVE or "variable_count" not in asking.f_locals:
+        return free
+    names: dict[str, Any] = asking.f_locals
+    variables = [variable for variable, _ in names["variable_count"]]
+    if names["expr"] is node:
+        keeps = not node.is_scalar or any(not variable.is_scalar for variable in variables)
+        return free.union(*(variable.free_symbols for variable in variables)) if keeps else free
+    if "free" in names and not isinstance(names["expr"], Shown):
+        refuse_misread(node, names["expr"], names["free"], variables)
+    return free
+
+
+def refuse_misread(variable: Any, expr: Basic, free: set[Any], variables: list[Any]) -> None:
+    """Raise where SymPy's own rules would be wrong about a derivative by an entry or a tensor."""
+    name = variable.tensor.name if variable.is_tensor_entry and variable.tensor.is_symbol else str(variable)
+    for symbol in free:
+        if isinstance(symbol, Indexed) and str(symbol.base.label) == name:
+            raise UnsupportedError(
+                f"{symbol} in {expr} is an entry of SymPy's own IndexedBase, which SymPy takes for a constant beside "
+                f"the variable {variable}: td.diff and td.gradient lift the expression first"
+            )
+    absent = [other for other in variables if not other.free_symbols & free]
+    if len(variables) > 1 and absent and not variable.is_scalar:
+        raise UnsupportedError(
+            f"{expr} does not depend on {absent[0]}, so SymPy makes the derivative by {variables} the scalar 0, but it "
+            f"has axes: differentiate by {variable} with td.gradient, and the result by the others"
+        )

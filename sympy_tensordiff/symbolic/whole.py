@@ -1,44 +1,59 @@
-"""Whole tensors in scalar places: refused, with the index notation to write instead.
+"""Whole tensors in scalar places: refused, with what to write instead.
 
-SymPy takes every `Expr` for a scalar, so ``A + 1`` or ``exp(A)`` would be scalars of no meaning.
-Operators are ours to define; for ``Add(A, B)``, ``Mul(2, A)``, ``Pow(2, A)`` SymPy has
-postprocessors; functions ask their arguments for ``is_Float`` at construction,
-Max, Min and comparisons for ``is_extended_real``: there the asking frame tells what is built.
+SymPy takes every `Expr` for a scalar, so ``exp(A)`` or ``Max(A, 0)`` would be scalars of no meaning.
+What it is given it first makes a SymPy object of, which asks for ``__sympy__``; Max, Min and
+comparisons ask for ``is_extended_real``, products with 0 for ``is_finite``. The asking frame tells
+what is built. (Operators, Add, Mul and Pow have a meaning, see `operators`.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from sympy import Basic, Expr
+from sympy import Abs, adjoint, conjugate, transpose
+from sympy.core.function import Application
 
 from sympy_tensordiff.errors import UnsupportedError
 
-SIGNS = {
-    **{
-        "add": "+",
-        "sub": "-",
-        "mul": "*",
-        "truediv": "/",
-        "pow": "**",
-        "mod": "%",
-        "floordiv": "//",
-        "divmod": "divmod",
-    },
-    **{"neg": "unary -", "pos": "unary +", "abs": "abs", "lt": "<", "le": "<=", "gt": ">", "ge": ">="},
-}
-REFLECTED = ("add", "sub", "mul", "truediv", "pow", "mod", "floordiv", "divmod")
+CASES = "select entries: td.elementwise(lambda a, b: Piecewise((a, a > b), (b, True)), A, B)"
+COMPARISON = "a comparison of tensors is one truth for each entry: " + CASES
+SUM = "write td.sum(A, axis) for a sum over axes, or sum entries: td.IndexedSum(A[i, j], (i, 0, n - 1))"
+ARRAY = "write td.lift(array) in place of the array"
 
-# Constructors of scalar nodes that ask their arguments for a property, and who would take a tensor for an unknown:
-# where x is the only free symbol of ``x[0] > 0``, simplify solves for it, unless that is not implemented.
+# Who asks a tensor for a property, by module and name: constructors of scalar nodes, and those who would take it for
+# an unknown: where x is the only free symbol of ``x[0] > 0``, simplify solves for it, unless that is not implemented.
 ASKING = {
-    ("sympy.core.function", "_should_evalf"): "a function",
-    ("sympy.functions.elementary.miscellaneous", "_new_args_filter"): "Max or Min",
-    ("sympy.core.relational", "__new__"): "a comparison",
-    ("sympy.solvers.inequalities", "solve_univariate_inequality"): "the solution",
+    ("sympy.functions.elementary.miscellaneous", "_new_args_filter"): (
+        "Max or Min of a whole tensor",
+        "write td.maximum(A, B) or td.minimum(A, B), which are entry by entry",
+    ),
+    ("sympy.core.relational", "__new__"): ("a comparison of a whole tensor", COMPARISON),
+    ("sympy.solvers.inequalities", "solve_univariate_inequality"): ("the solution for a whole tensor", ""),
+    ("sympy.core.mul", "<genexpr>"): ("Mul with 0", "SymPy makes it the scalar 0: write 0*A or td.zeros(A.shape)"),
 }
+# Who makes a SymPy object of it, directly or through a function or two.
+TAKING = {
+    ("sympy.concrete.expr_with_limits", "_common_new"): ("a sum or an integral of SymPy over a whole tensor", SUM),
+    ("sympy.tensor.array.ndim_array", "__mul__"): ("an array times a whole tensor", ARRAY),
+    ("sympy.tensor.array.ndim_array", "__truediv__"): ("an array divided by a whole tensor", ARRAY),
+    **{
+        (module, name): ("an entry of SymPy's own matrix or array", "entries are scalars, e.g. A[0, 1]")
+        for module, name in (
+            ("sympy.matrices.matrixbase", "_handle_creation_inputs"),
+            ("sympy.matrices.sparse", "_handle_creation_inputs"),
+            ("sympy.tensor.array.dense_ndim_array", "_new"),
+            ("sympy.tensor.array.sparse_ndim_array", "_new"),
+        )
+    },
+    ("sympy.series.order", "__new__"): ("an order of SymPy of a whole tensor", "give entries"),
+    ("sympy.core.basic", "as_Basic"): (
+        "a case of Piecewise",
+        f"{CASES}; the derivative of a scalar with cases is td.gradient(expression, X)",
+    ),
+}
+ENTRYWISE = (Abs, adjoint, conjugate, transpose)
+"""Functions of SymPy that ask a tensor what they are, entry by entry or of the whole."""
 
 
 def is_whole(operand: Any) -> bool:
@@ -51,7 +66,7 @@ def index_letters(rank: int) -> list[str]:
     return [f"i{axis}" if rank > 6 else "ijklmn"[axis] for axis in range(rank)]
 
 
-def refuse_whole(operand: Any, place: str) -> None:
+def refuse_whole(operand: Any, place: str, way_out: str = "") -> None:
     """Raise where a tensor of rank > 0 stands in for a scalar."""
     if not is_whole(operand):
         return
@@ -59,54 +74,47 @@ def refuse_whole(operand: Any, place: str) -> None:
     letters = index_letters(operand.rank)
     limits = ", ".join(f"({letter}, {extent})" for letter, extent in zip(letters, operand.shape, strict=True))
     entry = f"{name}[{', '.join(letters)}]"
-    shown = operand if operand.is_symbol else f"the comprehension T = {operand}"
-    raise UnsupportedError(
-        f"{place}: whole tensors in scalar expressions are not supported yet, and {shown} has rank {operand.rank}; "
-        f"write it entry by entry, e.g. TensorComprehension({entry} + 1, {limits})"
-    )
+    shown = operand if operand.is_symbol else f"the tensor T = {operand}"
+    way_out = way_out or f"write it entry by entry, e.g. TensorComprehension({entry} + 1, {limits})"
+    raise UnsupportedError(f"{place}: a scalar is needed, and {shown} has rank {operand.rank}; {way_out}")
 
 
 def refuse_asked(tensor: Any, asking: FrameType) -> None:
     """Raise where a property is asked by the constructor of a scalar node, which would take the tensor."""
-    place = ASKING.get((asking.f_globals.get("__name__", ""), asking.f_code.co_name))
-    if place is not None:
-        refuse_whole(tensor, f"{place} of a whole tensor")
+    found = ASKING.get(_place(asking))
+    if found is not None:
+        refuse_whole(tensor, *found)
 
 
-def scalar_only(name: str, sign: str) -> Callable[..., Any]:
-    """The operator ``name`` of `Expr`, refused for whole tensors."""
-    scalar = getattr(Expr, name)
-
-    def operator(self: Any, *operands: Any) -> Any:
-        for operand in (self, *operands):
-            refuse_whole(operand, f"operator {sign}")
-        return scalar(self, *operands)
-
-    operator.__name__ = name
-    return operator
-
-
-def refuse_matmul(self: Any, other: Any) -> Any:
-    """``A @ B``."""
-    raise UnsupportedError(
-        f"{self} @ {other}: products of whole tensors are not supported yet; write the sum, e.g. "
-        "TensorComprehension(IndexedSum(A[i, k]*B[k, j], (k, 0, K - 1)), (i, I), (j, J))"
-    )
-
-
-def refuse_constructed(expr: Basic) -> Basic:
-    """Postprocessor of Add, Mul and Pow: a whole tensor among the arguments raises."""
-    for argument in expr.args:
-        refuse_whole(argument, f"{type(expr).__name__}({', '.join(map(str, expr.args))})")
-    return expr
+def refuse_taken(tensor: Any, asking: FrameType) -> None:
+    """Raise where a SymPy object is made of the tensor by the constructor of a scalar node."""
+    taking = asking.f_back
+    if taking is None or not is_whole(tensor):
+        return
+    kind = taking.f_locals.get("cls") if taking.f_code.co_name == "__new__" else None
+    if isinstance(kind, type) and issubclass(kind, Application) and kind not in ENTRYWISE:
+        refuse_whole(
+            tensor,
+            f"{kind.__name__} of a whole tensor",
+            f"entry by entry it is td.elementwise({kind.__name__}, A); td.exp, td.log, td.sin and others have names",
+        )
+    frame: FrameType | None = taking
+    for _ in range(3):
+        if frame is None:
+            return
+        place = _place(frame)
+        if place == ("sympy.core.power", "__new__"):
+            _refuse_one(tensor, frame)
+        if place in TAKING:
+            refuse_whole(tensor, *TAKING[place])
+        frame = frame.f_back
 
 
-def install(tensor_class: Any) -> None:
-    """Give the base class of tensors its operators and postprocessors."""
-    names = {f"__{name}__": sign for name, sign in SIGNS.items()} | {f"__r{name}__": SIGNS[name] for name in REFLECTED}
-    for name, sign in names.items():
-        setattr(tensor_class, name, scalar_only(name, sign))
-    tensor_class.__matmul__ = tensor_class.__rmatmul__ = refuse_matmul
-    Basic._constructor_postprocessor_mapping[tensor_class] = {
-        name: [refuse_constructed] for name in ("Add", "Mul", "Pow")
-    }
+def _refuse_one(tensor: Any, power: FrameType) -> None:
+    base, exponent = power.f_locals.get("b"), power.f_locals.get("e")
+    if base == 1 or exponent == 0:
+        refuse_whole(tensor, f"Pow({base}, {exponent})", "SymPy makes it the scalar 1: write ** or td.ones(A.shape)")
+
+
+def _place(frame: FrameType) -> tuple[str, str]:
+    return frame.f_globals.get("__name__", ""), frame.f_code.co_name

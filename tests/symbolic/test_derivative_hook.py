@@ -21,6 +21,7 @@ x = TensorSymbol("x", m)
 y = TensorSymbol("y", m)
 s = TensorSymbol("s", ())
 d = TensorSymbol("d", 8)
+c = Symbol("c", real=True)
 I = Idx("i", n)
 S = IndexedSum(A[i, j] * x[j], (j, 0, m - 1))
 
@@ -119,14 +120,12 @@ def test_without_an_answer_the_derivative_stays_unevaluated(registered):
 
 
 @pytest.mark.parametrize("expr", [S, x[i], TensorComprehension(x[i], (i, m))[p]])
-def test_a_scalar_by_a_whole_tensor_points_to_gradient(expr):
-    hint = r"call td.gradient\(expression, A\), or differentiate by an entry, e.g. A\[p, q\]"
-    for differentiate in (
-        *(lambda: expr.diff(A), lambda: sympy.diff(expr, A)),
-        lambda: sympy.diff(sympy.exp(expr) * A[0, 0], A),
-    ):
-        with pytest.raises(UnsupportedError, match=hint):
-            differentiate()
+def test_a_scalar_by_a_whole_tensor(expr, registered):
+    answer = TensorSymbol("dA", A.shape)
+    function = registered(answer)
+    assert expr.diff(A) == sympy.diff(expr, A) == sympy.Derivative(expr, A).doit() == answer
+    assert sympy.diff(sympy.exp(expr) * c, A) == c * (sympy.exp(expr) * answer)
+    assert {variable for _, variable in function.asked} == {A}
 
 
 @pytest.mark.parametrize("variable", [i, m, I])

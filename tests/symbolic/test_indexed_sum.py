@@ -94,7 +94,7 @@ def test_range_refusals(limits, error, message):
     ("body", "error", "message"),
     [
         (x, UnsupportedError, r"x has rank 1; .*TensorComprehension\(x\[i\] \+ 1, \(i, n\)\)"),
-        (sympy.Piecewise((x, p > 0), (0, True)), UnsupportedError, "x has rank 1"),
+        (x + 1, UnsupportedError, r"the tensor T = .* has rank 1; write it entry by entry"),
         (sympy.I * x[i], UnsupportedError, "is complex"),
         (x[i] > 0, ArgumentTypeError, "must be a scalar expression"),
         (sympy.Matrix([1]), ArgumentTypeError, "must be a scalar expression"),

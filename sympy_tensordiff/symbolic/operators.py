@@ -1,0 +1,203 @@
+"""Operators on whole tensors, and SymPy's own sums, products and powers of them: entry by entry.
+
+Importing this module gives `TensorExpr` its operators. SymPy has postprocessors for ``Add(A, B)``,
+``Mul(2, A)`` and ``Pow(2, A)``, also where its own rules of derivation make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sympy import Abs, Add, Basic, Expr, Mul, Pow, S, floor
+
+from sympy_tensordiff.errors import ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.entries import TensorExpr
+from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
+from sympy_tensordiff.symbolic.functions import transpose
+from sympy_tensordiff.symbolic.operations import broadcast_shape, operand, shape_of
+from sympy_tensordiff.symbolic.printing import short
+from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_whole
+
+
+def add(*terms: Any) -> Any:
+    """The sum of tensors and scalars."""
+    checked = [operand(term, "operator +") for term in terms]
+    kept = [term for term in checked if term != 0]
+    return kept[0] if len(kept) == 1 else TensorAdd(*kept)
+
+
+def multiply(*factors: Any) -> Any:
+    """The product of tensors and scalars, numbers merged: ``-(-A)`` is A."""
+    coefficient, rest = S.One, []
+    for factor in factors:
+        number, others = _coefficient(operand(factor, "operator *"))
+        coefficient *= number
+        rest += others
+    shape = broadcast_shape(rest, "operator *")
+    if coefficient == 0:
+        return FilledTensor(coefficient, shape)
+    if coefficient != 1:
+        return TensorMul(coefficient, *rest)
+    return rest[0] if len(rest) == 1 else TensorMul(*rest)
+
+
+def _coefficient(factor: Any) -> tuple[Any, list[Any]]:
+    """The number in a factor, and the other factors."""
+    if factor.is_Number:
+        return factor, []
+    if not isinstance(factor, TensorMul) or not factor.operands[0].is_Number:
+        return S.One, [factor]
+    number, *others = factor.operands
+    return number, others if len(others) == 1 else [TensorMul(*others)]
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """``base ** exponent``."""
+    base, exponent = operand(base, "operator **"), operand(exponent, "operator **")
+    if exponent == 0:
+        return FilledTensor(S.One, base.shape)
+    if exponent == 1:
+        return base
+    return exp(exponent) if base is S.Exp1 else TensorPow(base, exponent)
+
+
+def subtract(left: Any, right: Any) -> Any:
+    """``left - right``."""
+    return add(left, _scaled(right, S.NegativeOne))
+
+
+def divide(left: Any, right: Any) -> Any:
+    """``left / right``."""
+    right = operand(right, "operator /")
+    return multiply(left, power(right, S.NegativeOne) if shape_of(right) else operand(1 / right, "operator /"))
+
+
+def floor_divide(left: Any, right: Any) -> Any:
+    """``floor(left / right)``."""
+    return elementwise(floor, divide(left, right))
+
+
+def remainder(left: Any, right: Any) -> Any:
+    """``left - right*floor(left / right)``, as Python's own ``%``."""
+    return subtract(left, multiply(right, floor_divide(left, right)))
+
+
+def _scaled(expr: Any, number: Any) -> Any:
+    checked = operand(expr, "operator -")
+    return multiply(number, checked) if shape_of(checked) else number * checked
+
+
+def matmul(left: Any, right: Any) -> Any:
+    """``left @ right`` of matrices and vectors."""
+    left, right = operand(left, "operator @"), operand(right, "operator @")
+    ranks = len(shape_of(left)), len(shape_of(right))
+    subscripts = {(2, 2): "ij,jk->ik", (2, 1): "ij,j->i", (1, 2): "i,ij->j", (1, 1): "i,i->"}.get(ranks)
+    if subscripts is None:
+        if 0 in ranks:
+            raise ShapeError(f"{short(left)} @ {short(right)}: a scalar is no matrix; the product with a scalar is *")
+        first, second = "ijklmnop"[: ranks[0]], "pqrstuvw"[: ranks[1]]
+        summed = first[-1]
+        example = f'"{first},{summed}{second[1:]}->{first[:-1]}{second[1:]}"'
+        raise ShapeError(
+            f"{short(left)} @ {short(right)}: @ takes matrices and vectors, not tensors of rank {ranks[0]} and "
+            f"{ranks[1]}; name the axes, e.g. td.einsum({example}, {short(left)}, {short(right)})"
+        )
+    return EinsumProduct(subscripts, left, right)
+
+
+def transposed(tensor: Any) -> Any:
+    """``A.T`` of a matrix; a vector and a scalar are their own."""
+    if tensor.rank > 2:
+        raise ShapeError(
+            f"{short(tensor)}.T: the transpose is that of a matrix, not of a tensor of rank {tensor.rank}; name the "
+            f"order of the axes, td.transpose({short(tensor)}, {tuple(range(tensor.rank))[::-1]})"
+        )
+    return transpose(tensor)
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": add,
+    "sub": subtract,
+    "mul": multiply,
+    "truediv": divide,
+    "pow": power,
+    "floordiv": floor_divide,
+    "mod": remainder,
+    "divmod": lambda left, right: (floor_divide(left, right), remainder(left, right)),
+}
+OF_SYMPY: dict[Any, Callable[..., Any]] = {Add: add, Mul: multiply, Pow: power}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "neg": lambda tensor: multiply(S.NegativeOne, tensor),
+    "pos": lambda tensor: tensor,
+    "abs": lambda tensor: elementwise(Abs, tensor),
+}
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+
+def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
+    scalar = getattr(Expr, name)
+
+    def operator(self: Any, other: Any, *modulus: Any) -> Any:
+        if modulus or not (is_whole(self) or is_whole(other)):
+            return scalar(self, other, *modulus)
+        return function(other, self) if reflected else function(self, other)
+
+    return operator
+
+
+def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    scalar = getattr(Expr, name)
+    return lambda self: function(self) if is_whole(self) else scalar(self)
+
+
+def _comparison(name: str, sign: str) -> Callable[[Any, Any], Any]:
+    scalar = getattr(Expr, name)
+
+    def operator(self: Any, other: Any) -> Any:
+        for value in (self, other):
+            refuse_whole(value, f"operator {sign}", COMPARISON)
+        return scalar(self, other)
+
+    return operator
+
+
+def rebuilt(expr: Basic) -> Basic:
+    """Postprocessor of SymPy's Add, Mul and Pow: those of whole tensors become ours."""
+    if not any(map(is_whole, expr.args)):
+        return expr
+    function = OF_SYMPY.get(type(expr))
+    if function is None:
+        raise UnsupportedError(
+            f"{type(expr).__name__}({', '.join(map(str, expr.args))}): SymPy's own matrices and whole tensors have no "
+            "product in common; write td.lift(M) in place of the matrix M"
+        )
+    if function is power:
+        return power(*expr.args)
+    scalars = [arg for arg in expr.args if not is_whole(arg)]
+    return function(expr.func(*scalars), *(arg for arg in expr.args if is_whole(arg)))
+
+
+def install(tensor_class: Any) -> None:
+    """Give the base class of tensors its operators and postprocessors."""
+    methods: dict[str, Callable[..., Any]] = {}
+    for name, function in OPERATORS.items():
+        for reflected in (False, True):
+            method = f"__{'r' * reflected}{name}__"
+            methods[method] = _binary(method, function, reflected)
+    methods |= {f"__{name}__": _unary(f"__{name}__", function) for name, function in UNARY.items()}
+    methods |= {f"__{name}__": _comparison(f"__{name}__", sign) for name, sign in COMPARISONS.items()}
+    methods["__matmul__"] = matmul
+    methods["__rmatmul__"] = lambda self, other: matmul(other, self)
+    for method, function in methods.items():
+        function.__name__ = method
+        setattr(tensor_class, method, function)
+    tensor_class.T = property(transposed, doc="The transpose of a matrix; a vector is its own.")
+    tensor_class._eval_transpose = tensor_class._eval_adjoint = transposed
+    tensor_class._eval_Abs = lambda self: elementwise(Abs, self) if is_whole(self) else None
+    Basic._constructor_postprocessor_mapping[tensor_class] = {name: [rebuilt] for name in ("Add", "Mul", "Pow")}
+
+
+install(TensorExpr)
