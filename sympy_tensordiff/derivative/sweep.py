@@ -41,13 +41,17 @@ class Sweep:
         The tensors and scalars to differentiate by.
     sizes : frozenset of int
         The variables that are never bound.
+    constants : iterable of Node
+        What is known not to depend on a leaf, so that nothing below it is looked at.
     """
 
-    def __init__(self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int]) -> None:
+    def __init__(
+        self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], constants: Iterable[Node] = ()
+    ) -> None:
         self.graph = graph
         self._sizes = sizes
         self._leaves = set(leaves)
-        self._active: dict[Node, bool] = {}
+        self._active = {**dict.fromkeys(constants, False), **dict.fromkeys(self._leaves, True)}
         # A bound variable of the sweep with its place in the order in which sums lose them.
         self._bound: dict[int, tuple[int, int]] = {}
         self._cotangents: dict[Node, list[tuple[Rows, Node]]] = {}
@@ -258,7 +262,7 @@ class Sweep:
             if missing:
                 stack += missing
             else:
-                active[part] = part in self._leaves or any(active[arg] for arg in part.args)
+                active[part] = any(active[arg] for arg in part.args)
                 stack.pop()
         return active[node]
 

@@ -128,8 +128,9 @@ class TensorSweep:
         if node.op == "comprehension":
             variables, rows, body = graph.open(node)
         index = [Affine.variable(v) for v in (*outer, *variables)]
-        parts = [part for part in closed_parts(body, frozenset(variables), node) if self._is_active(part)]
-        sweep = Sweep(graph, parts, self._sizes)
+        found = closed_parts(body, frozenset(variables), node)
+        parts = [part for part in found if self._is_active(part)]
+        sweep = Sweep(graph, parts, self._sizes, constants=found)
         sweep.start_inside(variables, rows, body, at(graph, cotangent, index, self._sizes), node in self._anyway)
         if node in self._anyway:
             self._anyway.update(part for part in parts if sweep.needs_anyway(part))
