@@ -160,6 +160,8 @@ class TensorFunction(TensorOperation):
     True
     """
 
+    has_template = True
+
     def __new__(cls, template: Any, *operands: Any) -> Any:
         template = closed_template(template)
         checked = tuple(operand(value, cls.__name__) for value in operands)

@@ -8,6 +8,7 @@ import sympy
 from sympy import Expr, Function, Lambda, S
 from sympy.core.function import ArgumentIndexError
 
+from sympy_tensordiff.symbolic.code import METHODS
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, placeholders
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -27,6 +28,16 @@ class EntryFunction(Function):
 
     def _eval_evalf(self, precision: int) -> Any:
         return self.rewrite(sympy.exp)._eval_evalf(precision)
+
+
+def print_code(self: Any, printer: Any, *args: Any, **options: Any) -> Any:
+    """The code of the same function in terms of the exponential."""
+    code = printer._print(self.rewrite(sympy.exp))
+    return f"({code})" if isinstance(code, str) else code
+
+
+for _name in METHODS:
+    setattr(EntryFunction, _name, print_code)
 
 
 class sigmoid(EntryFunction):  # noqa: N801

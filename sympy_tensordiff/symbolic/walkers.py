@@ -74,6 +74,7 @@ class Shown:
 
     _args: tuple[Any, ...]
     is_binder = False
+    has_template = False  # whether the first argument is a function, whose cases are no cases of the node
     _is_leaf = False  # whether SymPy's functions leave the arguments alone, as those of its own Indexed
 
     @property
@@ -185,7 +186,7 @@ def asked_for_atoms(walk: FrameType) -> bool:
 def without_cases(node: Any) -> tuple[Any, ...]:
     """The arguments with `Cases` for every `Piecewise` under a binder; alike for all who ask: `has` is cached."""
     if not node.is_binder:
-        return tuple(node._args)
+        return tuple(node._args[node.has_template :])
     shown = node.__dict__.get("_shown")
     if shown is None:
         body, *limits = node._args

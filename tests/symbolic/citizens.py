@@ -10,6 +10,7 @@ from typing import Any
 import sympy
 from sympy import Idx, KroneckerDelta, Max, Min, Piecewise, Symbol
 
+import sympy_tensordiff as td
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices
 
 i, j, k, n, m, p, q = indices("i j k n m p q")
@@ -19,9 +20,11 @@ x = TensorSymbol("x", m)
 y = TensorSymbol("y", m)
 s = TensorSymbol("s", ())
 d = TensorSymbol("d", 8)
+X = TensorSymbol("X", (n, n))
 THIRD = sympy.Rational(1, 3)
 VALUES: dict[Any, Any] = {
     A: [[1, 2, Fraction(1, 3)], [-2, 1, 1], [Fraction(1, 2), 3, -1]],
+    X: [[2, 1, 0], [-1, 1, Fraction(1, 2)], [1, 3, -1]],
     x: [Fraction(3, 2), 2, -1],
     y: [1, Fraction(1, 4), 2],
     s: Fraction(5, 4),
@@ -77,4 +80,56 @@ def samples() -> dict[str, dict[str, Any]]:
             "matrix": A,
             "a name of its own": TensorSymbol("θ_1", (3, 2 * n + 1)),
         },
+        **whole_samples(row, squares),
+    }
+
+
+def whole_samples(row: Any, squares: Any) -> dict[str, dict[str, Any]]:
+    """The samples of operations on whole tensors."""
+    table = TensorComprehension(row * c, (i, n))
+    choice = td.elementwise(lambda a, b: Piecewise((a * c, a > b), (b**2, True)), x, y)
+    scalar = td.det(X) + td.trace(X) * c
+    return {
+        "EinsumProduct": {
+            "matrix product": A @ x,
+            "a scalar": td.einsum("ij,i,j->", A, table, x),
+            "diagonal": td.einsum("ii->i", X),
+            "scalar factors": td.einsum(",,ij->ji", c, 3, A),
+            "of a comprehension": td.einsum("j,j,->j", squares, x, THIRD),
+            "three operands": td.einsum("ij,j,ik->k", A, x, X),
+            "inside of SymPy's nodes": sympy.exp(-td.sum(x) / 9) * x[k] + td.dot(x, y),
+        },
+        "DeltaTensor": {
+            "plain": td.DeltaTensor(n),
+            "of rank 4": td.DeltaTensor((n, 2)),
+            "rank 0": td.DeltaTensor(()) * c,
+        },
+        "FilledTensor": {"ones": td.ones((n, m)), "a parameter": td.FilledTensor(c + x[k], (n, 2))},
+        "TensorAdd": {"plain": A + 2 * A + 1, "scalars": c + squares + x[p], "rank 1": x - y + s},
+        "TensorMul": {"plain": 2 * A * X.T[k, 0], "quotient": c * x / (y + 3), "scalars": scalar * x},
+        "TensorPow": {"plain": A**2, "a parameter": (y + 3) ** c, "of a number": 2**x, "both": (x**2 + 1) ** y},
+        "TensorFunction": {
+            "plain": td.sin(A),
+            "two operands": td.elementwise(sympy.atan2, x, y),
+            "a parameter": td.elementwise(lambda t: t**2 / (1 + c**2) + s, x),
+            "cases": choice,
+            "maximum": td.maximum(x, 0, y),
+            "softmax": td.softmax(A),
+            "an entry": choice[p] * 2,
+        },
+        "TensorInverse": {"plain": td.inv(X), "an entry": td.inv(X)[i, 2], "nested": td.inv(X @ X + td.DeltaTensor(n))},
+        "TensorDeterminant": {
+            "plain": td.det(X),
+            "inside": sympy.log(td.det(X) ** 2 + 1) * c,
+            "nested": td.det(X @ X.T),
+        },
+        "TensorAdjugate": {"plain": td.adj(X), "nested": td.adj(X + X.T)},
+        "TensorCofactor": {"order 0": td.TensorCofactor(0, X), "order 2": td.TensorCofactor(2, X)},
+        "TensorLogSumExp": {
+            "all": td.logsumexp(x),
+            "one axis": td.logsumexp(A, 0),
+            "inside": c * td.logsumexp(A) + x[k],
+        },
+        "sigmoid": {"plain": td.sigmoid(c * x[k]), "of a tensor": td.sigmoid(x), "of a sum": td.sigmoid(td.sum(x)) * c},
+        "softplus": {"plain": td.softplus(c * x[k]), "of a tensor": td.softplus(x - y)},
     }
