@@ -47,7 +47,7 @@ class _Materialising:
         self.costs: dict[Node, int] = {}
         for part in parts:
             cost = self.cost(part)
-            if cost > LARGE and part.shape and part.op not in _CONDITIONS:
+            if cost > LARGE and part.shape and part.op not in _CONDITIONS and all(v >= 0 for v in part.free):
                 self.arrays.add(part)
                 cost = 1
             self.costs[part] = cost
@@ -88,7 +88,8 @@ class _Materialising:
         apart = repeated or user is None or self.users.get(node, user) is not user
         # What index notation computes behind a condition reads nothing where that fails.
         always = bool(node.shape) or (by.shape and by.op != "select") or by.op == "ein"
-        if apart and always and node.op not in _CONDITIONS and self.costs[node] > CHEAP:
+        closed = all(v >= 0 for v in node.free)
+        if apart and always and closed and node.op not in _CONDITIONS and self.costs[node] > CHEAP:
             self.arrays.add(node)
         else:
             self.users[node] = None if apart else user

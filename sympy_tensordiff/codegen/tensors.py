@@ -188,8 +188,15 @@ class _Definitions:
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
-        """A node over other arguments."""
+        """A node over other arguments; what is written out in a binder meets no variable that is bound there."""
+        graph = self.graph
+        if node.op in ("sum", "comprehension") and node.whole:
+            variables, rows, body = graph.open(node)
+            body = yield self.scalar(body)
+            if node.op == "sum":
+                return graph.sum(variables, rows, body)
+            return graph.comprehension(variables, node.data, body)
         args = []
         for arg in node.args:
             args.append((yield self.scalar(arg)))
-        return self.graph.with_args(node, args)
+        return graph.with_args(node, args)

@@ -1,0 +1,98 @@
+"""Whole tensors and index notation in one expression: derivatives, their form, and their growth."""
+
+import numpy as np
+import pytest
+import sympy
+from sympy import exp, log, sin
+
+import sympy_tensordiff as td
+from sympy_tensordiff.derivative.elementwise import Differentiation
+from sympy_tensordiff.graph.nodes import reachable
+
+n, m = td.indices("n m")
+i, j, k, p, q = td.indices("i j k p q")
+A, X = td.TensorSymbol("A", (n, n)), td.TensorSymbol("X", (n, n))
+B = td.TensorSymbol("B", (n, m))
+x, y, w = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("w", m)
+c = sympy.Symbol("c", real=True)
+Ax = td.einsum("ij,j->i", A, x)
+
+TENSORS = {
+    "a comprehension is an operand": td.einsum("ij,j->i", A, td.TensorComprehension(x[i] * x[n - 1 - i], (i, n))),
+    "entries of an einsum": td.TensorComprehension(sin(Ax[i]) + Ax[n - 1 - i] * x[i], (i, n)),
+    "a sum over entries of an einsum": td.IndexedSum(td.exp(Ax)[i] * Ax[i], (i, 0, n - 1)),
+    "a determinant as a scalar of entries": td.TensorComprehension(td.det(X) * x[i] + X[i, 0], (i, n)),
+    "native scalars around": c * log(td.det(X) ** 2 + 1) + sin(td.trace(X)) * x[0],
+    "one entry": td.einsum("ij,j->i", td.inv(X), x)[2],
+    "entries behind a guard": td.TensorComprehension(
+        sympy.Piecewise((td.exp(Ax)[i - 1], i >= 1), (0, True)) * x[i], (i, n)
+    ),
+    "a shared part in both worlds": td.einsum(
+        "i,i->", td.exp(Ax), td.TensorComprehension(td.exp(Ax)[n - 1 - i], (i, n))
+    ),
+    "a closed scalar inside of a sum": td.IndexedSum(x[i] * td.logsumexp(x), (i, 0, n - 1)),
+    "a table under functions": td.sum(td.tanh(td.TensorComprehension(B[i, 0] * x[i] + w[0], (i, n)))),
+    "a matrix of entries inverted": td.einsum(
+        "ij,j->i", td.inv(td.TensorComprehension(X[j, i] * c, (i, n), (j, n))), x
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_against_central_differences(name):
+    expr = TENSORS[name]
+    rng = np.random.default_rng(3)
+    values = {s: rng.uniform(0.3, 0.9, [{n: 5, m: 3}[e] for e in s.shape]) for s in (A, X, B, x, w)}
+    values[X] = values[X] + 3 * np.eye(5)
+    values[c] = np.float64(0.7)
+    symbols = [s for s in (A, X, B, x, w, c) if s in expr.free_symbols]
+    jacobians = td.jacobian(expr, tuple(symbols))
+    function = td.lambdify((*symbols, n), (expr, *jacobians), backend="numpy")
+    at = [values[s] for s in symbols]
+    _, *found = function(*at, 5)
+    for place, jacobian in enumerate(found):
+        direction, step = rng.uniform(-1, 1, np.shape(at[place])), 1e-5
+        ahead, behind = (
+            function(*at[:place], at[place] + s * direction, *at[place + 1 :], 5)[0] for s in (step, -step)
+        )
+        expected = (ahead - behind) / (2 * step)
+        got = np.tensordot(jacobian, direction, np.ndim(direction))
+        np.testing.assert_allclose(got, expected, rtol=2e-6, atol=1e-7)
+
+
+FORMS = [
+    (td.vjp(Ax, (A, x), y), "(outer(y, x), A.T @ y)"),
+    (sympy.diff(td.einsum("i,ij,j->", x, A, x), x[p], x[q]), "A[p, q] + A[q, p]"),
+    (sympy.diff(td.det(X), X[0, 1]), "adj(X)[1, 0]"),
+    (sympy.diff(Ax, A[p, q]), "TensorComprehension(KroneckerDelta(j, p)*x[q], (j, n))"),
+    (td.gradient(td.IndexedSum(td.exp(x)[i] * A[i, i], (i, 0, n - 1)), x), "diag(A)*exp(x)"),
+    (td.gradient(Ax[2], x), "TensorComprehension(A[2, j], (j, n))"),
+    (sympy.diff(Ax, td.TensorSymbol("absent", (2, 3))), "zeros((n, 2, 3))"),
+    (td.gradient(c**2 * td.det(X), (c, X)), "(2*c*det(X), c**2*adj(X).T)"),
+]
+
+
+@pytest.mark.parametrize(("derivative", "text"), FORMS)
+def test_results_read_well(derivative, text):
+    assert str(derivative) == text
+
+
+def test_no_slope_is_taken_in_a_branch_that_is_not():
+    positive = td.elementwise(lambda t: sympy.Piecewise((log(t), t > 0), (0, True)), x)
+    first, second = td.gradient(td.sum(positive), x), td.hessian(td.sum(positive), x)
+    slope, curvature = td.lambdify((x,), (first, second), backend="numpy")([2.0, 0.0, -1.0])
+    np.testing.assert_allclose(slope, [0.5, 0, 0])
+    np.testing.assert_allclose(curvature, np.diag([-0.25, 0, 0]))
+
+
+def nodes_of_chain(depth):
+    z = x
+    for _ in range(depth):
+        z = td.TensorComprehension(exp(td.einsum("ij,j->i", A, z)[n - 1 - i]) + x[i], (i, n))
+    work = Differentiation(td.sum(z))
+    return len(reachable(*work.pullbacks([work.leaf(x), work.leaf(A)], work.graph.one)))
+
+
+def test_chains_through_both_worlds_grow_linearly():
+    sizes = [nodes_of_chain(depth) for depth in (4, 8, 12)]
+    assert sizes[2] - sizes[1] == sizes[1] - sizes[0]
