@@ -64,6 +64,8 @@ class _Network:
 
     def _connect(self, row: str, column: str, matrix: Any) -> None:
         known = self.matrices[row].get(column)
+        if known is not None and isinstance(known, Transposed):
+            row, column, known, matrix = column, row, self.matrices[column][row], transposed(matrix)
         joined = matrix if known is None else product(factors=(known, matrix))
         self.matrices[row][column] = joined
         self.matrices[column][row] = transposed(joined)
@@ -120,11 +122,18 @@ class _Network:
     def _at(self, label: str, without: Collection[str]) -> list[Any]:
         """The vectors at a label, those made of what hangs there included."""
         hanging = [
-            _times(matrix, self._column(other, (label,)))
+            Chain((matrix, *self._columns(other, label)))
             for other, matrix in self.matrices[label].items()
             if other not in without
         ]
         return self.vectors[label] + hanging
+
+    def _columns(self, label: str, before: str) -> tuple[Any, ...]:
+        """The matrices and the vector that a matrix with columns ``label`` is multiplied by."""
+        others = [other for other in self.matrices[label] if other != before]
+        if self.vectors[label] or len(others) != 1:
+            return (self._column(label, (before,)),)
+        return (self.matrices[label][others[0]], *self._columns(others[0], label))
 
     def _column(self, label: str, without: Collection[str]) -> Any:
         return product(factors=self._at(label, without) or [self._ones(label)])
@@ -193,10 +202,6 @@ class _Network:
             factors += [Diagonal(product(factors=vectors))] if vectors else []
             factors.append(self.matrices[label][following])
         return _chain(factors)
-
-
-def _times(matrix: Any, column: Any) -> Chain:
-    return Chain((matrix, *column.factors)) if isinstance(column, Chain) else Chain((matrix, column))
 
 
 def _chain(factors: list[Any]) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sympy import Basic, Mul, S
+from sympy import Basic, Mul, S, Symbol
 
 
 class Leaf(NamedTuple):
@@ -249,5 +249,5 @@ def _symbols(part: Any) -> set[Any]:
     if isinstance(part, tuple):
         return set().union(*map(_symbols, part))
     if isinstance(part, Basic):
-        return {part} if part.is_Symbol or getattr(part, "is_symbol", False) else set(part.free_symbols)
+        return {part} if getattr(part, "is_symbol", False) else part.atoms(Symbol)
     return set()

@@ -115,14 +115,15 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
             first = position if shape else first
             continue
         expected = shape_of(operands[first])
-        here, there = named(first, operands[first]), named(position, other)
         if len(shape) != len(expected):
             raise ShapeError(
-                f"{owner}: {here} has shape {expected}, but {there} has shape {shape}; "
+                f"{owner}: {named(first, operands[first])} has shape {expected}, "
+                f"but {named(position, other)} has shape {shape}; "
                 'only scalars broadcast: write the broadcast, e.g. td.einsum("i,j->ij", x, td.ones(m))'
             )
         for axis, (left, right) in enumerate(zip(expected, shape, strict=True)):
             if left != right and not same_extent(left, right):
+                here, there = named(first, operands[first]), named(position, other)
                 raise ShapeError(
                     f"{owner}: axis {axis} of {here} has extent {left}, that of {there} has extent {right} "
                     f"(shapes {expected} and {shape}); the shapes must be equal"

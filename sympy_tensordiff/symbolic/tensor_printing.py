@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from sympy import Max, Piecewise, S, exp, sqrt
-from sympy.core.function import AppliedUndef
+from sympy import Max, Piecewise, Pow, S, exp
 from sympy.core.symbol import Str
 from sympy.printing.pretty.stringpict import prettyForm
 
@@ -37,7 +36,7 @@ from sympy_tensordiff.symbolic.printing import Printed, place_in_formula, refuse
 NAMES = {"Abs": "abs", "Max": "maximum", "Min": "minimum"}
 FUNCTIONS = {
     *("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
-    *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", "abs", "maximum", "minimum"),
+    *("sign", "sigmoid", "softplus", "erf", "floor", "ceiling", *NAMES.values()),
 }
 
 
@@ -122,15 +121,15 @@ def _function(node: Any) -> Any:
         return softmax
     operands = tuple(map(notation_of, node.operands))
     body, names = node.template.expr, node.template.variables
-    if body == sqrt(names[0]):
+    if isinstance(body, Pow) and body.args == (*names, S.Half):
         return Call("sqrt", operands)
-    if body == Max(0, names[0]):
+    if isinstance(body, Max) and set(body.args) == {S.Zero, *names}:
         return Call("relu", operands)
     name = type(body).__name__
     name = NAMES.get(name, name)
-    is_named = name in FUNCTIONS and not isinstance(body, AppliedUndef)
-    if is_named and len(body.args) == len(names) and set(body.args) == set(names):
-        return Call(name, operands)
+    numbers = tuple(Leaf(arg) for arg in body.args if arg.is_Number)  # of an extremum
+    if name in FUNCTIONS and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
+        return Call(name, operands + numbers)
     applied = Applied(node.template, operands)
     return _indicator(applied) or applied
 
