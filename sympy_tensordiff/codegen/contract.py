@@ -3,7 +3,9 @@
 A product that is used once is part of the einsum that uses it, so that the order can go across the
 nodes as written: a chain of Jacobian matrices with a vector at one end becomes one product of a
 matrix and a vector after the other, whichever way the chain was multiplied out. (Choosing between
-forward and reverse mode at every place is known as cross-country elimination.)
+forward and reverse mode at every place is known as cross-country elimination.) So is an outer
+product, however often it is used; and a sum with a diagonal or an outer product among its terms is
+multiplied term by term where that is less work: ``(diag(p) - p p^T) A`` needs no square matrix.
 
 Afterwards an einsum node has two operands; or one, of which it sums axes; or sums nothing.
 """
@@ -13,13 +15,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import count
+from math import prod
 
-from sympy_tensordiff.codegen.paths import contraction_path, products
+from sympy_tensordiff.codegen.calls import sums_labels
+from sympy_tensordiff.codegen.paths import contraction_path, operation_count, products
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine
 
 Labelled = tuple[Node, tuple[int, ...]]
+Extents = dict[int, Affine]
 
 SIZE = 100
 """What a symbolic extent is taken for where orders are compared."""
@@ -40,38 +45,75 @@ class _Pairing:
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
         self.graph = graph
         parts = reachable(*roots)
-        uses = Counter(roots)
+        self.uses = Counter(roots)
         for part in parts:
-            uses.update(part.args)
-        self.absorbed = {arg for part in parts if is_core(part) for arg in part.args if is_core(arg) and uses[arg] == 1}
+            self.uses.update(part.args)
+        self.absorbed = {
+            arg for part in parts if is_core(part) for arg in part.args if is_core(arg) and self.uses[arg] == 1
+        }
         self.done: dict[Node, Node] = {}
+        self.single: set[Node] = set()
         for part in parts:
             if part in self.absorbed:
                 continue
-            if is_core(part):
-                self.done[part] = self.core(part)
-            else:
-                self.done[part] = graph.with_args(part, [self.done[arg] for arg in part.args])
+            self.done[part] = (
+                self.core(part) if is_core(part) else graph.with_args(part, [self.done[arg] for arg in part.args])
+            )
+            if self.uses[part] == 1:
+                self.single.add(self.done[part])
 
     def core(self, node: Node) -> Node:
         """An einsum with all that is absorbed by it."""
         output = tuple(range(len(node.shape)))
         operands, extents = self.gathered(node, output)
+        work, result = self.ordered(operands, output, extents)
+        for place, (operand, labels) in enumerate(operands):
+            if operand.op == "add" and operand.shape and any(map(_is_sparse, operand.args)):
+                own = len(operand.args) * _volume(labels, extents) if operand in self.single else 0
+                apart = [self.term(operands, place, term, output, extents) for term in operand.args]
+                if 2 * sum(cost for cost, _ in apart) <= work + own:
+                    return self.graph.add([part for _, part in apart])
+        return result
+
+    def term(
+        self, operands: Sequence[Labelled], place: int, term: Node, output: tuple[int, ...], extents: Extents
+    ) -> tuple[int, Node]:
+        """About the work of an einsum, and itself, with one term in place of a sum."""
+        graph = self.graph
+        old, labels = operands[place]
+        changed = [*operands[:place], (graph.broadcast(term, old.shape), labels), *operands[place + 1 :]]
+        node = graph.ein(1, changed, output, extents)
+        core = node.args[0] if is_view(node) and node.args else node
+        if not is_core(core):
+            return _volume(output, extents), node
+        inner = tuple(range(len(core.shape)))
+        work, found = self.ordered(*self.reordered(core, inner))
+        work += _volume(output, extents) if core is not node else 0
+        return work, found if core is node else graph.with_operands(node, [found])
+
+    def reordered(self, core: Node, inner: tuple[int, ...]) -> tuple[list[Labelled], tuple[int, ...], Extents]:
+        operands, extents = self.gathered(core, inner)
+        return operands, inner, extents
+
+    def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
+        """About the work of an einsum, and itself in products of two operands."""
         held = Counter(label for _, labels in operands for label in set(labels))
         held.update(output)
         operands = [self.reduced(part, held) for part in operands]
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output):
-            return self.graph.ein(1, operands, output)
+            return _volume(output, extents), self.graph.ein(1, operands, output)
         inputs = [frozenset(labels) for _, labels in tensors]
-        path = contraction_path(inputs, frozenset(output), {label: hint(extents[label]) for label in extents})
+        sizes = {label: hint(extent) for label, extent in extents.items()}
+        path = contraction_path(inputs, frozenset(output), sizes)
+        work = operation_count(inputs, frozenset(output), sizes, path)
         for step, (_, product) in zip(path, products(inputs, frozenset(output), path), strict=True):
             labels = tuple(sorted(product))
             tensors.append((self.product([tensors[number] for number in step], labels), labels))
-        return self.graph.ein(1, [tensors[-1], *scalars], output)
+        return work, self.graph.ein(1, [tensors[-1], *scalars], output)
 
-    def gathered(self, node: Node, output: tuple[int, ...]) -> tuple[list[Labelled], dict[int, Affine]]:
+    def gathered(self, node: Node, output: tuple[int, ...]) -> tuple[list[Labelled], Extents]:
         """The operands of an einsum and of those that it absorbs, under common labels, and their extents."""
         numbers = count(len(output))
         extents = dict(zip(output, node.shape, strict=True))
@@ -80,8 +122,10 @@ class _Pairing:
         while stack:
             part, labels = stack.pop()
             if part is not node and part not in self.absorbed:
-                operands.append((self.done[part], labels))
-                continue
+                part = self.done.get(part, part)
+                if not _is_outer(part):
+                    operands.append((part, labels))
+                    continue
             known = dict(zip(part.data.output, labels, strict=True))
             for label, extent in enumerate(part.data.extents):
                 if label not in known:
@@ -116,3 +160,23 @@ class _Pairing:
                 solved = self.graph.ein(1, [(arg, labels), (other, moved)], (*output, row, fresh))
                 return self.graph.ein(1, [(solved, (*output, row, row))], output)
         return node
+
+
+def _volume(labels: Sequence[int], extents: Extents) -> int:
+    """The number of entries over different labels."""
+    return prod([hint(extents[label]) for label in set(labels)])
+
+
+def _is_outer(node: Node) -> bool:
+    """Whether a node is a product of operands that all have fewer axes, and sums nothing."""
+    return is_core(node) and not sums_labels(node) and all(len(arg.shape) < len(node.shape) for arg in node.args)
+
+
+def _is_sparse(node: Node) -> bool:
+    """Whether a term repeats entries, has them on a diagonal only, or is an outer product."""
+    if not is_view(node):
+        return _is_outer(node)
+    output = node.data.output
+    if not node.args or len(set(output)) < len(output) or not set(output).issubset(node.data.inputs[0]):
+        return True
+    return _is_outer(node.args[0])
