@@ -14,20 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import count
-from math import prod
 
-from sympy_tensordiff.codegen.calls import sums_labels
+from sympy_tensordiff.codegen.absorb import Extents, Labelled, Products, hint, is_outer, volume
 from sympy_tensordiff.codegen.paths import contraction_path, operation_count, products
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.integer.affine import Affine
-
-Labelled = tuple[Node, tuple[int, ...]]
-Extents = dict[int, Affine]
-
-SIZE = 100
-"""What a symbolic extent is taken for where orders are compared."""
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node]) -> list[Node]:
@@ -36,40 +27,31 @@ def in_pairs(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     return [work.done[root] for root in roots]
 
 
-def hint(extent: Affine) -> int:
-    """The extent, a guess where it is symbolic."""
-    return max(1, extent.evaluate(dict.fromkeys(extent.atoms(), SIZE)))
-
-
 class _Pairing:
     def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
         self.graph = graph
         parts = reachable(*roots)
-        self.uses = Counter(roots)
-        for part in parts:
-            self.uses.update(part.args)
-        self.absorbed = {
-            arg for part in parts if is_core(part) for arg in part.args if is_core(arg) and self.uses[arg] == 1
-        }
+        self.products = Products(parts, roots)
+        uses = self.products.uses
         self.done: dict[Node, Node] = {}
         self.single: set[Node] = set()
         for part in parts:
-            if part in self.absorbed:
+            if part in self.products.absorbed:
                 continue
             self.done[part] = (
                 self.core(part) if is_core(part) else graph.with_args(part, [self.done[arg] for arg in part.args])
             )
-            if self.uses[part] == 1:
+            if uses[part] == 1:
                 self.single.add(self.done[part])
 
     def core(self, node: Node) -> Node:
         """An einsum with all that is absorbed by it."""
         output = tuple(range(len(node.shape)))
-        operands, extents = self.gathered(node, output)
+        operands, extents = self.products.gathered(node, output, self.done)
         work, result = self.ordered(operands, output, extents)
         for place, (operand, labels) in enumerate(operands):
             if operand.op == "add" and operand.shape and any(map(_is_sparse, operand.args)):
-                own = len(operand.args) * _volume(labels, extents) if operand in self.single else 0
+                own = len(operand.args) * volume(labels, extents) if operand in self.single else 0
                 apart = [self.term(operands, place, term, output, extents) for term in operand.args]
                 if 2 * sum(cost for cost, _ in apart) <= work + own:
                     return self.graph.add([part for _, part in apart])
@@ -85,15 +67,12 @@ class _Pairing:
         node = graph.ein(1, changed, output, extents)
         core = node.args[0] if is_view(node) and node.args else node
         if not is_core(core):
-            return _volume(output, extents), node
+            return volume(output, extents), node
         inner = tuple(range(len(core.shape)))
-        work, found = self.ordered(*self.reordered(core, inner))
-        work += _volume(output, extents) if core is not node else 0
+        gathered, lengths = self.products.gathered(core, inner, self.done)
+        work, found = self.ordered(gathered, inner, lengths)
+        work += volume(output, extents) if core is not node else 0
         return work, found if core is node else graph.with_operands(node, [found])
-
-    def reordered(self, core: Node, inner: tuple[int, ...]) -> tuple[list[Labelled], tuple[int, ...], Extents]:
-        operands, extents = self.gathered(core, inner)
-        return operands, inner, extents
 
     def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
         """About the work of an einsum, and itself in products of two operands."""
@@ -103,7 +82,7 @@ class _Pairing:
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output):
-            return _volume(output, extents), self.graph.ein(1, operands, output)
+            return volume(output, extents), self.graph.ein(1, operands, output)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: hint(extent) for label, extent in extents.items()}
         path = contraction_path(inputs, frozenset(output), sizes)
@@ -112,28 +91,6 @@ class _Pairing:
             labels = tuple(sorted(product))
             tensors.append((self.product([tensors[number] for number in step], labels), labels))
         return work, self.graph.ein(1, [tensors[-1], *scalars], output)
-
-    def gathered(self, node: Node, output: tuple[int, ...]) -> tuple[list[Labelled], Extents]:
-        """The operands of an einsum and of those that it absorbs, under common labels, and their extents."""
-        numbers = count(len(output))
-        extents = dict(zip(output, node.shape, strict=True))
-        operands: list[Labelled] = []
-        stack = [(node, output)]
-        while stack:
-            part, labels = stack.pop()
-            if part is not node and part not in self.absorbed:
-                part = self.done.get(part, part)
-                if not _is_outer(part):
-                    operands.append((part, labels))
-                    continue
-            known = dict(zip(part.data.output, labels, strict=True))
-            for label, extent in enumerate(part.data.extents):
-                if label not in known:
-                    known[label] = next(numbers)
-                    extents[known[label]] = extent
-            inner = [tuple([known[label] for label in labels]) for labels in part.data.inputs]
-            stack += reversed(list(zip(part.args, inner, strict=True)))
-        return operands, extents
 
     def reduced(self, part: Labelled, held: Counter[int]) -> Labelled:
         """An operand summed over the labels that nothing else has."""
@@ -162,21 +119,11 @@ class _Pairing:
         return node
 
 
-def _volume(labels: Sequence[int], extents: Extents) -> int:
-    """The number of entries over different labels."""
-    return prod([hint(extents[label]) for label in set(labels)])
-
-
-def _is_outer(node: Node) -> bool:
-    """Whether a node is a product of operands that all have fewer axes, and sums nothing."""
-    return is_core(node) and not sums_labels(node) and all(len(arg.shape) < len(node.shape) for arg in node.args)
-
-
 def _is_sparse(node: Node) -> bool:
     """Whether a term repeats entries, has them on a diagonal only, or is an outer product."""
     if not is_view(node):
-        return _is_outer(node)
+        return is_outer(node)
     output = node.data.output
     if not node.args or len(set(output)) < len(output) or not set(output).issubset(node.data.inputs[0]):
         return True
-    return _is_outer(node.args[0])
+    return is_outer(node.args[0])

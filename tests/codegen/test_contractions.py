@@ -44,6 +44,12 @@ def totals(program, **sizes):
     return count(program, sizes).iterations
 
 
+def products_of(program, **sizes):
+    """The multiplications in contractions alone."""
+    contractions = tuple(step for step in program.kernels if isinstance(step, Contraction))
+    return totals(replace(program, kernels=contractions), **sizes)
+
+
 # ---------------------------------------------------------------------------- order
 
 
@@ -76,8 +82,37 @@ def test_layers_with_diagonals():
     slope = td.TensorAdd(1, td.TensorMul(-1, td.TensorPow(td.tanh(h), 2)))
     jacobian = td.einsum("ij,j,jk->ik", W2, slope, W1)
     program = build_program([W2, W1, h, v], td.einsum("ij,j->i", jacobian, v))
-    contractions = [step for step in program.kernels if isinstance(step, Contraction)]
-    assert totals(replace(program, kernels=tuple(contractions))) == 7 * 8 + 8 * 9
+    assert products_of(program) == 7 * 8 + 8 * 9
+
+
+def test_a_product_used_forward_and_backward():
+    """The gradient of a square of (A B) v reads the product twice; the product of A and B is not worth it."""
+    v = td.TensorSymbol("v", p)
+    product = td.einsum("ij,j->i", td.einsum("ij,jk->ik", A, B), v)
+    loss = td.sum(td.TensorPow(product, 2))
+    sizes = {"n": 7, "m": 8, "p": 9}
+    for wrt, backward in [(A, 0), (B, 7 * 8), (v, 7 * 8 + 8 * 9)]:
+        program = build_program([A, B, v], td.gradient(loss, wrt))
+        assert products_of(program, **sizes) == 7 * 8 + 8 * 9 + backward
+    many = td.TensorSymbol("X", (p, 1000))
+    loss = td.sum(td.TensorPow(td.einsum("ij,jk->ik", td.einsum("ij,jk->ik", A, B), many), 2))
+    program = build_program([A, B, many], td.gradient(loss, many))
+    assert program.kernels[0] == Contraction("t", (0, 2), Operand("A", (0, 1)), Operand("B", (1, 2)))
+
+
+def test_diagonals_and_outer_products_need_no_square_matrix():
+    """(diag(p) - p p^T) A, (S + lam I) x, and a gradient that is an outer product, times a matrix."""
+    jacobian = td.jacobian(td.softmax(td.einsum("ij,j->i", A, y)), y)
+    program = build_program([A, y], jacobian)
+    assert totals(program, n=50, m=3) == 2 * 50 * 3 + 50
+    assert all(len(array.shape) < 2 for array in program.temporaries)
+    square, lam = td.TensorSymbol("S", (n, n)), sympy.Symbol("lam", real=True)
+    shifted = td.TensorAdd(square, td.einsum(",ij->ij", lam, td.DeltaTensor((n,))))
+    program = build_program([square, lam, x], td.einsum("ij,j->i", shifted, x))
+    assert [len(array.shape) for array in program.temporaries] == [1]
+    outer = td.einsum("i,j->ij", x, td.exp(y))
+    program = build_program([x, y, B], (td.einsum("ij,jk->ik", outer, B), td.sum(td.sin(outer))))
+    assert products_of(program, n=50, m=30, p=20) == 30 * 20
 
 
 def test_what_is_used_twice_is_computed_once():
