@@ -160,7 +160,7 @@ def product(
     factors: Iterable[Any] = (),
     divisors: Iterable[Divisor] = (),
 ) -> Any:
-    """An element-wise product of notations: products among the factors joined, scalars in front."""
+    """An element-wise product of notations: products among the factors joined, scalars in front, sums at the end."""
     all_scalars, all_inner, all_divisors = list(scalars), list(inner), list(divisors)
     all_factors: list[Any] = []
     for factor in factors:
@@ -174,6 +174,7 @@ def product(
             all_factors.append(factor)
     if number == 1 and not (all_scalars or all_divisors) and len(all_inner) + len(all_factors) == 1:
         return (all_inner + all_factors)[0]
+    all_factors.sort(key=lambda factor: isinstance(factor, Sum))
     return Product(number, tuple(all_scalars), tuple(all_inner), tuple(all_factors), tuple(all_divisors))
 
 

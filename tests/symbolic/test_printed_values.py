@@ -10,6 +10,7 @@ from latex_values import latex_value
 from sympy import Rational, Symbol, latex
 
 import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.reference import evaluate
 
 SIZE = 2
@@ -86,8 +87,8 @@ def values(seed):
 def value(expr, at):
     try:
         return np.array(evaluate(expr, at), dtype=float)
-    except ZeroDivisionError:
-        return None  # a singular matrix
+    except (ZeroDivisionError, ArgumentError):
+        return None  # a quotient by 0, a singular matrix
 
 
 BATCHES = [range(start, start + 60) for start in range(0, 300, 60)]

@@ -41,9 +41,9 @@ PRODUCTS = [
     ),
     (
         ein("ij,i,ik->jk", X, s * (1 - s), X),
-        "X.T @ diag((1 - sigmoid(X @ w))*sigmoid(X @ w)) @ X",
-        r"X^{\top} \operatorname{diag}\left(\left(1 - \sigma\left(X w\right)\right) \odot "
-        r"\sigma\left(X w\right)\right) X",
+        "X.T @ diag(sigmoid(X @ w)*(1 - sigmoid(X @ w))) @ X",
+        r"X^{\top} \operatorname{diag}\left(\sigma\left(X w\right) \odot "
+        r"\left(1 - \sigma\left(X w\right)\right)\right) X",
     ),
     (ein("ij,i,ik,k->j", X, y, X, w), "X.T @ (y*(X @ w))", r"X^{\top} \left(y \odot \left(X w\right)\right)"),
     (
