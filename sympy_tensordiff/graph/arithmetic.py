@@ -20,7 +20,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 JOINED_LIMIT = 32
-"""Choices inside of choices are joined one by one; terms that are deeper or longer are left as they are."""
+"""Choices inside of choices are joined one by one; terms that are deeper or longer, and products that are longer, are
+left as they are."""
 
 
 class Arithmetic(Table):
@@ -86,7 +87,11 @@ class Arithmetic(Table):
         return node if factor == 1 else self.mul((self.const(factor), node))
 
     def mul(self, factors: Iterable[Node]) -> Node:
-        """The product; numbers are multiplied, powers of one base joined, guards lifted out."""
+        """The product; numbers are multiplied, powers of one base joined, guards lifted out.
+
+        A long product is one factor: the cotangents along a chain, each the one before times a slope, would
+        be of quadratic size altogether.
+        """
         constant: Number = 1
         rows: tuple[Row, ...] = ()
         powers: dict[Node, list[Node]] = {}
@@ -95,6 +100,10 @@ class Arithmetic(Table):
             factor = stack.pop()
             if factor.op == "const":
                 constant *= factor.data
+            elif factor.op == "mul" and _is_one_factor(factor):
+                number, factor = self.split_coefficient(factor)
+                constant *= number
+                powers.setdefault(factor, []).append(self.one)
             elif factor.op == "mul":
                 stack.extend(reversed(factor.args))
             elif factor.op == "guard":
@@ -106,7 +115,7 @@ class Arithmetic(Table):
                 powers.setdefault(factor, []).append(self.one)
         if constant == 0:
             return self.zero
-        parts = [self.pow(base, self.add(exponents)) for base, exponents in powers.items()]
+        parts = [self.pow(base, e[0] if len(e) == 1 else self.add(e)) for base, e in powers.items()]
         parts = [part for part in parts if part is not self.one]
         if any(part.op == "const" for part in parts):
             return self.guard(rows, self.mul([self.const(constant), *parts]))
@@ -263,6 +272,21 @@ def _condition_of(term: Node) -> Node | None:
         if factor.op == "select" and any(value.op == "const" and value.data == 0 for value in factor.args[1:]):
             return factor.args[0]
     return None
+
+
+_MAY_CHOOSE = frozenset({"add", "mul", "select", "guard", "sum"})
+
+
+def _is_one_factor(product: Node) -> bool:
+    """Whether a product stays together in another one: it is long, and no choice among its factors is hidden so."""
+    if len(product.args) <= JOINED_LIMIT + (product.args[0].op == "const"):
+        return False
+    for factor in product.args:
+        if factor.op in ("select", "guard", "sum") or (
+            factor.op == "add" and all(term.op in _MAY_CHOOSE for term in factor.args)
+        ):
+            return False
+    return True
 
 
 def _has_guard(node: Node) -> bool:
