@@ -55,14 +55,18 @@ class Elementwise(Contractions):
         factor = pairs[0][0]
         if factor != 1 and all(c == factor for c, _ in pairs):
             return self.scale(factor, self.add([rest for _, rest in pairs]))
-        first = pairs[0][1]
-        if not is_view(first) or not first.args or not _moves(first):
+        # A delta is the diagonal of ones: it goes under the view of another diagonal.
+        view = next((rest for _, rest in pairs if rest.args and is_view(rest) and _moves(rest)), None)
+        if view is None:
             return None
-        for _, rest in pairs[1:]:
-            if not is_view(rest) or rest.data != first.data or rest.args[0].shape != first.args[0].shape:
+        inner = []
+        for c, rest in pairs:
+            if not is_view(rest) or (rest.args and rest.args[0].shape != view.args[0].shape):
                 return None
-        inner = self.add([self.scale(c, rest.args[0]) for c, rest in pairs])
-        return self.with_operands(first, [inner])
+            if rest.data != view.data and rest.data != view.data._replace(inputs=()):
+                return None
+            inner.append(self.scale(c, rest.args[0]) if rest.args else self.const(c))
+        return self.with_operands(view, [self.add(inner)])
 
     def scale(self, factor: Number, node: Node) -> Node:
         if factor == 1:
