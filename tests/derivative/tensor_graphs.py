@@ -11,6 +11,7 @@ from sympy_tensordiff.integer.affine import Affine
 FUNCTIONS = {
     sympy.exp: np.exp, sympy.log: np.log, sympy.sin: np.sin, sympy.cos: np.cos, sympy.tanh: np.tanh,
     sympy.Abs: np.abs, sympy.sign: np.sign, sympy.tan: np.tan, sympy.atan: np.arctan,
+    sympy.sinh: np.sinh, sympy.cosh: np.cosh,
 }  # fmt: skip
 
 
@@ -75,6 +76,15 @@ def cofactor(order, matrix):
             rest = np.prod([matrix[i, permutation[i]] for i in range(n) if i not in rows])
             result[tuple(axis for i in rows for axis in (i, permutation[i]))] += sign * rest
     return result if order else result[()]
+
+
+def size(*roots):
+    """Nodes and edges below nodes; a product of K operands counts as K - 1 products of two."""
+    total = 0
+    for node in reachable(*roots):
+        operands = len(node.args)
+        total += 3 * (operands - 1) if node.op in ("ein", "mul") and operands > 2 else 1 + operands
+    return total
 
 
 def random_graph(rng, size):
