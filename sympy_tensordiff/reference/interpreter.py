@@ -199,7 +199,7 @@ class Interpreter:
 
     def run(self, expression: Expr) -> Any:
         """The value of an expression: an object array of a tensor, otherwise one number."""
-        if not is_tensor(expression):
+        if not getattr(expression, "shape", ()):
             return self.compile(expression)(self.numbers)
         reader, shape = self.reader(expression), self.shape(expression)(self.numbers)
         result = np.empty(shape, dtype=object)

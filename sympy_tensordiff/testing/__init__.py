@@ -8,6 +8,7 @@ from sympy_tensordiff.testing.exact import (
     assert_second_exact,
 )
 from sympy_tensordiff.testing.generate import RandomFunction, random_comprehension
+from sympy_tensordiff.testing.generate_tensors import random_tensors
 from sympy_tensordiff.testing.language import random_function
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
@@ -21,6 +22,7 @@ __all__ = [
     "check_derivative",
     "random_comprehension",
     "random_function",
+    "random_tensors",
     "random_values",
     "to_double",
 ]

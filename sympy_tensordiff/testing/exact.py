@@ -18,7 +18,8 @@ from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.reference.duals import add, multiply, to_float
-from sympy_tensordiff.reference.inputs import to_number
+from sympy_tensordiff.reference.inputs import is_whole, to_number
+from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.values import as_expressions, call_arguments, random_values, shape_of, to_double
@@ -232,10 +233,14 @@ def assert_second_exact(
 
 
 def as_scalar(expression: Expr, cotangent: TensorSymbol) -> Expr:
-    """The scalar function that contracts an expression with a cotangent."""
+    """The scalar function that contracts an expression with a cotangent, in the notation of the expression."""
     shape = shape_of(expression)
     if not shape:
         return cotangent * expression
+    if is_whole(expression):
+        labels = "abcdefgh"[: len(shape)]
+        product: Expr = EinsumProduct(f"{labels},{labels}->", cotangent, expression)
+        return product
     axes = [Symbol(f"axis{n}", integer=True) for n in range(len(shape))]
     limits = [(axis, 0, extent - 1) for axis, extent in zip(axes, shape, strict=True)]
     return IndexedSum(cotangent[tuple(axes)] * expression[tuple(axes)], *limits)

@@ -43,14 +43,14 @@ class RandomFunction:
 
     Attributes
     ----------
-    function : TensorComprehension
+    function : scalar or tensor expression
     variables : list of TensorSymbol and Symbol
         What it can be differentiated by.
     sizes : dict
         The values of the symbols in its shapes and ranges, for which it reads inside.
     """
 
-    function: TensorComprehension
+    function: Expr
     variables: list[Expr] = field(default_factory=list)
     sizes: dict[Symbol, int] = field(default_factory=dict)
 

@@ -1,0 +1,106 @@
+"""Random programs of whole tensors against the oracle: values of derivatives, exactly where they are rational."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sympy_tensordiff as td
+from sympy_tensordiff.reference import derivative, differentiate, evaluate
+from sympy_tensordiff.reference.inputs import nodes_of
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.testing import (
+    assert_derivative_exact,
+    assert_equal,
+    assert_second_exact,
+    random_tensors,
+    random_values,
+)
+from sympy_tensordiff.testing.values import concrete_shape, shape_of
+
+
+def test_random_programs_are_reproducible_and_various():
+    functions = [random_tensors(seed, depth=4, kinks=True).function for seed in range(40)]
+    assert functions == [random_tensors(seed, depth=4, kinks=True).function for seed in range(40)]
+    assert len(set(functions)) > 35
+    functions += [random_tensors(seed, kind="smooth").function for seed in range(40)]
+    kinds = {type(node).__name__ for node in nodes_of(*functions)}
+    whole = {name for name in td.__all__ if name.startswith("Tensor")} - {"TensorCofactor"}
+    assert kinds >= whole | {"EinsumProduct", "DeltaTensor", "FilledTensor", "IndexedSum", "Symbol"}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_values_have_the_inferred_shape(seed):
+    random = random_tensors(seed, depth=4, kinks=True, kind="smooth" if seed % 3 == 0 else "rational")
+    values = random_values((random.function, *random.variables), random.sizes, seed)
+    assert np.shape(evaluate(random.function, values)) == concrete_shape(random.function, values)
+
+
+def check_pushforward(random, wrt, seed):
+    """The pushforward is the transpose of the Jacobian."""
+    tangent = TensorSymbol("tangent", shape_of(wrt))
+    values = random_values((random.function, *random.variables, tangent), random.sizes, seed)
+    slopes = differentiate(random.function, wrt, values)
+    along = np.tensordot(slopes, np.array(values[tangent], dtype=object), len(shape_of(wrt)))
+    assert_equal(evaluate(td.jvp(random.function, wrt, tangent), values), along, f"jvp by {wrt}")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rational_programs(seed):
+    random = random_tensors(seed)
+    for wrt in random.variables:
+        assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
+        check_pushforward(random, wrt, seed)
+
+
+@pytest.mark.parametrize("seed", range(100, 130))
+def test_deep_programs(seed):
+    random = random_tensors(seed, rank=seed % 3, depth=5)
+    for wrt in random.variables:
+        assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
+
+
+@pytest.mark.parametrize("seed", range(200, 240))
+def test_smooth_programs(seed):
+    random = random_tensors(seed, rank=seed % 3, kind="smooth")
+    for wrt in random.variables:
+        assert_derivative_exact(random.function, wrt, random.sizes, seed, low=-1, high=1, backends=())
+        check_pushforward(random, wrt, seed)
+
+
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_programs_with_kinks(seed):
+    random = random_tensors(seed, kinks=True)
+    for wrt in random.variables:
+        assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
+
+
+@pytest.mark.parametrize("seed", range(400, 430))
+def test_second_derivatives(seed):
+    random = random_tensors(seed, rank=seed % 2, kind="smooth" if seed % 4 == 0 else "rational")
+    for wrt, second in zip(random.variables, random.variables[1:] + random.variables[:1], strict=True):
+        for other in (wrt, second):
+            assert_second_exact(random.function, wrt, random.sizes, seed, second=other, backends=())
+
+
+@pytest.mark.parametrize("seed", range(500, 530))
+def test_several_variables_at_once(seed):
+    random = random_tensors(seed, rank=seed % 2, depth=4)
+    check_together(random, seed)
+
+
+def check_together(random, seed):
+    """One pullback to all variables, and the blocks of the Hessian."""
+    function, variables = random.function, tuple(random.variables)
+    cotangent = TensorSymbol("cotangent", shape_of(function))
+    values = random_values((function, *variables, cotangent), random.sizes, seed)
+    weights = np.array(values[cotangent], dtype=object)
+    for wrt, got in zip(variables, td.vjp(function, variables, cotangent), strict=True):
+        expected = np.tensordot(weights, differentiate(function, wrt, values), weights.ndim)
+        assert_equal(evaluate(got, values), expected, f"vjp by {wrt}")
+    if shape_of(function) or len(variables) > 3:
+        return
+    for wrt, row in zip(variables, td.hessian(function, variables), strict=True):
+        for second, block in zip(variables, row, strict=True):
+            expected = derivative(function, (wrt, second), values)
+            assert_equal(evaluate(block, values), expected, f"hessian by {wrt} and {second}")
