@@ -22,9 +22,11 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
+from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
@@ -48,8 +50,7 @@ class Differentiation:
     def __init__(self, expr: Any, *also: Any) -> None:
         self.graph = Graph()
         self.reader = Reader(self.graph)
-        self.root = self.reader.read(expr)
-        self.inputs = [self.reader.read(other) for other in also]
+        self.root, *self.inputs = recognise(self.graph, [self.reader.read(part) for part in (expr, *also)])
         self.facts = input_facts(self.graph, [self.root, *self.inputs])
         self.names = names_in([expr, *also])
 
@@ -107,6 +108,7 @@ class Differentiation:
         written = frozenset(reachable(self.root, *self.inputs))
         nodes = without_sparse_operands(self.graph, nodes)
         nodes = inline_single_reads(self.graph, nodes, written)
+        nodes = simplify(self.graph, nodes)
         return tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
 
     def sizes(self) -> frozenset[int]:

@@ -13,7 +13,8 @@ twice in the output, are what its pullback needs (Lippmann 2022, section 4.6, mu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from typing import Any, TypeAlias
@@ -208,6 +209,21 @@ def _id_of(operand: Operand) -> int:
     return operand[0].id
 
 
+def _ranks(operands: Sequence[Operand], place: Mapping[Label, int]) -> dict[Label, int]:
+    """An order of the labels that does not depend on how a product is written: by what is read under them."""
+    ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
+    for _ in range(3):
+        read: dict[Label, list[Any]] = {label: [] for label in ranks}
+        for node, labels in operands:
+            own = (node.id, [ranks[label] for label in labels])
+            for axis, label in enumerate(labels):
+                read[label].append((own, axis))
+        keys = {label: (rank, sorted(read[label])) for label, rank in ranks.items()}
+        order = sorted(keys.values())
+        ranks = {label: bisect_left(order, key) for label, key in keys.items()}
+    return ranks
+
+
 class _Gathering:
     """The operands of one einsum while views are looked through; equal labels are joined."""
 
@@ -285,8 +301,10 @@ class _Gathering:
             else:
                 parts.append((self.graph.index(extent), ()))
         # One node that occurs under several labels stands first under those of the output.
-        place = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
-        parts.sort(key=lambda part: [place.get(label, len(place)) for label in part[1]])
+        if len({node for node, _ in parts}) < len(parts):
+            place = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
+            ranks = _ranks(parts, place)
+            parts.sort(key=lambda part: [ranks[label] for label in part[1]])
         return parts, out
 
     def unused(self, used: set[Label]) -> list[Label]:

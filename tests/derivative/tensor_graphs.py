@@ -5,6 +5,7 @@ from itertools import permutations
 import numpy as np
 import sympy
 
+from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine
 
@@ -12,6 +13,7 @@ FUNCTIONS = {
     sympy.exp: np.exp, sympy.log: np.log, sympy.sin: np.sin, sympy.cos: np.cos, sympy.tanh: np.tanh,
     sympy.Abs: np.abs, sympy.sign: np.sign, sympy.tan: np.tan, sympy.atan: np.arctan,
     sympy.sinh: np.sinh, sympy.cosh: np.cosh,
+    sigmoid: lambda x: 1 / (1 + np.exp(-x)), softplus: lambda x: np.log1p(np.exp(x)),
 }  # fmt: skip
 
 

@@ -1,0 +1,193 @@
+"""Operands that the terms of a sum have in common, once, in front of the sum.
+
+An operand is in common where it is read under the same axes of the result and is summed over in the
+same places. What is left of the terms has to have the same axes in all of them, or it would have to
+be repeated or embedded: ``p_i d_ij - p_i p_j`` stays, ``s p_i d_ij - s p_i p_j`` is ``s (…)``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from sympy_tensordiff.graph.contractions import Operand, is_core, is_view
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.patterns import Label
+from sympy_tensordiff.simplify.keys import Keys
+from sympy_tensordiff.simplify.passes import Uses, rewritten, weight
+from sympy_tensordiff.simplify.products import Product, build, product_of
+
+Role = tuple[str, int]
+"""Of a label: the place of an axis of the result, or the number of a sum of the operand."""
+
+
+class Candidate(NamedTuple):
+    """An operand of a term that may stand in front: its base, how it is read, what is read by the others."""
+
+    base: Node
+    power: Any
+    roles: tuple[Role, ...]
+    others: frozenset[Role]
+
+
+def factored(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` with common operands of the terms of their sums in front, where that is no heavier."""
+    nodes = reachable(*roots)
+    uses = Counter(arg for node in nodes for arg in node.args)
+    uses.update(roots)
+    keys = Keys(graph)
+
+    def rewriting(graph: Graph, node: Node, uses: Uses) -> Node:
+        return _Sum(graph, node, uses, keys).factored() if node.op == "add" else node
+
+    return rewritten(graph, roots, rewriting, uses)
+
+
+class _Sum:
+    def __init__(self, graph: Graph, node: Node, uses: Uses, keys: Keys) -> None:
+        self.graph = graph
+        self.node = node
+        self.uses = uses
+        self.keys = keys
+        self.terms = [_term(graph, arg) for arg in node.args if arg.shape == node.shape]
+        self.places: dict[Candidate, dict[int, int]] = {}
+
+    def factored(self) -> Node:
+        """The sum with the best factors in front, each term under one at most."""
+        for n, term in enumerate(self.terms):
+            for m in range(len(term.parts)):
+                found = _candidate(term, m)
+                if found is not None:
+                    self.places.setdefault(found, {}).setdefault(n, m)
+        shared = [candidate for candidate, places in self.places.items() if len(places) > 1]
+        if not shared:
+            return self.node
+        counts = Counter(candidate.base for candidate in shared)
+        shared.sort(key=lambda c: (-len(self.places[c]), len(c.roles), -counts[c.base], self.keys.of(c.base), c.roles))
+        taken: dict[Node, Node] = {}
+        for candidate in shared:
+            where = {n: m for n, m in self.places[candidate].items() if self.node.args[n] not in taken}
+            product = self._product(candidate, where) if len(where) > 1 else None
+            if product is not None:
+                taken.update(dict.fromkeys((self.node.args[n] for n in where), product))
+        if not taken:
+            return self.node
+        return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
+
+    def _product(self, candidate: Candidate, where: dict[int, int]) -> Node | None:
+        """The factor times the sum of what is left of the terms; None where that is no better."""
+        graph = self.graph
+        terms = [self.terms[n] for n in where]
+        exponent = max(_exponent(self.terms[n].parts[m][0]) for n, m in where.items())
+        factor = candidate.base if candidate.power is None else graph.pow(candidate.base, graph.const(exponent))
+        rests = graph.add([self._rest(candidate, self.terms[n], m, exponent) for n, m in where.items()])
+        if candidate.roles:
+            rank = max(len(own) for term in terms for _, own in (*term.parts, ((), term.output)))
+            if len(candidate.others) > rank:
+                return None
+            axes: Sequence[Label] = sorted(candidate.others)
+        else:
+            axes = [("axis", n) for n in range(len(self.node.shape))]
+        output = [("axis", n) for n in range(len(self.node.shape))]
+        product = build(graph, Product(1, [(factor, candidate.roles), (rests, axes)], output, {}))
+        return product if self._is_better(product, where, scalar=not candidate.roles) else None
+
+    def _rest(self, candidate: Candidate, term: Product, place: int, exponent: Number) -> Node:
+        node, labels = term.parts[place]
+        parts = [part for n, part in enumerate(term.parts) if n != place]
+        if candidate.power is not None and _exponent(node) != exponent:
+            left = self.graph.pow(candidate.base, self.graph.const(_exponent(node) - exponent))
+            parts.append((left, labels))
+        if not labels:
+            return build(self.graph, term._replace(parts=parts))
+        role = {role: label for label, role in _roles(term, place).items()}
+        return build(self.graph, term._replace(parts=parts, output=[role[own] for own in sorted(candidate.others)]))
+
+    # -------------------------------------------------------------- weights
+
+    def _is_better(self, product: Node, where: Iterable[int], *, scalar: bool) -> bool:
+        """Whether the product weighs less than the terms it stands for; a scalar stands in front at equal weight."""
+        old = [self.node.args[n] for n in where]
+        leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
+        freed = self._freed(old, leaves)
+        edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
+        added = [node for node in _above(product, leaves) if node in freed or not self.uses[node]]
+        heavier = sum(map(weight, added)) - sum(map(weight, freed)) - edges
+        return heavier <= 0 if scalar else heavier < 0
+
+    def _freed(self, terms: Sequence[Node], leaves: set[Node]) -> set[Node]:
+        """What only the terms need."""
+        inside: Uses = Counter(terms)
+        freed: set[Node] = set()
+        for node in sorted({node for term in terms for node in _above(term, leaves)}, key=lambda n: -n.id):
+            if inside[node] >= self.uses[node]:
+                freed.add(node)
+                inside.update(node.args)
+        return freed
+
+
+def _above(top: Node, leaves: set[Node]) -> list[Node]:
+    """The nodes from ``top`` down to the leaves, without these."""
+    seen = {top} - leaves
+    stack = list(seen)
+    while stack:
+        for arg in stack.pop().args:
+            if arg not in seen and arg not in leaves:
+                seen.add(arg)
+                stack.append(arg)
+    return list(seen)
+
+
+# ---------------------------------------------------------------- terms
+
+
+def _term(graph: Graph, node: Node) -> Product:
+    """A term as a product in which the scalars inside of an operand are operands of their own."""
+    product = product_of(graph, node)
+    parts: list[Operand] = []
+    for part, labels in product.parts:
+        scalars = [arg for arg in part.args if not arg.shape] if is_core(part) and part.shape else []
+        if scalars:
+            parts += [(scalar, ()) for scalar in scalars]
+            own = [(arg, lb) for arg, lb in zip(part.args, part.data.inputs, strict=True) if arg.shape]
+            part = graph.ein(1, own, part.data.output, dict(enumerate(part.data.extents)))
+        parts.append((part, labels))
+    return product._replace(parts=parts)
+
+
+def _candidate(term: Product, place: int) -> Candidate | None:
+    node, labels = term.parts[place]
+    base = _base(node)
+    power = _exponent(node) < 0 if base is not node and _exponent(node) < 0 and not labels else None
+    if power is None:
+        base = node
+    if not labels:
+        return Candidate(base, power, (), frozenset())
+    if len(set(term.output)) < len(term.output):
+        return None
+    roles = _roles(term, place)
+    own = tuple(roles[label] for label in labels)
+    read = {label for n, (_, own) in enumerate(term.parts) if n != place for label in own}
+    others = frozenset(role for label, role in roles.items() if label in read)
+    if set(roles.values()) != {*own, *others}:
+        return None
+    return Candidate(base, power, own, others)
+
+
+def _roles(term: Product, place: int) -> dict[Label, Role]:
+    """The roles of the labels of an operand, and of those of the result."""
+    roles: dict[Label, Role] = {label: ("axis", n) for n, label in enumerate(term.output)}
+    for label in term.parts[place][1]:
+        roles.setdefault(label, ("sum", len(roles)))
+    return roles
+
+
+def _base(node: Node) -> Node:
+    """The base of a constant power; another node itself."""
+    return node.args[0] if node.op == "pow" and node.args[1].op == "const" and not is_view(node.args[0]) else node
+
+
+def _exponent(node: Node) -> Any:
+    return node.args[1].data if _base(node) is not node else 1

@@ -1,0 +1,258 @@
+"""Products of whole tensors as lists of labelled operands, and what cancels among these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import sympy
+
+from sympy_tensordiff.graph.contractions import Operand, is_core, is_view
+from sympy_tensordiff.graph.functions import sigmoid
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.patterns import Label, Labels
+from sympy_tensordiff.integer.affine import Affine
+
+
+class Product(NamedTuple):
+    """``coefficient * sum(product of parts)`` over the labels that are not in ``output``, as `Graph.ein` takes it."""
+
+    coefficient: Number
+    parts: list[Operand]
+    output: Labels
+    extents: dict[Label, Affine]
+
+
+def product_of(graph: Graph, node: Node) -> Product:
+    """Any node as a product; a view of a core as one of the operands of the core."""
+    if node.op == "mul":
+        factor, rest = graph.split_coefficient(node)
+        return Product(factor, [(arg, ()) for arg in (rest.args if rest.op == "mul" else (rest,))], (), {})
+    if node.op != "ein":
+        labels = tuple(range(len(node.shape)))
+        return Product(1, [(node, labels)], labels, dict(enumerate(node.shape)))
+    coefficient, inputs, output, extents = node.data
+    sizes: dict[Label, Affine] = dict(enumerate(extents))
+    parts: list[Operand] = list(zip(node.args, inputs, strict=True))
+    if is_view(node) and node.args and is_core(node.args[0]):
+        parts = inner_parts(node.args[0], inputs[0])
+    elif is_view(node) and node.args and node.args[0].op == "mul":
+        parts = [(arg, ()) for arg in node.args[0].args]
+    return Product(coefficient, parts, output, sizes)
+
+
+def inner_parts(core: Node, labels: Labels) -> list[Operand]:
+    """The operands of a core whose axes are read under ``labels``; summed labels are named after the core."""
+    outer = dict(zip(core.data.output, labels, strict=True))
+    return [
+        (arg, tuple(outer.get(label, (core.id, label)) for label in own))
+        for arg, own in zip(core.args, core.data.inputs, strict=True)
+    ]
+
+
+def build(graph: Graph, product: Product) -> Node:
+    """The node of a product; of scalars alone an ordinary one."""
+    coefficient, parts, output, extents = product
+    if not output and not any(labels for _, labels in parts):
+        return graph.mul((graph.const(coefficient), *(node for node, _ in parts)))
+    return graph.ein(coefficient, parts, output, extents)
+
+
+# ---------------------------------------------------------------- what cancels
+
+
+def cancelled(graph: Graph, product: Product) -> Product | None:
+    """The product after all rules; None where none applies."""
+    found = None
+    while True:
+        for rule in RULES:
+            parts = rule(graph, found or product)
+            if parts is not None:
+                found = product._replace(parts=parts)
+                break
+        else:
+            return found
+
+
+def _inverse(graph: Graph, product: Product) -> list[Operand] | None:
+    """sum_b inv(A)[a, b] A[b, c] = delta[a, c]"""
+    parts = product.parts
+    for n, (node, labels) in enumerate(parts):
+        if node.op != "inv":
+            continue
+        for m, (other, others) in enumerate(parts):
+            if other is not node.args[0]:
+                continue
+            for inner, outer in ((1, 0), (0, 1)):
+                if labels[inner] == others[outer] and _occurrences(product, labels[inner]) == 2:
+                    unit = graph.delta((node.shape[0],))
+                    return [*_without(parts, n, m), (unit, (labels[outer], others[inner]))]
+    return None
+
+
+def _softmax(graph: Graph, product: Product) -> list[Operand] | None:
+    """exp(u) / sum(exp(u)) = exp(u - lse(u))"""
+    parts = product.parts
+    for n, (_, base, power) in _powers(graph, parts):
+        axes = summed_axes(base) if power < 0 else None
+        if axes is None:
+            continue
+        exponential = base.args[0]
+        for m, (_, other, count) in _powers(graph, parts):
+            labels = parts[m][1]
+            rest = tuple(label for axis, label in enumerate(labels) if axis not in axes)
+            if other is exponential and count > 0 and rest == tuple(parts[n][1]):
+                times = min(count, -power)
+                softmax = softmax_of(graph, other.args[0], axes)
+                new = [
+                    (_power(graph, softmax, times), labels),
+                    (_power(graph, other, count - times), labels),
+                    (_power(graph, base, power + times), rest),
+                ]
+                return [*_without(parts, n, m), *((node, own) for node, own in new if node is not graph.one)]
+    return None
+
+
+def summed_axes(node: Node) -> tuple[int, ...] | None:
+    """The axes over which a node sums an exponential; None for all other nodes."""
+    if not is_core(node) or len(node.args) > 1 or node.args[0].op != "call" or node.args[0].data is not sympy.exp:
+        return None
+    (labels,), output = node.data.inputs, node.data.output
+    return None if len(set(labels)) < len(labels) else tuple(n for n, label in enumerate(labels) if label not in output)
+
+
+def softmax_of(graph: Graph, tensor: Node, axes: tuple[int, ...]) -> Node:
+    """``exp(tensor - lse(tensor))``"""
+    labels = range(len(tensor.shape))
+    rest = [axis for axis in labels if axis not in axes]
+    shift = graph.ein(-1, [(graph.logsumexp(axes, tensor), rest)], labels, dict(enumerate(tensor.shape)))
+    return graph.call(sympy.exp, (graph.add((tensor, shift)),))
+
+
+def _normalised(graph: Graph, product: Product) -> list[Operand] | None:
+    """sum(exp(u - lse(u))) = 1"""
+    for n, (node, labels) in enumerate(product.parts):
+        axes = normalised_axes(graph, node)
+        if axes and len(set(labels)) == len(labels) and all(_occurrences(product, labels[axis]) == 1 for axis in axes):
+            kept = [axis for axis in range(len(labels)) if axis not in axes]
+            ones = graph.filled(1, [node.shape[axis] for axis in kept])
+            return [*_without(product.parts, n), (ones, tuple(labels[axis] for axis in kept))]
+    return None
+
+
+def normalised_axes(graph: Graph, node: Node) -> tuple[int, ...] | None:
+    """The axes over which a softmax sums to 1; None for all other nodes."""
+    if node.op != "call" or node.data is not sympy.exp or node.args[0].op not in ("add", "ein"):
+        return None
+    for term in _shifts(graph, node.args[0]):
+        if term.op == "lse" and softmax_of(graph, term.args[0], term.data) is node:
+            axes: tuple[int, ...] = term.data
+            return axes
+    return None
+
+
+def _shifts(graph: Graph, exponent: Node) -> list[Node]:
+    """What a sum of two terms, or a multiple of one, adds: the operands of the views among its terms."""
+    while exponent.op == "ein" and exponent.args and is_view(exponent):
+        exponent = exponent.args[0]
+    terms = [graph.split_view(term)[1] for term in exponent.args] if len(exponent.args) == 2 else []
+    return [term.args[0] if term.args and is_view(term) else term for term in terms]
+
+
+def _sigmoid(graph: Graph, product: Product) -> list[Operand] | None:
+    """exp(u) sigmoid(-u) = sigmoid(u)"""
+    return _opposite(graph, product, sympy.exp, sigmoid, lambda u: graph.call(sigmoid, (u,)))
+
+
+def _exponentials(graph: Graph, product: Product) -> list[Operand] | None:
+    """exp(u) exp(-u) = 1"""
+    return _opposite(graph, product, sympy.exp, sympy.exp, lambda _: graph.one)
+
+
+def _opposite(
+    graph: Graph, product: Product, function: object, other: object, joined: Callable[[Node], Node]
+) -> list[Operand] | None:
+    """``function(u) * other(-u)`` as ``joined(u)``, as often as both are there."""
+    known: dict[tuple[Node, tuple[Label, ...]], tuple[int, int]] = {}
+    for m, (_, base, power) in _powers(graph, product.parts):
+        if base.op == "call" and base.data is other and power > 0:
+            known[base.args[0], tuple(product.parts[m][1])] = (m, power)
+    for n, (_, base, power) in _powers(graph, product.parts) if known else ():
+        if base.op == "call" and base.data is function and power > 0:
+            labels = tuple(product.parts[n][1])
+            argument = base.args[0]
+            found = known.get((graph.scale(-1, argument), labels))
+            if found is None:
+                continue
+            m, count = found
+            times = min(power, count)
+            opposite = graph.call(other, (graph.scale(-1, argument),))
+            new = [
+                _power(graph, joined(argument), times),
+                _power(graph, base, power - times),
+                _power(graph, opposite, count - times),
+            ]
+            kept = [(node, labels) for node in new if node is not graph.one]
+            return [*_without(product.parts, n, m), *(kept or _ones(graph, base, labels))]
+    return None
+
+
+def _signs(graph: Graph, product: Product) -> list[Operand] | None:
+    """sign(x) abs(x) = x,  x sign(x) = abs(x)"""
+    parts = product.parts
+    for n, (node, labels) in enumerate(parts):
+        if node.op != "call" or node.data is not sympy.sign:
+            continue
+        argument = node.args[0]
+        size = graph.call(sympy.Abs, (argument,))
+        for m, (other, others) in enumerate(parts):
+            if tuple(others) == tuple(labels) and other in (argument, size):
+                return [*_without(parts, n, m), (argument if other is size else size, labels)]
+    return None
+
+
+RULES: tuple[Callable[[Graph, Product], list[Operand] | None], ...] = (
+    _inverse, _softmax, _sigmoid, _exponentials, _normalised, _signs,
+)  # fmt: skip
+
+
+def may_cancel(parts: Sequence[Node]) -> bool:
+    """Whether a rule may apply: a quick look at the operands."""
+    return any(
+        node.op == "inv" or (node.op == "call" and node.data in (sympy.exp, sympy.sign)) for node in map(_base, parts)
+    )
+
+
+def _base(node: Node) -> Node:
+    return node.args[0] if node.op == "pow" else node
+
+
+def _powers(graph: Graph, parts: Sequence[Operand]) -> list[tuple[int, tuple[Node, Node, int]]]:
+    """The operands that are powers with integer exponents: place, node, base and exponent."""
+    found = []
+    for n, (node, _) in enumerate(parts):
+        base, exponent = node.args if node.op == "pow" else (node, graph.one)
+        if exponent.op == "const" and isinstance(exponent.data, int) and base.shape == node.shape:
+            found.append((n, (node, base, exponent.data)))
+    return found
+
+
+def _power(graph: Graph, base: Node, exponent: int) -> Node:
+    return graph.pow(base, graph.const(exponent)) if exponent else graph.one
+
+
+def _ones(graph: Graph, like: Node, labels: Labels) -> list[Operand]:
+    """The labels of a tensor, of which only the extents are left."""
+    return [(graph.filled(1, like.shape), labels)] if like.shape else []
+
+
+def _occurrences(product: Product, label: Label) -> int:
+    """How often a label stands in operands; a label of the output counts as too often."""
+    if label in product.output:
+        return len(product.parts) + 3
+    return sum(list(labels).count(label) for _, labels in product.parts)
+
+
+def _without(parts: Sequence[Operand], *places: int) -> list[Operand]:
+    return [part for n, part in enumerate(parts) if n not in places]
