@@ -163,12 +163,14 @@ def _cube_root(graph: Graph, node: Node, cotangent: Node, position: int) -> Node
 def _partial(graph: Graph, node: Node, position: int) -> Node:
     """The partial derivative of a function at the arguments of ``node``: SymPy's formula, or unevaluated."""
     derivative = partial(node.data, len(node.args), position)
-    found, dummies = formula(derivative)
-    if found is None:
-        return graph.call(derivative, node.args)
-    slope = Reader(graph).read(found)
-    values = {graph.scalar(d): a for d, a in zip(dummies, node.args, strict=True)}
-    return replace(graph, slope, {**values, graph.call(node.data, list(values)): node})
+    if derivative not in graph.slopes:
+        found, dummies = formula(derivative)
+        args = tuple([graph.scalar(dummy) for dummy in dummies])
+        # Read once for each graph, as a function of its arguments.
+        slope = graph.call(derivative, args) if found is None else Reader(graph).read(found)
+        graph.slopes[derivative] = slope, graph.call(node.data, args), args
+    slope, applied, args = graph.slopes[derivative]
+    return replace(graph, slope, {**dict(zip(args, node.args, strict=True)), applied: node})
 
 
 PULLBACKS: dict[str, Rule] = {

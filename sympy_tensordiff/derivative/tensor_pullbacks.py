@@ -160,6 +160,9 @@ def _elementwise(
         else:
             inner, first, last, extents = diagonal
             pulled = graph.broadcast(pull(graph, node, inner, position, anyway=anyway), node.shape)
+            if arg.shape and not prefix:
+                yield arg, pulled
+                continue
             yield arg, graph.ein(1, [(pulled, last)], (*first, *last) if arg.shape else first, extents)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
+from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.entries import entry
@@ -60,6 +61,7 @@ class TensorSweep:
         self._anyway: set[Node] = set()
         self._prefix: Shape = ()
 
+    @no_collection()
     def start(self, root: Node, cotangent: Node, prefix: Shape = ()) -> TensorSweep:
         """Runs the sweep; ``cotangent`` has the shape ``prefix + root.shape``."""
         self._prefix = prefix
@@ -106,8 +108,10 @@ class TensorSweep:
     def _parts(self, cotangent: Node) -> list[Node]:
         """The terms of a cotangent that are diagonals, one by one, so that their deltas are absorbed; and the rest."""
         graph = self.graph
+        if not self._prefix:
+            return [cotangent]
         factor, terms = graph.split_view(cotangent)
-        if not self._prefix or terms.op != "add":
+        if terms.op != "add":
             return [cotangent]
         diagonals = [term for term in terms.args if is_view(term) and len(set(term.data.output)) < len(term.shape)]
         rest = [term for term in terms.args if term not in diagonals]
@@ -143,7 +147,10 @@ class TensorSweep:
     def _is_active(self, node: Node) -> bool:
         """Whether ``node`` depends on a leaf."""
         active = self._active
-        stack = [] if node in active else [node]
+        known = active.get(node)
+        if known is not None:
+            return known
+        stack = [node]
         while stack:
             part = stack[-1]
             missing = [arg for arg in part.args if arg not in active]
@@ -157,6 +164,8 @@ class TensorSweep:
 
 def total(graph: Graph, parts: Sequence[Node]) -> Node:
     """The sum of contributions to one cotangent; those given entry by entry are one comprehension."""
+    if len(parts) == 1:
+        return parts[0]
     tables = [part for part in parts if part.op == "comprehension"]
     if len(tables) < 2:
         return graph.add(parts)

@@ -17,11 +17,11 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
 from sympy_tensordiff.graph.interning import Node, Number, Shape
-from sympy_tensordiff.graph.patterns import Contraction, Extents, Label, Labels, Pattern, pattern
+from sympy_tensordiff.graph.patterns import Contraction, Extents, Label, Labels, pattern
 from sympy_tensordiff.integer.affine import Affine
 
 Operand: TypeAlias = tuple[Node, Labels]
@@ -39,13 +39,21 @@ def is_core(node: Node) -> bool:
     return node.op == "ein" and not node.view
 
 
+class _Kind(NamedTuple):
+    """What nodes do, its number, which is a key that is compared at once, and their shape."""
+
+    data: Contraction
+    number: int
+    shape: Shape
+
+
 class Contractions(Arithmetic):
     """The constructor of einsum nodes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._patterns: dict[Any, Pattern] = {}
-        self._numbers: dict[Any, int] = {}
+        self._patterns: dict[Any, tuple[_Kind | None, _Kind | None]] = {}
+        self._kinds: dict[Any, _Kind] = {}
 
     def ein(
         self,
@@ -92,20 +100,29 @@ class Contractions(Arithmetic):
         if known is None:
             sizes = dict(zip(chain(*inputs), chain(*shapes), strict=True))
             sizes.update((label, extents[label]) for label in output if label not in used)
-            known = self._patterns[key] = pattern(coefficient, inputs, output, sizes)
+            core, view = pattern(coefficient, inputs, output, sizes)
+            known = None if core is None else self._kind(core), None if view is None else self._kind(view)
+            self._patterns[key] = known
         args = tuple([node for node, _ in parts])
-        if known.core is not None:
-            args = (self._contraction(known.core, args),)
-        if known.view is not None:
-            return self._contraction(known.view, args)
+        for kind in known:
+            if kind is not None:
+                args = (self._node("ein", kind.data, args, kind.number, _NOTHING, kind.shape),)
+        if known[1] is not None:
+            return args[0]
         if output:
             return args[0]
         return self.scale(coefficient, args[0]) if args else self.const(coefficient)
 
     def _contraction(self, data: Contraction, args: tuple[Node, ...]) -> Node:
-        """The node as it is; patterns are few, their numbers are keys that are compared at once."""
-        number = self._numbers.setdefault(_typed(data), len(self._numbers))
-        return self._node("ein", data, args, number, _NOTHING, data.shape)
+        """The node as it is."""
+        kind = self._kind(data)
+        return self._node("ein", data, args, kind.number, _NOTHING, kind.shape)
+
+    def _kind(self, data: Contraction) -> _Kind:
+        found = self._kinds.get(key := _typed(data))
+        if found is None:
+            found = self._kinds[key] = _Kind(data, len(self._kinds), data.shape)
+        return found
 
     # -------------------------------------------------------------- views by name
 
@@ -138,7 +155,7 @@ class Contractions(Arithmetic):
         """``(c, rest)`` with node = c * rest, for tensors and scalars."""
         if not node.shape:
             return self.split_coefficient(node)
-        if node.op != "ein" or node.data.coefficient == 1 or node.data.coefficient == 0:
+        if not node.view or node.data.coefficient == 1 or node.data.coefficient == 0:
             return 1, node
         data = node.data._replace(coefficient=1)
         return node.data.coefficient, node.args[0] if data.is_identity else self._contraction(data, node.args)

@@ -32,13 +32,16 @@ class Elementwise(Contractions):
         coefficients: dict[Node, Number] = {}
         scalars: list[Node] = []
         for term in terms:
+            if term.shape and not term.view:
+                coefficients[term] = coefficients.get(term, 0) + 1
+                continue
             factor, rest = self.split_view(term)
             if not rest.shape or (inner := _repeated_scalar(self, rest)) is not None:
                 scalars.append(self.scale(factor, inner if rest.shape and inner is not None else rest))
             elif not self.is_zero(rest):
                 coefficients[rest] = coefficients.get(rest, 0) + factor
         pairs = [(c, rest) for rest, c in coefficients.items() if c != 0]
-        scalar = super().add(scalars)
+        scalar = super().add(scalars) if scalars else self.zero
         if not pairs:
             return self.broadcast(scalar, shape)
         if scalar is self.zero and len(pairs) == 1:

@@ -88,7 +88,7 @@ class Table:
             plain, total, whole = plain and a.plain, total and a.total, whole or a.whole
         node.free, node.depth, node.height = free, depth + 1, height
         node.plain, node.total, node.whole = plain, total, whole
-        node.view = op == "ein" and data.moves
+        node.view = op == "ein" and len(args) < 2 and data.moves
         return node
 
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:

@@ -60,6 +60,7 @@ class Graph(Elementwise):
         super().__init__()
         self.hints: dict[int, tuple[str, ...]] = {}
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
+        self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
 
     # -------------------------------------------------------------- binders
 
