@@ -119,7 +119,7 @@ class Node(walkers.Shown, NoCode, Expr):
     def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:
         if self is old:
             return new
-        question = ("subs", old, new, *hints.items())
+        question = ("subs", old, new)  # whatever the hints, which are about the node that SymPy asks first
         return deep.answered(self, question, lambda node: Expr._subs(node, old, new, **hints))
 
     def _eval_subs(self, old: Basic, new: Basic) -> Basic | None:

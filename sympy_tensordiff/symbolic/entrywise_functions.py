@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import sympy
@@ -10,7 +11,7 @@ from sympy import Basic, Dummy, Lambda
 from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ArgumentTypeError
-from sympy_tensordiff.symbolic.elementwise import apply_to
+from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 
@@ -71,9 +72,18 @@ def _called(f: Any, arguments: list[Any]) -> Any:
         ) from error
 
 
+@cache
+def _template(function: Callable[..., Basic]) -> Lambda:
+    (t,) = placeholders(1)
+    return Lambda((t,), function(t))
+
+
 def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[[Any], Any]:
     def applied(x: Any) -> Any:
-        return elementwise(function, x)
+        tensor = operand(x, name)
+        if not shape_of(tensor):
+            return as_expr(function(tensor), "the value of the function")
+        return TensorFunction._unchecked(_template(function), tensor)
 
     applied.__name__ = applied.__qualname__ = name
     applied.__doc__ = f"""{what}, entry by entry; of a scalar, SymPy's own.

@@ -13,7 +13,7 @@ from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic import walkers
+from sympy_tensordiff.symbolic import deep, walkers
 from sympy_tensordiff.symbolic.base import Node, is_placeholder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -67,6 +67,11 @@ class TensorOperation(PrintedTensor, TensorExpr):
             return super()._substituted(old, new)
         args = tuple(arg._subs(old, new) for arg in self.args)
         return self if args == self.args else self._of_shape(args, self._shape)
+
+    def doit(self, **hints: Any) -> Any:
+        """The operation with its operands evaluated."""
+        deep.refuse_walk(self, "doit")
+        return super().doit(**hints)
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         return self
