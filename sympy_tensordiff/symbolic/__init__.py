@@ -4,6 +4,7 @@
 """
 
 from sympy_tensordiff.symbolic import native as native
+from sympy_tensordiff.symbolic import notations as notations
 from sympy_tensordiff.symbolic import operators as operators
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import indices

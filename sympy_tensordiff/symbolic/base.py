@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sympy import Basic, Derivative, Dummy, Expr, Idx, Mul, S, Subs, Sum, Symbol
+from sympy import Basic, Derivative, Dummy, Expr, Idx, Mul, S, Subs, Symbol
 from sympy.core.kind import NumberKind
 from sympy.core.rules import Transform
 
@@ -112,8 +112,9 @@ class Node(walkers.Shown, NoCode, Expr):
         return None if answer and any(symbol.kind is not NumberKind for symbol in asked) else answer
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
-        if rule is Sum and (not pattern or isinstance(self, tuple(pattern))):
-            return hooks.native(self)  # at once: the parts of a node alone do not know the ranges around them
+        notation = hooks.notation(rule)
+        if notation is not None and (not pattern or isinstance(self, tuple(pattern))):
+            return notation(self)  # at once: the parts of a node alone do not know the ranges around them
         return super()._rewrite(pattern, rule, method, **hints)
 
     def _subs(self, old: Basic, new: Basic, **hints: Any) -> Any:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Sum, Symbol, Tuple
+from sympy import ITE, Basic, Dummy, Expr, Idx, Indexed, KroneckerDelta, Piecewise, Symbol, Tuple
 
 from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.symbolic import deep, hooks, walkers
@@ -143,7 +143,7 @@ class Binder(Node):
         try:
             return super()._rewrite(pattern, rule, method, **hints)
         except TensorDiffError:
-            if rule is Sum or hasattr(self, method):
+            if hooks.notation(rule) is not None or hasattr(self, method):
                 raise
             return self  # as SymPy's own where there is no such form: a complex body, a bound that is no index
 

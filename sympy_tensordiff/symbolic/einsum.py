@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from sympy import Expr, Tuple
+from sympy import Expr, KroneckerDelta, Mul, Tuple
 from sympy.core.symbol import Str
 
 from sympy_tensordiff.errors import ArgumentTypeError
-from sympy_tensordiff.symbolic.operations import Shape, TensorOperation, operand, shape_of, shape_tuple
+from sympy_tensordiff.symbolic.operations import (
+    Read,
+    Shape,
+    TensorOperation,
+    operand,
+    shape_of,
+    shape_tuple,
+    varying_in,
+)
 from sympy_tensordiff.symbolic.subscripts import FROM_I, Subscripts, check_subscripts, label_extents, parse_subscripts
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tabulate import fresh_indices, places
 
 
 class EinsumProduct(TensorOperation):
@@ -90,6 +101,25 @@ class EinsumProduct(TensorOperation):
         letters = str.maketrans(dict(zip(appearing, FROM_I, strict=False)))
         return self._of_shape((Str(self.subscripts.translate(letters)), *self.operands), self.shape)
 
+    def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
+        """The sum over the labels that are not in the output."""
+        inputs, output = self._parsed
+        extents = label_extents(self._parsed, [shape_of(operand) for operand in self.operands])
+        summed = [label for label in extents if label not in output]
+        lengths = [extents[label] for label in summed]
+        own = places(fresh_indices(len(summed), (*self.operands, *indices, *lengths), summed), lengths)
+        at = {**dict(zip(output, indices, strict=True)), **dict(zip(summed, own, strict=True))}
+        varying = varying_in(at.values())
+        scalars = [operand for operand, labels in zip(self.operands, inputs, strict=True) if not labels]
+        factors = (
+            read(operand, [at[label] for label in labels], varying)
+            for operand, labels in zip(self.operands, inputs, strict=True)
+            if labels
+        )
+        limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
+        total = IndexedSum(Mul(*factors), *limits) if limits else Mul(*factors)
+        return Mul(*scalars, total)
+
 
 class DeltaTensor(TensorOperation):
     """The unit tensor of shape ``shape + shape``: 1 where the first half of the indices equals the second.
@@ -112,6 +142,11 @@ class DeltaTensor(TensorOperation):
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
         return 2 * tuple(args[0].args)
+
+    def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
+        """One Kronecker delta for each pair of axes."""
+        half = len(indices) // 2
+        return Mul(*map(KroneckerDelta, indices[:half], indices[half:]))
 
 
 class FilledTensor(TensorOperation):
@@ -157,3 +192,7 @@ class FilledTensor(TensorOperation):
     def extents(self) -> Tuple:
         """The shape as an argument."""
         return self.args[1]
+
+    def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
+        """The value."""
+        return self.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sympy import Basic, Dummy, Lambda, Symbol, default_sort_key
+from sympy import Add, Basic, Dummy, Expr, Lambda, Mul, Pow, Symbol, default_sort_key
 from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
@@ -13,12 +13,14 @@ from sympy_tensordiff.symbolic.base import Node, is_placeholder
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.operations import (
+    Read,
     Shape,
     TensorOperation,
     broadcast_shape,
     operand,
     refuse_scalars,
     shape_of,
+    varying_in,
 )
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
@@ -28,7 +30,20 @@ def order_key(expr: Any) -> Any:
     return bool(shape_of(expr)), default_sort_key(expr), measures(expr).digest
 
 
-class Commutative(TensorOperation):
+class Entrywise(TensorOperation):
+    """Base of the operations entry by entry."""
+
+    def applied(self, *values: Any) -> Any:
+        """The scalar operation on ``values`` in place of the operands."""
+        raise NotImplementedError
+
+    def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
+        """The operation on the entries of the operands."""
+        varying = varying_in(indices)
+        return self.applied(*(read(operand, indices, varying) for operand in self.operands))
+
+
+class Commutative(Entrywise):
     """Base of the sum and the product: the operands stand in one order, however they were written."""
 
     def __new__(cls, *operands: Any) -> Any:
@@ -67,6 +82,10 @@ class TensorAdd(Commutative):
     True
     """
 
+    def applied(self, *values: Any) -> Any:
+        """The sum of scalars."""
+        return Add(*values)
+
 
 class TensorMul(Commutative):
     """The product of tensors of one shape, entry by entry; scalars multiply every entry.
@@ -89,8 +108,12 @@ class TensorMul(Commutative):
     True
     """
 
+    def applied(self, *values: Any) -> Any:
+        """The product of scalars."""
+        return Mul(*values)
 
-class TensorPow(TensorOperation):
+
+class TensorPow(Entrywise):
     """``base ** exponent`` entry by entry.
 
     Parameters
@@ -130,8 +153,12 @@ class TensorPow(TensorOperation):
         """The power."""
         return self.args[1]
 
+    def applied(self, *values: Any) -> Any:
+        """The power of scalars."""
+        return Pow(*values)
 
-class TensorFunction(TensorOperation):
+
+class TensorFunction(Entrywise):
     """A function of real numbers, applied entry by entry (`elementwise` makes it from any kind of function).
 
     Parameters

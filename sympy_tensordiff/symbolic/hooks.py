@@ -30,7 +30,7 @@ def derivative(expr: Expr, variable: Expr) -> Expr | None:
 Rewriting: TypeAlias = Callable[[Expr], Any]
 
 _lifting: list[Rewriting] = []
-_native: list[Rewriting] = []
+_notations: dict[Any, Rewriting] = {}
 _simplification: list[Rewriting] = []
 
 
@@ -44,14 +44,14 @@ def lifted(value: Any) -> Any:
     return _lifting[0](value) if _lifting else value
 
 
-def register_native(function: Rewriting) -> None:
-    """Make ``function(expr)`` what ``expr.rewrite(sympy.Sum)`` gives for every class of ours."""
-    _native[:] = [function]
+def register_notation(target: type, function: Rewriting) -> None:
+    """Make ``function(expr)`` what ``expr.rewrite(target)`` gives for every class of ours."""
+    _notations[target] = function
 
 
-def native(expr: Expr) -> Any:
-    """``expr`` in SymPy's own notation."""
-    return _native[0](expr)
+def notation(target: Any) -> Rewriting | None:
+    """What rewrites into the notation that a class stands for; None where it stands for none."""
+    return _notations.get(target) if isinstance(target, type) else None
 
 
 def register_simplification(function: Rewriting) -> None:

@@ -69,7 +69,7 @@ def lift(expr: Any) -> Any:
         whose shapes do not fit.
     UnsupportedError
         For ``Product``, ``Integral``, and an ``IndexedBase`` with an offset or with strides,
-        and for inverses, determinants and other functions of whole matrices.
+        and for functions of whole matrices other than inverse and determinant.
     ArgumentError
         For a range that is infinite.
 

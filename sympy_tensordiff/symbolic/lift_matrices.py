@@ -36,6 +36,7 @@ from sympy_tensordiff.symbolic.lift_arrays import (
     tabulate_function,
 )
 from sympy_tensordiff.symbolic.lift_parts import PART_RULES
+from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
 from sympy_tensordiff.symbolic.tabulate import (
     Factor,
     contract,
@@ -150,17 +151,19 @@ def _matpow(expr: Any, lift: Lift) -> Any:
     base, exponent = expr.args
     if base.shape == (1, 1):
         return elementwise(Pow)(expr, lift)
-    if not (exponent.is_Integer and exponent >= 0):
+    if not exponent.is_Integer:
         raise UnsupportedError(
-            f"the matrix power {expr} has the exponent {exponent}: only non-negative integer numbers have an index "
-            "form; for powers of the entries write HadamardPower"
+            f"the matrix power {expr} has the exponent {exponent}: only integer numbers are supported; for powers of "
+            "the entries write HadamardPower"
         )
     base = lift(base)
     rows, columns = shape_of(base)
     if not same_extent(rows, columns):
         raise ShapeError(f"the matrix power {expr} is that of a matrix of shape {(rows, columns)}, which is not square")
+    if exponent < 0:
+        base = TensorInverse(base)
     result = base if exponent else tabulate((rows, rows), (), KroneckerDelta)
-    for digit in f"{int(exponent):b}"[1:]:
+    for digit in f"{abs(int(exponent)):b}"[1:]:
         result = _product(result, result)
         result = _product(result, base) if digit == "1" else result
     return result
@@ -170,15 +173,9 @@ def _product(left: Any, right: Any) -> Any:
     return contract([Factor(left, (0, 1)), Factor(right, (1, 2))], (0, 2), "MatPow")
 
 
-def _of_number(rule: Rule) -> Rule:
-    """The rule of a function of whole matrices where the matrix is 1 x 1, a number; others are refused."""
-
-    def checked(expr: Any, lift: Lift) -> Any:
-        if expr.args[0].shape != (1, 1):
-            raise _refusal(expr)
-        return rule(expr, lift)
-
-    return checked
+def _whole(rule: Rule, function: Any) -> Rule:
+    """The rule of a function of whole matrices; ``rule`` is that of the matrix of one entry."""
+    return lambda expr, lift: rule(expr, lift) if expr.args[0].shape == (1, 1) else function(lift(expr.args[0]))
 
 
 def _trace(expr: Any, lift: Lift) -> Any:
@@ -208,8 +205,8 @@ RULES: dict[Any, Rule] = {
     ElementwiseApplyFunction: apply_function,
     sympy.MatMul: _matmul,
     sympy.MatPow: _matpow,
-    sympy.Inverse: _of_number(elementwise(Pow)),
-    sympy.Determinant: _of_number(lambda expr, lift: read(lift(expr.arg), (S.Zero, S.Zero))),
+    sympy.Inverse: _whole(elementwise(Pow), TensorInverse),
+    sympy.Determinant: _whole(lambda expr, lift: read(lift(expr.arg), (S.Zero, S.Zero)), TensorDeterminant),
     sympy.Trace: _trace,
     sympy.DotProduct: _dot_product,
 }
@@ -220,8 +217,6 @@ PERMUTED = "a permuted index is not affine; multiply by the explicit matrix, Per
 
 REFUSED: dict[Any, str] = {
     **ARRAYS_REFUSED,
-    sympy.Inverse: WHOLE + "pass the inverse as a tensor of its own",
-    sympy.Determinant: WHOLE + "pass the determinant as a scalar of its own",
     sympy.Permanent: WHOLE + "pass the permanent as a scalar of its own",
     Factorization: WHOLE + "pass its factors as tensors of their own",
     GenericIdentity: "it has no shape; write Identity(n)",

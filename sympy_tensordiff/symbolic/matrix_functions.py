@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from sympy import Integer, Tuple
+from sympy import Expr, Integer, Tuple, exp, log
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.operations import Shape, TensorOperation, operand, shape_of
-from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, operand, shape_of, varying_in
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, same_extent
 
 
 def square(value: Any, owner: str) -> Any:
@@ -27,6 +29,8 @@ def square(value: Any, owner: str) -> Any:
 
 class MatrixFunction(TensorOperation):
     """Base of the functions of one square matrix."""
+
+    has_index_form = False
 
     def __new__(cls, matrix: Any) -> Any:
         return cls._unchecked(square(matrix, cls.__name__))
@@ -141,6 +145,8 @@ class TensorCofactor(TensorOperation):
     (3, 3, 3, 3)
     """
 
+    has_index_form = False
+
     def __new__(cls, order: Any, matrix: Any) -> Any:
         number = as_expr(order, "the order of a TensorCofactor")
         if not isinstance(number, Integer) or number < 0:
@@ -216,6 +222,16 @@ class TensorLogSumExp(TensorOperation):
     @property
     def operands(self) -> tuple[Any, ...]:
         return (self.args[0],)
+
+    def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
+        """The logarithm of the sum of exponentials, which may overflow where this node does not."""
+        lengths = [self.tensor.shape[axis] for axis in self.axes]
+        own = places(fresh_indices(len(lengths), (self.tensor, *indices, *lengths)), lengths)
+        rest, summed = iter(indices), iter(own)
+        at = [next(summed) if axis in self.axes else next(rest) for axis in range(self.tensor.rank)]
+        body = exp(read(self.tensor, at, varying_in(at)))
+        limits = [(index, 0, length - 1) for index, length in zip(own, lengths, strict=True) if length != 1]
+        return log(IndexedSum(body, *limits) if limits else body)
 
 
 def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:

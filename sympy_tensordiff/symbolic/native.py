@@ -34,13 +34,15 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.symbolic.binders import fresh_index
 from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.hooks import register_native
+from sympy_tensordiff.symbolic.hooks import register_notation
 from sympy_tensordiff.symbolic.indices import parse, to_affine
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.to_indices import to_indices
 from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.traversal import names_in, nodes_in
 from sympy_tensordiff.symbolic.whole import index_letters
@@ -66,7 +68,7 @@ def native(expr: Any) -> Any:
         For a whole comprehension, and for a condition that SymPy would carry out of its sum.
     """
     try:
-        expr = lift(expr)  # SymPy's own sums in it bind indices, too
+        expr = to_indices(lift(expr))  # SymPy's own sums in it bind indices, too
         return _Native(expr).run(expr)
     except RecursionError:
         raise UnsupportedError(
@@ -114,6 +116,14 @@ class _Native(Rewriting):
             return (yield self.visit(expr.tensor.body, inner))
         tensor = yield self.visit(expr.tensor, scope)
         return tensor[tuple(indices)] if indices else tensor
+
+    def operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
+        """What is left of operations on whole tensors in index notation."""
+        yield from ()
+        raise UnsupportedError(
+            f"{type(expr).__name__} has no form as a sum: {expr}; rewrite(sympy.MatrixExpr) has SymPy's own inverses "
+            "and determinants of whole matrices"
+        )
 
     # -------------------------------------------------------------- sums
 
@@ -171,6 +181,7 @@ class _Native(Rewriting):
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         TensorSymbol: tensor_symbol,
+        TensorOperation: operation,
         TensorComprehension: comprehension,
         TensorEntry: entry,
         IndexedSum: sum,
@@ -251,4 +262,4 @@ def _forms(relation: Any) -> tuple[list[list[Expr]], list[list[Expr]]]:
     return [[form]], [[-form - 1]]
 
 
-register_native(native)
+register_notation(Sum, native)

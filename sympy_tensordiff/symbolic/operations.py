@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 from sympy import Basic, Expr, Indexed, IndexedBase, S, Tuple
 from sympy.matrices.expressions.matexpr import MatrixExpr
@@ -24,6 +24,9 @@ from sympy_tensordiff.symbolic.tensor_printing import PrintedTensor
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 Shape = tuple[Any, ...]
+Read: TypeAlias = Callable[[Any, Sequence[Expr], Iterable[Any]], Any]
+"""Writes the entry of an operand at some indices, given the indices that vary there; a scalar as it is."""
+
 FOREIGN = (MatrixBase, MatrixExpr, NDimArray, _ArrayExpr, IndexedBase)
 """SymPy's own whole tensors, whose products mean something else."""
 
@@ -32,6 +35,7 @@ class TensorOperation(PrintedTensor, TensorExpr):
     """Base of the operations on whole tensors. The shape is found at construction, from those of the operands."""
 
     has_symbols_of_parts = True
+    has_index_form = True
     _shape: Shape = ()
 
     @classmethod
@@ -62,6 +66,14 @@ class TensorOperation(PrintedTensor, TensorExpr):
     def free_symbols(self) -> set[Basic]:
         return walkers.shown_symbols(self, free_symbols_in([self]), sys._getframe(1))
 
+    def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
+        """The entry at ``indices`` in index notation, one level deep; None where it has none."""
+        return self.entry_of(indices, entry) if self.has_index_form else None
+
+    def entry_of(self, indices: Sequence[Expr], read: Read) -> Any:
+        """The entry at ``indices`` as a scalar expression of entries of the operands, which ``read`` writes."""
+        raise NotImplementedError
+
     def _substituted(self, old: Basic, new: Basic) -> Any:
         if not is_placeholder(new):
             return super()._substituted(old, new)
@@ -75,6 +87,16 @@ class TensorOperation(PrintedTensor, TensorExpr):
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         return self
+
+
+def entry(operand: Any, indices: Sequence[Expr], varying: Iterable[Any]) -> Any:
+    """The entry of an operand as a node, which keeps what is shared; a scalar as it is."""
+    return operand[tuple(indices)] if shape_of(operand) else operand
+
+
+def varying_in(indices: Iterable[Expr]) -> set[Any]:
+    """The symbols in some indices."""
+    return set().union(*(index.free_symbols for index in indices))
 
 
 def operand(value: Any, owner: str) -> Expr:

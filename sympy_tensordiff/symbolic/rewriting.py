@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from sympy import Idx, Piecewise, Symbol
@@ -56,10 +56,15 @@ class Rewriting:
     def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The same node over rebuilt arguments; itself where nothing has changed."""
         args = yield self.all(expr.args, scope)
-        if all(new is old for new, old in zip(args, expr.args, strict=True)):
-            return expr
-        # SymPy would rewrite conditions on its own terms, over the reals.
-        return expr.func(*args, evaluate=False) if isinstance(expr, Piecewise) else expr.func(*args)
+        return with_args(expr, args)
+
+
+def with_args(expr: Any, args: Sequence[Any]) -> Any:
+    """The same node over other arguments; itself where nothing has changed."""
+    if all(new is old for new, old in zip(args, expr.args, strict=True)):
+        return expr
+    # SymPy would rewrite conditions on its own terms, over the reals.
+    return expr.func(*args, evaluate=False) if isinstance(expr, Piecewise) else expr.func(*args)
 
 
 def rebound(scope: Scope, bound: Any, new: Any) -> Scope:

@@ -59,8 +59,8 @@ def common_shape(shapes: Sequence[Sequence[Expr]], owner: str) -> tuple[Expr, ..
     return first
 
 
-def fresh_indices(number: int, avoid: Iterable[Basic]) -> list[Any]:
-    """Integer symbols ``i``, ``j``, … whose names no free symbol of ``avoid`` has.
+def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = ()) -> list[Any]:
+    """Integer symbols, of the ``wanted`` names or ``i``, ``j``, …, whose names no free symbol of ``avoid`` has.
 
     Bound indices of sums in ``avoid`` would be other symbols, but are avoided for the reader.
     """
@@ -69,11 +69,15 @@ def fresh_indices(number: int, avoid: Iterable[Basic]) -> list[Any]:
     taken |= {
         part.name for expr in avoid if not is_whole(expr) for part in _upper_nodes(expr) if isinstance(part, Symbol)
     }
-    names = chain(LETTERS, (f"i_{n}" for n in count(1)))
-    return [Symbol(next(name for name in names if name not in taken), integer=True) for _ in range(number)]
+    others = chain(LETTERS, (f"i_{n}" for n in count(1)))
+    names = [name if name not in taken else "" for name in (*wanted[:number], *[""] * (number - len(wanted)))]
+    taken.update(names)
+    return [Symbol(name or next(name for name in others if name not in taken), integer=True) for name in names]
 
 
-def tabulate(shape: Sequence[Expr], operands: Iterable[Basic], entry: Callable[..., Expr]) -> Any:
+def tabulate(
+    shape: Sequence[Expr], operands: Iterable[Basic], entry: Callable[..., Expr], names: Sequence[str] = ()
+) -> Any:
     """The tensor with the entry ``entry(i, j, …)``; the scalar ``entry()`` where the shape is ``()``.
 
     Parameters
@@ -83,9 +87,11 @@ def tabulate(shape: Sequence[Expr], operands: Iterable[Basic], entry: Callable[.
         What the entry is made of; the indices avoid the names in it.
     entry : callable
         Takes one index per axis; that of an axis of extent 1 is the number 0.
+    names : sequence of str
+        The indices are called that where nothing else is.
     """
     shape = tuple(map(sympify, shape))  # SymPy's shapes may be Python integers
-    indices = fresh_indices(len(shape), (*operands, *shape))
+    indices = fresh_indices(len(shape), (*operands, *shape), names)
     body = entry(*places(indices, shape))
     if isinstance(body, TensorEntry) and body.indices == places(indices, shape) and body.tensor.shape == shape:
         return body.tensor
@@ -133,7 +139,7 @@ def read(tensor: Any, indices: Sequence[Expr], scope: Iterable[Expr] | None = No
     if not is_whole(tensor):
         return tensor
     indices = places(indices, tensor.shape)
-    if tensor.is_symbol:
+    if not isinstance(tensor, TensorComprehension):
         return tensor[indices]
     nodes = _upper_nodes(tensor.body)
     cheap = (once and _reads_once(indices, scope)) or not any(isinstance(node, IndexedSum) for node in nodes)

@@ -1,0 +1,195 @@
+"""Products of tensors with labelled axes, and the einsum products and element-wise nodes that they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+from sympy import Add, Expr, Mul, S
+
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.subscripts import LETTERS, unused_labels
+from sympy_tensordiff.symbolic.whole import is_whole
+
+
+@dataclass(frozen=True, eq=False)
+class Label:
+    """The index of an axis, known by identity: two indices of one name are two labels.
+
+    Results have their axes in the order of the positions. A label without one is an axis of
+    extent 1 that is read at 0.
+    """
+
+    index: Any
+    extent: Expr
+    position: int | None
+
+
+class Factor(NamedTuple):
+    """A tensor and the labels of its axes; a label may stand twice."""
+
+    tensor: Any
+    labels: tuple[Label, ...]
+
+
+class Term(NamedTuple):
+    """A scalar times the entries of some tensors."""
+
+    scale: Expr = S.One
+    factors: tuple[Factor, ...] = ()
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The indices that the value depends on, in the order of their positions."""
+        return _ordered(label for factor in self.factors for label in factor.labels)
+
+
+def union(terms: Iterable[Term]) -> tuple[Label, ...]:
+    """The labels of all terms, in an order for which a tensor among them is not transposed, if there is one."""
+    terms = list(terms)
+    labels = _ordered(chain.from_iterable(term.labels for term in terms))
+    orders = [term.factors[0].labels for term in terms if len(term.factors) == 1]
+    orders = [order for order in orders if len(order) == len(labels) and set(order) == set(labels)]
+    return labels if labels in orders or not orders else orders[0]
+
+
+def _ordered(labels: Iterable[Label]) -> tuple[Label, ...]:
+    positions = {label: label.position for label in labels if label.position is not None}
+    return tuple(sorted(positions, key=positions.__getitem__))
+
+
+def product(terms: Iterable[Term]) -> Term:
+    """The product of some terms."""
+    terms = list(terms)
+    return Term(Mul(*(term.scale for term in terms)), tuple(chain.from_iterable(term.factors for term in terms)))
+
+
+def added(terms: Sequence[Term]) -> Term:
+    """The sum of some terms: each becomes a tensor with the labels of all."""
+    labels = union(terms)
+    if not labels:
+        return Term(Add(*(term.scale for term in terms)))
+    return Term(factors=(Factor(TensorAdd(*(operand_of(term, labels) for term in terms)), labels),))
+
+
+def operand_of(term: Term, labels: Sequence[Label]) -> Any:
+    """The term as an operand of an element-wise node: a tensor with the labels as axes, or a scalar."""
+    return tensor_of(term, labels) if term.labels else tensor_of(term, ())
+
+
+def one_factor(term: Term) -> Factor:
+    """The term as one tensor."""
+    return Factor(tensor_of(term, term.labels), term.labels)
+
+
+def summed(term: Term, over: Sequence[Label]) -> Term:
+    """The sum of the term over the whole ranges of some labels."""
+    unused = [label.extent for label in over if label not in term.labels]
+    scale = Mul(term.scale, *unused)
+    rest = tuple(label for label in term.labels if label not in over)
+    if len(rest) == len(term.labels):
+        return Term(scale, term.factors)
+    total = tensor_of(Term(factors=term.factors), rest)
+    return Term(scale, (Factor(total, rest),)) if rest else Term(Mul(scale, total))
+
+
+def tensor_of(term: Term, output: Sequence[Label]) -> Any:
+    """The tensor with the axes ``output`` whose entries are those of the term, summed over all other labels.
+
+    A scalar where there are no axes. Axes that no factor has are those of a tensor of ones.
+    """
+    factors = _unit_axes(term.factors, output)
+    missing = [label for label in output if not any(label in factor.labels for factor in factors)]
+    if not factors:
+        shape = [label.extent for label in output]
+        return FilledTensor(term.scale, shape) if shape else term.scale
+    if missing:
+        factors.append(Factor(FilledTensor(1, [label.extent for label in missing]), tuple(missing)))
+    delta = _delta(factors, output)
+    if delta is not None:
+        return _scaled(term.scale, [delta])
+    if all(factor.labels == tuple(output) for factor in factors):
+        return _scaled(term.scale, [factor.tensor for factor in factors])
+    return _scaled(term.scale, [_einsum(_in_a_row(_unrolled(factors, output), output), output)])
+
+
+def _scaled(scale: Expr, tensors: Sequence[Any]) -> Any:
+    """A scalar times tensors of one shape, entry by entry; the scalars of a single product join the others."""
+    if len(tensors) == 1 and isinstance(tensors[0], TensorMul):
+        parts = tensors[0].operands
+        scale = Mul(scale, *(part for part in parts if not is_whole(part)))
+        tensors = [part for part in parts if is_whole(part)]
+    if scale != 1 and not is_whole(tensors[0]):
+        return Mul(scale, *tensors)
+    operands = tensors if scale == 1 else [scale, *tensors]
+    return TensorMul(*operands) if len(operands) > 1 else operands[0]
+
+
+def _unit_axes(factors: Sequence[Factor], output: Sequence[Label]) -> list[Factor]:
+    """The factors, where axes of extent 1 that are read at 0 are those of the output that nobody else has."""
+    held = set(chain.from_iterable(factor.labels for factor in factors))
+    free = [label for label in output if label.extent == 1 and label not in held]
+    units = [label for factor in factors for label in factor.labels if label.position is None]
+    renamed = dict(zip(units, free, strict=False))
+    return [Factor(tensor, tuple(renamed.get(label, label) for label in labels)) for tensor, labels in factors]
+
+
+def _delta(factors: Sequence[Factor], output: Sequence[Label]) -> Any:
+    """The unit tensor, where the factors are unit tensors that match the first half of the output with the second."""
+    half = len(output) // 2
+    if not all(isinstance(factor.tensor, DeltaTensor) for factor in factors):
+        return None
+    pairs = [
+        frozenset(pair)
+        for _, labels in factors
+        for pair in zip(labels[: len(labels) // 2], labels[len(labels) // 2 :], strict=True)
+    ]
+    wanted = [frozenset(pair) for pair in zip(output[:half], output[half:], strict=False)]
+    if 2 * half != len(output) or Counter(pairs) != Counter(wanted):
+        return None
+    return DeltaTensor([label.extent for label in output[:half]])
+
+
+def _unrolled(factors: Iterable[Factor], output: Sequence[Label]) -> list[Factor]:
+    """The factors, squares that are summed written as products, which SymPy has made squares of."""
+    result = []
+    for factor in factors:
+        tensor = factor.tensor
+        square = isinstance(tensor, TensorPow) and tensor.exponent == 2 and not set(factor.labels) <= set(output)
+        result += [Factor(tensor.base, factor.labels)] * 2 if square else [factor]
+    return result
+
+
+def _in_a_row(factors: list[Factor], output: Sequence[Label]) -> list[Factor]:
+    """The factors in an order that reads as a chain: neighbours share a label that is summed."""
+    rest = list(factors)
+    row: list[Factor] = []
+    wanted = set(output[:1])
+    while rest:
+        first = next((factor for factor in rest if not wanted.isdisjoint(factor.labels)), None)
+        if first is None:
+            first = min(rest, key=lambda factor: len(factor.labels)) if not row and not output else rest[0]
+        rest.remove(first)
+        row.append(first)
+        wanted = set(first.labels).difference(output)
+    return row
+
+
+def _einsum(factors: Sequence[Factor], output: Sequence[Label]) -> Any:
+    letters: dict[Label, str] = {}
+    labels = list(dict.fromkeys(chain(output, *(factor.labels for factor in factors))))
+    for label in labels:
+        name = label.index.name if label.index is not None else ""
+        if len(name) == 1 and name in LETTERS and name not in letters.values():
+            letters[label] = name
+    free = iter(unused_labels("".join(letters.values())))
+    for label in labels:
+        if label not in letters:
+            letters[label] = next(free)
+    inputs = ("".join(letters[label] for label in factor.labels) for factor in factors)
+    subscripts = f"{','.join(inputs)}->{''.join(letters[label] for label in output)}"
+    return EinsumProduct(subscripts, *(factor.tensor for factor in factors))

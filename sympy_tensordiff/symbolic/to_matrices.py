@@ -1,0 +1,213 @@
+"""Matrices and vectors of this package rewritten into SymPy's own: ``expr.rewrite(sympy.MatrixExpr)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import sympy
+from sympy import Expr, Identity, Lambda, MatAdd, MatrixSymbol, OneMatrix, S, Symbol, ZeroMatrix
+from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
+from sympy.matrices.expressions.hadamard import HadamardPower
+from sympy.matrices.expressions.matexpr import MatrixElement
+
+from sympy_tensordiff.errors import ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.matrix_functions import (
+    TensorCofactor,
+    TensorDeterminant,
+    TensorInverse,
+    TensorLogSumExp,
+)
+from sympy_tensordiff.symbolic.matrix_products import Part, by_entry, contract, times
+from sympy_tensordiff.symbolic.rewriting import with_args
+from sympy_tensordiff.symbolic.subscripts import LETTERS
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.to_einsum import to_einsum
+from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
+from sympy_tensordiff.symbolic.whole import is_whole
+
+
+def to_matrices(expr: Any) -> Any:
+    """``expr`` with matrices of SymPy in the place of tensors of rank 1 and 2.
+
+    Parameters
+    ----------
+    expr : tensor expression of rank up to 2, or scalar
+
+    Returns
+    -------
+    MatrixExpr or Expr
+        A vector is a column, a matrix of shape ``(n, 1)``; a scalar is made of traces,
+        determinants, and entries ``[0, 0]`` of products that have one entry. Names are kept.
+
+    Raises
+    ------
+    UnsupportedError
+        A part has no form as a matrix; the message names it.
+    ShapeError
+        Two tensors would be one `sympy.MatrixSymbol`: a vector, and a matrix of one column.
+    """
+    return _Matrices().run(to_einsum(expr))
+
+
+class _Matrices:
+    """One rewriting; nodes are known by identity, since comparing deep ones is a recursion of its own."""
+
+    def __init__(self) -> None:
+        self.done: dict[int, tuple[Any, Any]] = {}
+        self.symbols: dict[Any, TensorSymbol] = {}
+
+    def run(self, expr: Any) -> Any:
+        """The rewritten expression."""
+        return trampoline(self.visit(expr))
+
+    def visit(self, expr: Any) -> Recursion[Any]:
+        """A matrix for a tensor, a scalar for a scalar."""
+        if id(expr) not in self.done:
+            if is_whole(expr) and expr.rank > 2:
+                raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
+            rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), type(self).other)
+            self.done[id(expr)] = expr, (yield rule(self, expr))
+        return self.done[id(expr)][1]
+
+    def all(self, exprs: Any) -> Recursion[list[Any]]:
+        results = []
+        for expr in exprs:
+            results.append((yield self.visit(expr)))
+        return results
+
+    def other(self, expr: Any) -> Recursion[Any]:
+        """A scalar operation; a node of ours without a rule has no form."""
+        if isinstance(expr, Node):
+            raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
+        if isinstance(expr, (Symbol, Lambda)):
+            return expr
+        return with_args(expr, (yield self.all(expr.args)))
+
+    def symbol(self, expr: TensorSymbol) -> Recursion[Any]:
+        yield from ()
+        shape = (*expr.shape, S.One)[:2]
+        result = MatrixSymbol(expr.name, *shape) if expr.shape else Symbol(expr.name, real=True)
+        other = self.symbols.setdefault(result, expr)
+        if other != expr:
+            raise ShapeError(
+                f"{expr} of shape {expr.shape} and {other} of shape {other.shape} would both be the MatrixSymbol "
+                f"{result} of shape {shape}; use two names"
+            )
+        return result
+
+    def entry(self, expr: TensorEntry) -> Recursion[Any]:
+        matrix = yield self.visit(expr.tensor)
+        if not expr.indices:
+            return matrix
+        return MatrixElement(matrix, *(*expr.indices, S.Zero)[:2])
+
+    # -------------------------------------------------------------- entry by entry
+
+    def add(self, expr: TensorAdd) -> Recursion[Any]:
+        terms = yield self.all(expr.operands)
+        ones = OneMatrix(*columns(expr))
+        pairs = zip(expr.operands, terms, strict=True)
+        return MatAdd(*(term if is_whole(operand) else times(term, ones) for operand, term in pairs))
+
+    def mul(self, expr: TensorMul) -> Recursion[Any]:
+        factors = yield self.all(expr.operands)
+        pairs = list(zip(expr.operands, factors, strict=True))
+        scalars = [factor for operand, factor in pairs if not is_whole(operand)]
+        return times(*scalars, by_entry(*(factor for operand, factor in pairs if is_whole(operand))))
+
+    def pow(self, expr: TensorPow) -> Recursion[Any]:
+        base, exponent = yield self.all(expr.operands)
+        if not is_whole(expr.exponent):
+            return HadamardPower(base, exponent)
+        if is_whole(expr.base):
+            raise refusal(
+                expr, "SymPy transposes powers of one matrix by another wrongly; write exp(exponent*log(base))"
+            )
+        variable = Symbol("t0", real=True)
+        return ElementwiseApplyFunction(Lambda(variable, base**variable), exponent)
+
+    def function(self, expr: TensorFunction) -> Recursion[Any]:
+        values = yield self.all(expr.operands)
+        matrices = list(dict.fromkeys(v for v, operand in zip(values, expr.operands, strict=True) if is_whole(operand)))
+        if len(matrices) > 1:
+            raise refusal(expr, "SymPy applies functions of one matrix only to its entries")
+        variable = Symbol("t0", real=True)
+        body = expr.applied(*(variable if value == matrices[0] else value for value in values))
+        return ElementwiseApplyFunction(Lambda(variable, body), matrices[0])
+
+    def filled(self, expr: FilledTensor) -> Recursion[Any]:
+        value = yield self.visit(expr.value)
+        if value == 0:
+            return ZeroMatrix(*columns(expr))
+        return times(value, OneMatrix(*columns(expr)))
+
+    # -------------------------------------------------------------- matrices
+
+    def delta(self, expr: DeltaTensor) -> Recursion[Any]:
+        yield from ()
+        return Identity(expr.shape[0]) if expr.shape else S.One
+
+    def inverse(self, expr: TensorInverse) -> Recursion[Any]:
+        return sympy.Inverse((yield self.visit(expr.matrix)))
+
+    def determinant(self, expr: TensorDeterminant) -> Recursion[Any]:
+        return sympy.Determinant((yield self.visit(expr.matrix)))
+
+    def cofactor(self, expr: TensorCofactor) -> Recursion[Any]:
+        if expr.order:
+            raise refusal(expr, OTHERWISE["TensorAdjugate"])
+        return sympy.Determinant((yield self.visit(expr.matrix)))
+
+    def logsumexp(self, expr: TensorLogSumExp) -> Recursion[Any]:
+        variable, labels = Symbol("t0", real=True), LETTERS[: expr.tensor.rank]
+        rest = "".join(label for axis, label in enumerate(labels) if axis not in expr.axes)
+        exponentials = TensorFunction(Lambda(variable, sympy.exp(variable)), expr.tensor)
+        total = EinsumProduct(f"{labels}->{rest}", exponentials)
+        whole = TensorFunction(Lambda(variable, sympy.log(variable)), total) if rest else sympy.log(total)
+        return (yield self.visit(whole))
+
+    def einsum(self, expr: EinsumProduct) -> Recursion[Any]:
+        values = yield self.all(expr.operands)
+        result = contract(map(Part, values, expr.inputs), expr.output)
+        if result is None:
+            raise refusal(expr, "three matrices share an index that is summed; td.TensorComprehension has any sum")
+        return result
+
+    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+        TensorSymbol: symbol,
+        TensorEntry: entry,
+        TensorAdd: add,
+        TensorMul: mul,
+        TensorPow: pow,
+        TensorFunction: function,
+        FilledTensor: filled,
+        DeltaTensor: delta,
+        TensorInverse: inverse,
+        TensorDeterminant: determinant,
+        TensorCofactor: cofactor,
+        TensorLogSumExp: logsumexp,
+        EinsumProduct: einsum,
+    }
+
+
+OTHERWISE = {
+    "TensorAdjugate": "where the matrix is not singular, it is det(A)*inv(A)",
+    "IndexedSum": "it is no sum of products over whole axes",
+    "TensorComprehension": "it is no product of entries of matrices over whole axes",
+}
+
+
+def columns(expr: TensorExpr) -> tuple[Expr, Expr]:
+    """The shape of the matrix that a tensor is; a vector is a column."""
+    rows, length = (*expr.shape, S.One)[:2]
+    return rows, length
+
+
+def refusal(expr: Any, reason: str) -> UnsupportedError:
+    """The error that a part has no form."""
+    return UnsupportedError(f"{type(expr).__name__} has no form as a matrix of SymPy's: {expr}; {reason}")
