@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import sympy_tensordiff as td
+from sympy_tensordiff import einsum
 from sympy_tensordiff.reference import derivative, differentiate, evaluate
 from sympy_tensordiff.reference.inputs import nodes_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing import (
     assert_derivative_exact,
     assert_equal,
+    assert_kernel_exact,
     assert_second_exact,
     random_tensors,
     random_values,
@@ -104,3 +106,38 @@ def check_together(random, seed):
         for second, block in zip(variables, row, strict=True):
             expected = derivative(function, (wrt, second), values)
             assert_equal(evaluate(block, values), expected, f"hessian by {wrt} and {second}")
+
+
+@pytest.mark.parametrize("seed", range(600, 630))
+def test_kernels_of_random_programs(seed):
+    random = random_tensors(seed, rank=seed % 3, kind="smooth" if seed % 2 else "rational")
+    assert_kernel_exact(random.function, random.variables, random.sizes, seed, low=-1, high=1, rtol=1e-7)
+
+
+u, v, Q = TensorSymbol("u", 3), TensorSymbol("v", 4), TensorSymbol("Q", (4, 4))
+BROADCAST = einsum("bb,a->ab", Q**2, td.ones(3))
+# Programs that once had no kernels, from longer runs.
+FOUND = {
+    "entry of a sum": (u + u**2)[0],
+    "entry of an outer product": td.outer(v**3, td.diag(Q))[1, 3],
+    "entry of a diagonal": td.diag(Q)[1],
+    "broadcast in a sum": einsum("ab,ab->", 3 - BROADCAST, 3 - BROADCAST),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_longer_runs_found(name):
+    variables = [w for w in (u, v, Q) if w in FOUND[name].free_symbols]
+    assert_kernel_exact(FOUND[name], variables)
+
+
+@pytest.mark.parametrize("seed", [5103, 5152, 5426])
+def test_seeds_that_once_had_no_kernels(seed):
+    random = random_tensors(
+        seed,
+        rank=(0, 1, 2, 0, 1, 3)[seed % 6],
+        depth=3 + seed % 2,
+        kind=("rational", "smooth")[seed % 2],
+        symbolic=seed % 4 < 2,
+    )
+    assert_kernel_exact(random.function, random.variables, random.sizes, seed, low=-1, high=1, rtol=1e-7)

@@ -64,15 +64,16 @@ class _Pairing:
         graph = self.graph
         old, labels = operands[place]
         changed = [*operands[:place], (graph.broadcast(term, old.shape), labels), *operands[place + 1 :]]
-        node = graph.ein(1, changed, output, extents)
+        whole = graph.ein(1, changed, output, extents)
+        factor, node = (1, whole) if whole.shape else graph.split_coefficient(whole)
         core = node.args[0] if is_view(node) and node.args else node
         if not is_core(core):
-            return volume(output, extents), node
+            return volume(output, extents), whole
         inner = tuple(range(len(core.shape)))
         gathered, lengths = self.products.gathered(core, inner, self.done)
         work, found = self.ordered(gathered, inner, lengths)
         work += volume(output, extents) if core is not node else 0
-        return work, found if core is node else graph.with_operands(node, [found])
+        return work, graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
 
     def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
         """About the work of an einsum, and itself in products of two operands."""

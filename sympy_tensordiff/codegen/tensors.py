@@ -102,15 +102,20 @@ class _Definitions:
             if node not in self.names:
                 self.names[node] = unique("t", taken, used, tried=tried)
                 used.add(self.names[node])
-        self.arrays = {node: _array(graph, name, node) for node, name in self.names.items()}
+        # Those defined so far: entries that are written out may hold what an array behind them holds, too.
+        self.arrays: dict[Node, Node] = {}
         self.done: dict[Node, Node] = {}
-        self.found = [self.definition(node) for node in ordered]
+        self.found: list[Definition] = []
+        for node in ordered:
+            self.found.append(self.definition(node))
+            self.arrays[node] = self.found[-1].array
         for root, name in zip(roots, results, strict=True):
             if self.names.get(root) != name:  # a variable, or a result that is there twice
                 self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
 
     def definition(self, node: Node) -> Definition:
-        name, array = self.names[node], self.arrays[node]
+        name = self.names[node]
+        array = _array(self.graph, name, node)
         if node in self.transposed:
             return self.transposed_product(node, self.transposed[node], name)
         step = self.step(node, name)
@@ -161,30 +166,32 @@ class _Definitions:
         """A node in index notation, itself a scalar or a comprehension."""
         graph = self.graph
         if node.op == "comprehension" or not (node.shape or node.op == "ein"):
-            inside: Node = yield self.inside(node)
-            return inside
+            scalar: Node = yield self.written(node)
+            return scalar
         axes = [graph.fresh(f"i{n}") for n in range(len(node.shape))]
         body = yield self.scalar(entry(graph, node, [Affine.variable(v) for v in axes]))
         return graph.comprehension(axes, node.shape, body) if axes else body
 
     def scalar(self, node: Node) -> Recursion[Node]:
         """A scalar, or a comprehension, with all whole tensors read from arrays or written out."""
-        if node in self.done:
-            return self.done[node]
         if node in self.arrays:
             array = self.arrays[node]
-            result = array if node.shape else self.graph.read(array, ())
-        elif node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
+            return array if node.shape else self.graph.read(array, ())
+        if node not in self.done:
+            self.done[node] = yield self.written(node)
+        return self.done[node]
+
+    def written(self, node: Node) -> Recursion[Node]:
+        """A scalar, or a comprehension, written with what it is computed from, though it may be an array itself."""
+        if node.op == "read" and node.args[0].op not in ("tensor", "comprehension"):
             tensor = node.args[0]
             if tensor in self.arrays:
-                result = self.graph.read(self.arrays[tensor], node.data)
-            else:
-                result = yield self.scalar(entry(self.graph, tensor, node.data))
+                return self.graph.read(self.arrays[tensor], node.data)
+            result: Node = yield self.scalar(entry(self.graph, tensor, node.data))
         elif node.op == "ein":
             result = yield self.scalar(entry(self.graph, node, ()))
         else:
             result = yield self.inside(node)
-        self.done[node] = result
         return result
 
     def inside(self, node: Node) -> Recursion[Node]:
