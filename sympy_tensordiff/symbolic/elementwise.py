@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sympy import Add, Basic, Dummy, Expr, Lambda, Mul, Pow, Symbol, default_sort_key
+from sympy import Add, Basic, Dummy, Expr, Indexed, Lambda, Mul, Pow, Symbol, default_sort_key
 from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
@@ -274,8 +274,8 @@ def apply_to(variables: Sequence[Any], body: Any, operands: Sequence[Any]) -> An
     """The function ``body`` of ``variables``, applied entry by entry; what else is free in it becomes an operand."""
     tensors = {
         node: Dummy(real=True)
-        for node in nodes_in([body], lambda node: () if isinstance(node, Node) else node.args)
-        if isinstance(node, Node)
+        for node in nodes_in([body], lambda node: () if isinstance(node, (Node, Indexed)) else node.args)
+        if isinstance(node, (Node, Indexed))
     }
     for node in tensors:
         if not node.free_symbols.isdisjoint(variables):

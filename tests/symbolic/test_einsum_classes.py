@@ -20,6 +20,7 @@ from sympy_tensordiff import (
     TensorLogSumExp,
 )
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
+from sympy_tensordiff.reference import evaluate
 
 i, j, n, m, k = td.indices("i j n m k")
 A, B, X = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, k)), td.TensorSymbol("X", (n, n))
@@ -115,6 +116,8 @@ def test_what_is_free_in_a_function_becomes_an_operand():
     assert set(applied.operands[1:]) == {c, x[i], s} and applied.shape == (n, m)
     assert applied.free_symbols == {A, c, x, s, i, n, m}
     assert applied.applied(2, *applied.operands[1:]) == sympy.exp(-2 * c) + x[i] * s
+    w = sympy.IndexedBase("w")
+    assert td.elementwise(lambda a: a * w[0] + w[i], A).operands[1:] in ((w[0], w[i]), (w[i], w[0]))
     taken = Symbol("t0", real=True)  # the name of a variable of templates
     own = td.elementwise(lambda a: a - 2 * taken, A)
     assert own.operands == (A, taken) and own.applied(3, 5) == -7
@@ -149,7 +152,7 @@ REFUSED = {
     "no operands": (lambda: EinsumProduct("->"), ArgumentError, "name 1 operands, but 0 are given"),
     "too few labels": (lambda: EinsumProduct("i->i", A), ShapeError, r'operand 0 has rank 2 .* so it needs 2 labels, not 1 \("i"\)'),
     "labels of a number": (lambda: EinsumProduct("i,ij->j", 2, A), ShapeError, "operand 0 has rank 0"),
-    "two extents": (lambda: EinsumProduct("ij,ij->", A, B), ShapeError, "the label i is axis 0 of operand 0 with extent n, and axis 0"),
+    "two extents": (lambda: EinsumProduct("ij,ij->", A, B), ShapeError, "the label i is axis 0 of operand 0 with extent n, .*; the extents must be equal"),
     "a diagonal": (lambda: td.trace(A), ShapeError, "label i is axis 0 of operand 0 with extent n, and axis 1 of operand 0 with extent m"),
     "numbers": (lambda: EinsumProduct("i,i->", td.ones(2), td.ones(3)), ShapeError, "with extent 2, and axis 0 of operand 1 with extent 3"),
     "repeated in the result": (
@@ -261,3 +264,45 @@ def test_matching():
 def test_they_stand_in_containers():
     assert Tuple(A + 1, A * 2).subs(c, 3) == Tuple(A + 1, A * 2) and {A + 1: 2}[1 + A] == 2
     assert sympy.Dict({A @ x: 1})[A @ x] == 1 and len({A * x[0], x[0] * A}) == 1
+
+
+# ---------------------------------------------------------------------------- entries
+
+F, G = td.TensorSymbol("F", (2, 3)), td.TensorSymbol("G", (3, 3))
+v = td.TensorSymbol("v", 3)
+NUMBERS = {
+    F: [[1, 2, 3], [2, -1, 4]],
+    G: [[2, 1, 0], [-1, 1, 3], [1, 3, -1]],
+    v: [3, 2, 1],
+    s: 2,
+    c: 3,
+    i: 1,
+    j: 2,
+    k: 0,
+}
+WRITTEN = {
+    "product": (F @ G)[i, j],
+    "product of names taken": td.einsum("ij,jk,k->i", F, G, v * v[k])[i],
+    "diagonal": td.einsum("ii->i", G)[j],
+    "inner sums": td.einsum("i,ij,j->i", F @ v, F, v)[i] * td.sum(G, 0)[j],
+    "delta": td.DeltaTensor((2, 3))[i, j, 1, k + 2],
+    "filled": td.FilledTensor(c + v[k], 3)[j],
+    "operators": (2 * F**2 / (F.T.T + 9) - s)[i, j],
+    "functions": td.elementwise(lambda a, b: Piecewise((a * c, a > b), (b**2, True)), F, s)[i, j] + td.relu(F)[1, 1],
+    "inside": sympy.Max((F @ v)[0], (v + 1)[j]) ** 2,
+    "of a comprehension": (td.TensorComprehension(F[i, j] * j, (i, 2), (j, 3)) @ v)[i],
+}
+
+
+@pytest.mark.parametrize("what", WRITTEN)
+def test_entries_are_written_out(what):
+    expr = WRITTEN[what]
+    written = expr.doit()
+    assert evaluate(written, NUMBERS) == evaluate(expr, NUMBERS) and written.doit() == written
+    assert not written.atoms(td.EinsumProduct, td.TensorAdd, td.TensorMul, td.TensorPow, TensorFunction, DeltaTensor)
+    assert td.inv(G)[i, j].doit() == td.inv(G)[i, j]
+
+
+def test_entries_in_index_notation():
+    assert (F @ G)[i, j].doit() == td.IndexedSum(F[i, k] * G[k, j], (k, 0, 2))
+    assert (F * 2 + 1)[0, j].doit() == 2 * F[0, j] + 1 and td.exp(v)[j].doit() == sympy.exp(v[j])
