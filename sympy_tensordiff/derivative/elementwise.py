@@ -18,6 +18,7 @@ from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.graph.entries import written_out
+from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write, write_all
@@ -47,6 +48,7 @@ class Differentiation:
         Further inputs (a cotangent) whose extents count as facts.
     """
 
+    @no_collection()
     def __init__(self, expr: Any, *also: Any) -> None:
         self.graph = Graph()
         self.reader = Reader(self.graph)
@@ -104,6 +106,7 @@ class Differentiation:
     def simplified(self, node: Node, facts: Sequence[Row] = ()) -> Node:
         return self.simplified_all([node], facts)[0]
 
+    @no_collection()
     def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
         written = frozenset(reachable(self.root, *self.inputs))
         nodes = without_sparse_operands(self.graph, nodes)

@@ -11,6 +11,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.arithmetic import opposites
+from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import takes_tensors
 from sympy_tensordiff.graph.nodes import Node, reachable
@@ -28,6 +29,7 @@ def write(reader: Reader, node: Node) -> Any:
     return write_all(reader, [node])[0]
 
 
+@no_collection()
 def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
     """The SymPy expressions of several nodes; what the nodes share the expressions share."""
     writer = _Writer(reader)
