@@ -1,7 +1,7 @@
 """Symbolic tensor derivatives that compile.
 
-Write an element-wise defined tensor in index notation, differentiate it with plain ``diff``,
-read the result without a Kronecker delta under a sum, and run it as a kernel.
+Write a tensor function in index notation or as whole tensors, differentiate it with plain
+``diff``, read the result without a Kronecker delta under a sum, and run it as a kernel.
 """
 
 from sympy_tensordiff.codegen.api import generate_code as generate_code

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import sympy_tensordiff as td
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -40,3 +42,9 @@ def test_every_block_is_a_session(page: Path) -> None:
 def test_the_tutorial_has_blocks() -> None:
     assert session(ROOT / "docs" / "tutorial.md").count(">>> ") >= 20
     assert session(ROOT / "README.md").count(">>> ") >= 5
+
+
+def test_the_reference_has_all_names() -> None:
+    by_topic = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8").partition("## Names")[0]
+    rows = [line for line in by_topic.splitlines() if line.startswith("| ")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(td.__all__)

@@ -17,7 +17,7 @@ def diff(e: Any, *variables: Any) -> Any:
     ----------
     e : Expr
         A scalar or a tensor expression; lifted first (see `lift`).
-    *variables : entry, tensor or scalar symbol, or a pair of one and a count
+    *variables : TensorEntry, TensorSymbol or Symbol, or a pair of one and a count
         As for `sympy.diff`: ``x[p], y[q]``, ``x[p], 2`` or ``(x[p], 2)``. An entry and a scalar
         symbol give an expression of the shape of ``e``, a whole tensor the Jacobian: axes of
         ``e`` first, axes of the variable last.
