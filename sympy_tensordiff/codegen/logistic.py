@@ -1,7 +1,7 @@
 """Logistic forms written out, as the functions that do not overflow.
 
 ``exp(1000)`` is no floating point number, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` are.
-From the inside out, with s and p for `sigmoid` and `softplus`::
+From the inside out, of numbers and of whole tensors, with s and p for `sigmoid` and `softplus`::
 
     log(1 + exp(u))        p(u)                a - a*s(u)           a*s(-u)
     log(exp(u) + exp(v))   u + p(v - u)        exp(-m*u)*s(u)**n    s(-u)**m * s(u)**(n - m),  m <= n
@@ -45,7 +45,7 @@ class _Logistic:
                 return self.power(node, *node.args)
             case "add":
                 return self.complement(node)
-            case "mul":
+            case "mul" | "ein":
                 return self.product(node)
         return node
 
@@ -84,16 +84,17 @@ class _Logistic:
         """``a - a*s(u)`` among few terms as ``a*s(-u)``."""
         graph, terms = self.graph, node.args
         for term in terms if len(terms) <= _FEW else ():
-            factors = term.args if term.op == "mul" else (term,)
+            coefficient, rest = graph.split_view(term)
+            factors = _factors(rest)
             for factor in factors:
                 base, times = self.raised(factor)
                 if times:
-                    rest = [other for other in factors if other is not factor]
-                    whole = graph.neg(graph.mul((*rest, graph.pow(base, graph.const(times - 1)))))
+                    others = [other for other in factors if other is not factor]
+                    product = graph.mul((*others, graph.pow(base, graph.const(times - 1))))
+                    whole = graph.scale(-coefficient, product)
                     if whole in terms:
-                        others = [other for other in terms if other is not term and other is not whole]
                         joined = self.form(graph.mul((whole, self.sigmoid(graph.neg(base.args[0])))))
-                        return self.form(graph.add((*others, joined)))
+                        return self.form(graph.add([joined, *(t for t in terms if t is not term and t is not whole)]))
         return node
 
     def raised(self, node: Node) -> tuple[Node, int]:
@@ -102,20 +103,31 @@ class _Logistic:
         return base, times if _is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def product(self, node: Node) -> Node:
+        """Factors, of whole tensors under the same labels, that are an exponential and a power of `sigmoid`."""
         graph = self.graph
-        for power in node.args:
+        labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
+        factors = list(zip(node.args, labels, strict=True))
+        for power, own in factors:
             base, times = self.raised(power)
-            for factor in node.args if times else ():
-                m = self.multiple(factor, graph.neg(base.args[0])) if _is_call(factor, sympy.exp) else 0
+            for factor, its in factors if times else ():
+                m = self.multiple(factor, graph.neg(base.args[0])) if _is_call(factor, sympy.exp) and its == own else 0
                 if 0 < m <= times:
-                    rest = [arg for arg in node.args if arg is not power and arg is not factor]
-                    other = graph.pow(self.sigmoid(graph.neg(base.args[0])), graph.const(m))
-                    return self.form(graph.mul((*rest, other, graph.pow(base, graph.const(times - m)))))
+                    rest = [pair for pair in factors if pair not in ((power, own), (factor, its))]
+                    new = (graph.pow(self.sigmoid(graph.neg(base.args[0])), graph.const(m)), own)
+                    return self.form(self.again(node, [*rest, new, (graph.pow(base, graph.const(times - m)), own)]))
         return node
+
+    def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
+        """A product of other factors; what has become a number has no labels."""
+        if node.op == "mul":
+            return self.graph.mul([factor for factor, _ in factors])
+        coefficient, _, output, extents = node.data
+        operands = [(factor, labels if factor.shape else ()) for factor, labels in factors]
+        return self.graph.ein(coefficient, operands, output, dict(enumerate(extents)))
 
     def multiple(self, exponential: Node, argument: Node) -> int:
         """The m of ``exp(m*argument)``; 0 where there is none."""
-        (c, rest), (own, other) = (self.graph.split_coefficient(n) for n in (exponential.args[0], argument))
+        (c, rest), (own, other) = (self.graph.split_view(n) for n in (exponential.args[0], argument))
         if rest is not other or c % own != 0:
             return 0
         return int(c // own)
@@ -123,3 +135,12 @@ class _Logistic:
 
 def _is_call(node: Node, function: type) -> bool:
     return node.op == "call" and node.data is function
+
+
+def _factors(node: Node) -> tuple[Node, ...]:
+    """The factors of a product, of whole tensors entry by entry."""
+    if node.op == "mul":
+        return node.args
+    if node.op == "ein" and all(labels in ((), node.data.output) for labels in node.data.inputs):
+        return node.args
+    return (node,)

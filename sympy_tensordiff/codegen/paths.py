@@ -1,8 +1,9 @@
 """In which order the operands of an einsum are multiplied, two at a time.
 
-The order of least work for few operands comes from `opt_einsum`. For many, its greedy search looks
-at memory and would multiply the matrices of a chain with each other although a vector stands at
-its end; so that is compared with growing one product from a small operand outwards.
+The orders come from the searches of `opt_einsum`. Its greedy one looks at memory and would multiply
+the matrices of a chain with each other although a vector stands at its end, its thorough ones miss
+the best order where three operands share a label; so they are compared with each other, and with
+growing one product from a small operand outwards.
 """
 
 from __future__ import annotations
@@ -37,13 +38,20 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
         return [tuple(range(len(inputs)))] if len(inputs) == 2 else []
     extents: dict[int, int] = dict(sizes)
     operands = list(inputs)
+    searches = [paths.greedy]
     if len(inputs) <= _SEVERAL:
-        search = paths.optimal if len(inputs) <= _FEW else paths.dynamic_programming
-        candidates = [_numbered(search(operands, output, extents))]
-    else:
-        candidates = [_numbered(paths.greedy(operands, output, extents))]
-        candidates += [_grown(operands, output, extents, seed) for seed in _seeds(operands, extents)]
-    return min(candidates, key=lambda path: operation_count(operands, output, extents, path))
+        searches += [paths.dynamic_programming, paths.branch]
+    if len(inputs) <= _FEW:
+        searches.append(paths.optimal)
+    candidates = [_numbered(search(operands, output, extents)) for search in searches]
+    candidates += [_grown(operands, output, extents, seed) for seed in _seeds(operands, extents)]
+    return min(candidates, key=lambda path: _cost(operands, output, extents, path))
+
+
+def _cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
+    """The multiplications of a path, and the entries of its products."""
+    entries = sum(_volume(product, sizes) for _, product in products(inputs, output, path))
+    return operation_count(inputs, output, sizes, path), entries
 
 
 def _numbered(path: Any) -> Path:

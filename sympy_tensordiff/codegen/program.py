@@ -56,10 +56,10 @@ def assemble(
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if single else f"result{n}", {*taken, *results}))
-    definitions = define_arrays(graph, nodes, results, arrays, taken)
+    definitions = define_arrays(graph, without_overflow(graph, nodes), results, arrays, taken)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     facts = input_facts(graph, entries)
-    lowered = iter(defined_at_zero(graph, without_overflow(graph, tighten(graph, entries, facts, sizes))))
+    lowered = iter(defined_at_zero(graph, tighten(graph, entries, facts, sizes)))
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
     lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own)

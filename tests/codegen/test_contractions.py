@@ -162,7 +162,7 @@ def all_paths(operands):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_few_operands_in_an_order_of_little_work(seed):
-    """`opt_einsum` counts additions, too: at most as many as multiplications."""
+    """The best one, or nearly."""
     rng = np.random.default_rng(seed)
     sizes = {label: int(rng.integers(2, 9)) for label in range(5)}
     while True:
@@ -173,7 +173,7 @@ def test_few_operands_in_an_order_of_little_work(seed):
             break
     found = operation_count(inputs, output, sizes, contraction_path(inputs, output, sizes))
     best = min(operation_count(inputs, output, sizes, path) for path in all_paths(list(range(5))))
-    assert best <= found <= 2 * best
+    assert best <= found <= 1.1 * best
 
 
 def test_many_operands():

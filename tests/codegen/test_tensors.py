@@ -231,6 +231,41 @@ def test_logistic_forms_in_index_notation(name, backend):
     assert np.isfinite(function(np.array([-1000, 1000], np.float32))).all()
 
 
+WHOLE = {
+    "softplus": (td.log(td.TensorAdd(1, td.exp(A))), lambda t: np.logaddexp(0, t)),
+    "sigmoid": (td.TensorPow(td.TensorAdd(1, td.exp(td.TensorMul(-1, A))), -1), lambda t: 0.5 + np.tanh(t / 2) / 2),
+    "the other way": (
+        td.TensorMul(td.exp(A), td.TensorPow(td.TensorAdd(1, td.exp(A)), -1)),
+        lambda t: 0.5 + np.tanh(t / 2) / 2,
+    ),
+    "its derivative": (
+        td.TensorMul(td.exp(A), td.TensorPow(td.TensorAdd(1, td.exp(A)), -2)),
+        lambda t: 0.25 / np.cosh(t / 2) ** 2,
+    ),
+    "a multiple of the complement": (
+        td.TensorAdd(A, td.TensorMul(-1, A, td.sigmoid(A))),
+        lambda t: t * (0.5 - np.tanh(t / 2) / 2),
+    ),
+    "twice, under different labels": (
+        td.einsum("ij,kj,ij->ki", td.exp(td.TensorMul(-1, A)), td.sigmoid(A), td.sigmoid(A)),
+        lambda t: (0.5 + np.tanh(t / 2) / 2) @ (0.5 - np.tanh(t / 2) / 2).T,
+    ),
+    "under other labels": (
+        td.einsum("ij,kj,ij->ki", td.exp(A), A, td.TensorPow(td.TensorAdd(1, td.exp(A)), -1)),
+        lambda t: t @ (0.5 + np.tanh(t / 2) / 2).T,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_logistic_forms_of_whole_tensors(name):
+    expr, expected = WHOLE[name]
+    function = td.lambdify([A], expr, "numpy")
+    near = np.linspace(-6, 6, 12).reshape(3, 4)
+    np.testing.assert_allclose(function(near), expected(near), rtol=1e-12)
+    assert np.isfinite(function(near * 200)).all()
+
+
 def test_what_is_no_logistic_form_stays():
     bodies = [sympy.log(2 + sympy.exp(x[i])), sympy.exp(x[i]) * td.sigmoid(x[i]), sympy.log(sympy.exp(x[i]) - 1),
               sympy.exp(3 * x[i]) / (1 + sympy.exp(x[i])) ** 2, 2 - td.sigmoid(x[i])]  # fmt: skip
