@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sympy_tensordiff as td
-from sympy_tensordiff import einsum
+from sympy_tensordiff import IndexedSum, TensorComprehension, einsum
 from sympy_tensordiff.reference import derivative, differentiate, evaluate
 from sympy_tensordiff.reference.inputs import nodes_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -123,6 +123,18 @@ FOUND = {
     "entry of a diagonal": td.diag(Q)[1],
     "broadcast in a sum": einsum("ab,ab->", 3 - BROADCAST, 3 - BROADCAST),
 }
+i, j, k = td.indices("i j k")
+# Programs of which the cotangents, which are given entry by entry, stand inside of products.
+SPARSE = {
+    "entry of a repeated column": (TensorComprehension(Q[i, 0], (i, 4), (j, 3)) ** 2)[1, 2],
+    "entry of a sum of rows": (TensorComprehension(IndexedSum(Q[i, k], (k, 0, 3)), (i, 4), (j, 3)) ** 2)[1, 2],
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_entries_of_tables(name):
+    assert_derivative_exact(SPARSE[name], Q)
+    assert_second_exact(SPARSE[name], Q)
 
 
 @pytest.mark.parametrize("name", FOUND)

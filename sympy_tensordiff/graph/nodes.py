@@ -196,7 +196,9 @@ class Graph(Elementwise):
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
         old = node.args[0]
-        if body.height != old.height:  # the variables bound by this node have other heights now
+        own = [-(old.height + 1 + n) for n in range(len(self.hints[node.id]))]
+        # The variables bound by this node have other heights now, or the names of those that are opened around it.
+        if body.height != old.height or any(v in mapping for v in own):
             opening = self._opening(node)
             return self._closed_again(node, opening, self.substitute(old, {**mapping, **opening}), mapping)
         if body is self.zero and node.op == "sum":
