@@ -13,7 +13,7 @@ from sympy.tensor.array.ndim_array import ArrayKind
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError, OutOfShapeError, ShapeError
 from sympy_tensordiff.symbolic import deep, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
-from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.indices import Substitution, as_expr, parse
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
 
@@ -159,6 +159,16 @@ class TensorEntry(PrintedEntry, RealScalar):
         if body is None:
             return self
         return body.doit(**hints) if hints.get("deep", True) else body
+
+    def _xreplace(self, rule: Any) -> tuple[Any, bool]:
+        if not isinstance(rule, Substitution) or not self.tensor.free_symbols.isdisjoint(rule):
+            replaced: tuple[Any, bool] = super()._xreplace(rule)
+            return replaced
+        # The tensor, which may be deep, is not walked through.
+        pairs = [index._xreplace(rule) for index in self.indices]
+        if not any(changed for _, changed in pairs):
+            return self, False
+        return self.func(self.tensor, *(index for index, _ in pairs)), True
 
     def _eval_simplify(self, **kwargs: Any) -> Any:
         tensor = self.tensor.simplify(**kwargs)

@@ -150,11 +150,11 @@ def test_sharing_is_kept():
 
 def test_deep_chains():
     whole = td.TensorSymbol("x", 4)
-    for _ in range(1000):
-        whole = td.TensorAdd(td.TensorMul(whole, 2), 1)
+    for _ in range(500):
+        whole = td.TensorAdd(td.sin(whole), 1)
     written = whole.rewrite(td.IndexedSum)
     assert isinstance(written, td.TensorComprehension)
-    assert isinstance(written.rewrite(td.EinsumProduct), TensorOperation)
+    assert written.rewrite(td.EinsumProduct) == whole
 
 
 # ------------------------------------------------------------------ index notation as einsum products
