@@ -43,7 +43,8 @@ def _evaluate(node, args):
         case "inv":
             return np.linalg.inv(args[0])
         case "lse":
-            return np.log(np.sum(np.exp(args[0]), axis=node.data))
+            top = np.max(np.real(args[0]), axis=node.data, keepdims=True)
+            return np.log(np.sum(np.exp(args[0] - top), axis=node.data)) + np.squeeze(top, node.data)
         case "cof":
             return cofactor(node.data, args[0])
         case "ein":
