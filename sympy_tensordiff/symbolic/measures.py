@@ -56,6 +56,9 @@ class Measures(NamedTuple):
 
 def measures(expr: Any) -> Measures:
     """The measures of an expression; nodes of ours remember theirs."""
+    remembered: Measures | None = getattr(expr, "_measures", None)
+    if remembered is not None:
+        return remembered
     known: dict[int, Measures] = {}
     for node in bottom_up(expr, known):
         parts = [known[id(arg)] for arg in node.args]
