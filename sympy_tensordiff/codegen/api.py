@@ -42,7 +42,8 @@ def lambdify(
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
-        same: recomputing those costs exponentially.)
+        same: recomputing those costs exponentially. So are the operands and results of library calls,
+        the sums and what is dear among whole tensors.)
     functions : mapping, optional
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that no backend knows (``"besselj"``). A key is a name, ``"g"``, or a name with
@@ -56,7 +57,8 @@ def lambdify(
         Takes arrays and numbers, reads symbolic sizes off the shapes, checks all arguments, returns
         new arrays (a NumPy scalar for a scalar) or fills ``out=``. ``.source`` is the generated
         module, ``.plan`` what is computed in which order. float32 in, float32 out; integers count
-        as float64. It pickles, if the functions do.
+        as float64. It pickles, if the functions do. A call in which a matrix to be inverted is
+        singular raises `SingularMatrixError`.
 
     Raises
     ------
@@ -65,6 +67,7 @@ def lambdify(
         has a key that is not in ``expr``.
     UnsupportedError
         If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
+        Or, for ``backend="cuda"``, if an inverse, a determinant or an adjugate is needed.
     OutOfShapeError
         If a read leaves its tensor for all sizes.
 

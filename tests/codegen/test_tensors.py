@@ -127,6 +127,22 @@ def test_an_axis_that_may_be_empty_is_refused():
         function(np.array([1.0, 2]))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_any_names(backend):
+    """Names of the module's own and of its temporaries are nobody's."""
+    t, solve, result = td.TensorSymbol("t", (n, n)), td.TensorSymbol("solve", n), td.TensorSymbol("result", (n, m))
+    i0, total = td.TensorSymbol("i0", (n, m)), td.TensorSymbol("logsumexp", n)
+    exprs = (
+        td.einsum("ij,j->i", td.inv(t), td.exp(solve)),
+        td.TensorMul(td.einsum("ij,jk->ik", t, result), i0),
+        td.TensorAdd(td.logsumexp(td.TensorAdd(i0, result), axis=1), total),
+    )
+    found = td.lambdify([t, solve, result, i0, total], exprs, backend)(V["S"], V["x"], V["A"], V["D"], V["x"] / 2)
+    np.testing.assert_allclose(found[0], np.linalg.solve(V["S"], np.exp(V["x"])))
+    np.testing.assert_allclose(found[1], (V["S"] @ V["A"]) * V["D"])
+    np.testing.assert_allclose(found[2], np.log(np.exp(V["A"] + V["D"]).sum(1)) + V["x"] / 2)
+
+
 # ---------------------------------------------------------------------------- inverses and determinants
 
 
