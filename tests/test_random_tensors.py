@@ -125,7 +125,9 @@ FOUND = {
 }
 i, j, k = td.indices("i j k")
 # Programs of which the cotangents, which are given entry by entry, stand inside of products.
+TWICE = TensorComprehension(IndexedSum(IndexedSum(Q[i, k], (k, 0, 3)), (j, 0, 2)), (i, 4))
 SPARSE = {
+    "entry of a sum in a sum": (TWICE**2)[1],
     "entry of a repeated column": (TensorComprehension(Q[i, 0], (i, 4), (j, 3)) ** 2)[1, 2],
     "entry of a sum of rows": (TensorComprehension(IndexedSum(Q[i, k], (k, 0, 3)), (i, 4), (j, 3)) ** 2)[1, 2],
 }

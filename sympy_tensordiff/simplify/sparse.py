@@ -11,21 +11,43 @@ from collections.abc import Sequence
 from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.deltas import summation
 
 
 def without_sparse_operands(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """``roots`` with each einsum that takes a sparse tensor as what is left of it entry by entry."""
-    if not any(root.whole for root in roots):
+    if not any(_takes_sparse(graph, part) for part in reachable(*roots)):
         return list(roots)
     done: dict[Node, Node] = {}
-    for node in reachable(*roots):
-        args = [done[arg] for arg in node.args]
-        again = graph.with_args(node, args) if any(a is not b for a, b in zip(args, node.args, strict=True)) else node
-        sparse = is_core(again) and any(_is_sparse(graph, arg) for arg in again.args)
-        done[node] = _by_entries(graph, again) if sparse else again
-    return [done[root] for root in roots]
+    return [trampoline(_rewritten(graph, root, done)) for root in roots]
+
+
+def _takes_sparse(graph: Graph, node: Node) -> bool:
+    return is_core(node) and any(_is_sparse(graph, arg) for arg in node.args)
+
+
+def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[Node]:
+    """From the outside in: what is bound is opened before anything inside changes its height."""
+    if node in done or not node.whole:
+        return done.get(node, node)
+    if node.op in ("sum", "comprehension"):
+        variables, rows, opened = graph.open(node)
+        body: Node = yield _rewritten(graph, opened, done)
+        if node.op == "sum":
+            result = graph.sum(variables, rows, body)
+        else:
+            result = graph.comprehension(variables, node.data, body)
+    else:
+        args = []
+        for arg in node.args:
+            args.append((yield _rewritten(graph, arg, done)))
+        result = graph.with_args(node, args)
+        if _takes_sparse(graph, result):
+            result = _by_entries(graph, result)
+    done[node] = result
+    return result
 
 
 def _is_sparse(graph: Graph, node: Node) -> bool:
