@@ -10,7 +10,13 @@ from sympy import Basic, Expr, Symbol, Tuple, Wild
 from sympy.core.kind import NumberKind
 from sympy.tensor.array.ndim_array import ArrayKind
 
-from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError, OutOfShapeError, ShapeError
+from sympy_tensordiff.errors import (
+    ArgumentTypeError,
+    IndexExpressionError,
+    OutOfShapeError,
+    ShapeError,
+    UnsupportedError,
+)
 from sympy_tensordiff.symbolic import deep, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, parse
@@ -25,6 +31,15 @@ class TensorExpr(Node):
 
     is_tensor_expr = True
     __array_ufunc__ = None  # NumPy arrays would take a tensor for a scalar of dtype object
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        # numpy.dot(A, B) would take both for scalars, and multiply entry by entry.
+        name = f"numpy.{function.__name__}"
+        raise UnsupportedError(
+            f"{name} computes with arrays, and {short(self)} is an expression: td has functions of expressions "
+            "(td.dot, td.einsum, td.sum, …), and td.lambdify makes a function of arrays of one"
+        )
+
     __iter__ = None  # without it, Python iterates by T[0], T[1], … for ever
 
     @property

@@ -156,6 +156,11 @@ def test_numpy_does_not_absorb_them():
         np.sin(A)
     with pytest.raises(TypeError, match="__array_ufunc__"):
         np.add(A, np.ones(2))
+    for function, args in ((np.dot, (A, A)), (np.dot, (np.ones(2), A)), (np.sum, (A,)), (np.einsum, ("ij,jk", A, A))):
+        with pytest.raises(
+            UnsupportedError, match=rf"numpy.{function.__name__} computes with arrays, and A is an .*td.dot"
+        ):
+            function(*args)
     assert (np.ones(3) == A) is False
     assert np.float64(2) * A == 2.0 * A and A - np.int64(3) == A - 3
 
