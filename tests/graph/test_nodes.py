@@ -2,8 +2,10 @@
 
 from fractions import Fraction
 
+import pytest
 import sympy
 
+from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.graph.nodes import Graph, ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 
@@ -119,3 +121,10 @@ def test_calls_are_interned_by_function():
     x = graph.read(vector(graph), [N(2)])
     assert graph.call(sympy.sin, [x]) is graph.call(sympy.sin, [x])
     assert graph.call(sympy.sin, [x]) is not graph.call(sympy.cos, [x])
+
+
+def test_shapes_of_element_wise_nodes():
+    graph = Graph()
+    matrix = graph.tensor("A", (N(9), N(9)))
+    with pytest.raises(ShapeError, match=r"shapes \(.*\) and \(.*\) differ; only scalars are broadcast"):
+        graph.add((vector(graph), graph.one, matrix))
