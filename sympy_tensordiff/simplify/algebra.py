@@ -6,10 +6,12 @@ result is the same after another time, and for operands and terms in another ord
 Rules of one node (`recognition`); ``u``, ``x`` are any tensors or scalars:
 
 - ``log(sum(exp(u)))`` over axes is ``lse(u)``; ``log(1 + exp(u))`` is ``softplus(u)``
-- ``(1 + exp(u))**-n`` is ``sigmoid(-u)**n``; ``1 - sigmoid(u)`` is ``sigmoid(-u)`` unless ``sigmoid(u)`` is there
+- ``(1 + exp(u))**-n`` is ``sigmoid(-u)**n``; ``log(sigmoid(u))`` is ``-softplus(-u)``
+- ``1 - sigmoid(u)`` is ``sigmoid(-u)``, unless only ``sigmoid(u)`` is there: ``s (1 - s)`` stays
 - ``(x**a)**n`` is ``x**(a n)``; ``exp(u)**-n`` is ``exp(-u)**n``; ``abs(x)**(2 n)`` is ``x**(2 n)``
 - functions of a transposed or repeated tensor are transposed or repeated functions
-- a matrix such as ``X^T X``, or a sum of such, is its own transpose
+- matrices such as ``X^T X`` and ``A + A^T``, sums, functions and inverses of such are their own transposes
+- ``c x - c y`` is ``c (x - y)``; ``(x + y) + x`` is ``2 x + y``
 
 Rules of the operands of a product (`products`):
 
@@ -17,6 +19,7 @@ Rules of the operands of a product (`products`):
 - ``exp(u) / sum(exp(u))`` is ``exp(u - lse(u))``, whose sum is 1
 - ``exp(u) sigmoid(-u)`` is ``sigmoid(u)``
 - ``sign(x) abs(x)`` is ``x``, ``x sign(x)`` is ``abs(x)``
+- ``x (x y)**n`` is ``x**(n + 1) y**n``
 
 Rules of products and sums as a whole:
 
@@ -33,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.factoring import factored
 from sympy_tensordiff.simplify.flattening import flattened
 from sympy_tensordiff.simplify.passes import size
@@ -42,7 +45,8 @@ from sympy_tensordiff.simplify.recognition import SINGLE, recognise
 MOST_ROUNDS = 20
 """One that changes nothing is the last."""
 
-Step = Callable[[Graph, Sequence[Node]], list[Node]]
+Step = Callable[[Graph, Sequence[Node], Sequence[Node]], list[Node]]
+"""A pass over roots, of which all nodes are given, too."""
 
 
 def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
@@ -53,33 +57,42 @@ def simplify(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     graph : Graph
     roots : sequence of Node
     """
-    roots = list(roots)
     if not any(root.whole for root in roots):
-        return roots
-    limit = size(roots)
+        return list(roots)
+    work = _Simplification(graph, roots)
     for _ in range(MOST_ROUNDS):
-        before = roots
-        roots = _unless_heavier(graph, roots, limit, recognise, *_SINGLE)
-        roots = _unless_heavier(graph, roots, limit, _flattened)
-        roots = _unless_heavier(graph, roots, limit, factored)
-        if roots == before:
+        before = work.roots
+        work.unless_heavier(recognise, *(partial(recognise, rules=rules) for rules in SINGLE))
+        work.unless_heavier(_flattened)
+        work.unless_heavier(factored)
+        if work.roots == before:
             break
-    return roots
+    return work.roots
 
 
-def _unless_heavier(graph: Graph, roots: list[Node], limit: int, step: Step, *parts: Step) -> list[Node]:
-    """The roots after a step, or after those of its parts that are light enough."""
-    changed = step(graph, roots)
-    if changed == roots or size(changed) <= limit:
-        return changed
-    for part in parts:
-        roots = _unless_heavier(graph, roots, limit, part)
-    return roots
+class _Simplification:
+    """The roots so far, and all nodes below them."""
+
+    def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
+        self.graph = graph
+        self.roots = list(roots)
+        self.nodes = reachable(*roots)
+        self.limit = size(self.nodes)
+
+    def unless_heavier(self, step: Step, *parts: Step) -> None:
+        """The roots after a step, or after those of its parts that are light enough."""
+        changed = step(self.graph, self.roots, self.nodes)
+        if changed == self.roots:
+            return
+        nodes = reachable(*changed)
+        if size(nodes) <= self.limit:
+            self.roots, self.nodes = changed, nodes
+            return
+        for part in parts:
+            self.unless_heavier(part)
 
 
-def _flattened(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+def _flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
     """Products of products, in which more may cancel."""
-    return recognise(graph, flattened(graph, roots))
-
-
-_SINGLE: tuple[Step, ...] = tuple(partial(recognise, rules=rules) for rules in SINGLE)
+    flat = flattened(graph, roots, nodes)
+    return flat if flat == roots else recognise(graph, flat)

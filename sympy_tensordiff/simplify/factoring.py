@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.contractions import Operand, is_core, is_view
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.patterns import Label
 from sympy_tensordiff.simplify.keys import Keys
-from sympy_tensordiff.simplify.passes import Uses, rewritten, weight
+from sympy_tensordiff.simplify.passes import Uses, behind, rewritten, weight
 from sympy_tensordiff.simplify.products import Product, build, product_of
 
 Role = tuple[str, int]
@@ -32,17 +33,37 @@ class Candidate(NamedTuple):
     others: frozenset[Role]
 
 
-def factored(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with common operands of the terms of their sums in front, where that is no heavier."""
-    nodes = reachable(*roots)
-    uses = Counter(arg for node in nodes for arg in node.args)
-    uses.update(roots)
+def factored(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    """``roots`` with common operands of the terms of their sums in front, where that is no heavier.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    nodes : sequence of Node
+        All that are reachable, arguments first.
+    """
+    uses = Counter(chain(roots, chain.from_iterable(node.args for node in nodes)))
     keys = Keys(graph)
 
-    def rewriting(graph: Graph, node: Node, uses: Uses) -> Node:
-        return _Sum(graph, node, uses, keys).factored() if node.op == "add" else node
+    def rewriting(node: Node) -> Node:
+        return _Sum(graph, node, uses, keys).factored() if node.op == "add" and _may_share(node) else node
 
-    return rewritten(graph, roots, rewriting, uses)
+    return rewritten(graph, roots, nodes, rewriting, uses)
+
+
+def _may_share(node: Node) -> bool:
+    """Whether two terms have an operand in common: a quick look, before they are taken apart."""
+    known: set[Node] = set()
+    for term in node.args:
+        product = behind(term)
+        if product.op in ("ein", "mul") or product is not term:
+            args = product.args if product.op in ("ein", "mul") else (product,)
+            operands = {_base(operand) for arg in args for operand in (arg, *_scalars_of(arg))}
+            if any(operand.op != "const" and operand in known for operand in operands):
+                return True
+            known |= operands
+    return False
 
 
 class _Sum:
@@ -51,7 +72,8 @@ class _Sum:
         self.node = node
         self.uses = uses
         self.keys = keys
-        self.terms = [_term(graph, arg) for arg in node.args if arg.shape == node.shape]
+        self.args = [arg for arg in node.args if arg.shape == node.shape]
+        self.terms = [_term(graph, arg) for arg in self.args]
         self.places: dict[Candidate, dict[int, int]] = {}
 
     def factored(self) -> Node:
@@ -64,14 +86,13 @@ class _Sum:
         shared = [candidate for candidate, places in self.places.items() if len(places) > 1]
         if not shared:
             return self.node
-        counts = Counter(candidate.base for candidate in shared)
-        shared.sort(key=lambda c: (-len(self.places[c]), len(c.roles), -counts[c.base], self.keys.of(c.base), c.roles))
+        shared.sort(key=lambda c: (-len(self.places[c]), len(c.roles), self.keys.of(c.base), c.roles))
         taken: dict[Node, Node] = {}
         for candidate in shared:
-            where = {n: m for n, m in self.places[candidate].items() if self.node.args[n] not in taken}
+            where = {n: m for n, m in self.places[candidate].items() if self.args[n] not in taken}
             product = self._product(candidate, where) if len(where) > 1 else None
             if product is not None:
-                taken.update(dict.fromkeys((self.node.args[n] for n in where), product))
+                taken.update(dict.fromkeys((self.args[n] for n in where), product))
         if not taken:
             return self.node
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
@@ -109,7 +130,7 @@ class _Sum:
 
     def _is_better(self, product: Node, where: Iterable[int], *, scalar: bool) -> bool:
         """Whether the product weighs less than the terms it stands for; a scalar stands in front at equal weight."""
-        old = [self.node.args[n] for n in where]
+        old = [self.args[n] for n in where]
         leaves = {_base(node) for n in where for node, _ in self.terms[n].parts}
         freed = self._freed(old, leaves)
         edges = len(old) - 1 if len(old) < len(self.node.args) else len(old) + 1
@@ -148,13 +169,18 @@ def _term(graph: Graph, node: Node) -> Product:
     product = product_of(graph, node)
     parts: list[Operand] = []
     for part, labels in product.parts:
-        scalars = [arg for arg in part.args if not arg.shape] if is_core(part) and part.shape else []
+        scalars = _scalars_of(part)
         if scalars:
             parts += [(scalar, ()) for scalar in scalars]
             own = [(arg, lb) for arg, lb in zip(part.args, part.data.inputs, strict=True) if arg.shape]
             part = graph.ein(1, own, part.data.output, dict(enumerate(part.data.extents)))
         parts.append((part, labels))
     return product._replace(parts=parts)
+
+
+def _scalars_of(part: Node) -> list[Node]:
+    """The scalar operands of a tensor that is a product."""
+    return [arg for arg in part.args if not arg.shape] if part.shape and is_core(part) else []
 
 
 def _candidate(term: Product, place: int) -> Candidate | None:

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from sympy_tensordiff.graph.contractions import Operand, is_core, is_view
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.simplify.passes import Uses, behind, counted
 from sympy_tensordiff.simplify.products import inner_parts
 
@@ -18,9 +18,16 @@ MOST_OPERANDS = 10
 """Of so many operands the best order is found; of more, one that is worse than the order that was written may be."""
 
 
-def flattened(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with products of products as products of all operands, sums of sums as sums of all terms."""
-    nodes = reachable(*roots)
+def flattened(graph: Graph, roots: Sequence[Node], nodes: Sequence[Node]) -> list[Node]:
+    """``roots`` with products of products as products of all operands, sums of sums as sums of all terms.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    nodes : sequence of Node
+        All that are reachable, arguments first.
+    """
     inside = _inside(graph, nodes, counted(nodes, roots))
     if not inside:
         return list(roots)

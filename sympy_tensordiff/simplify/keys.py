@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import TypeAlias
 
+from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.nodes import Graph, Node
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
@@ -66,6 +67,11 @@ class Keys:
 
 def _contraction(node: Node, args: Sequence[Key]) -> Key:
     coefficient, inputs, output, extents = node.data
+    if is_view(node) and inputs and sorted(inputs[0]) == sorted(output):
+        (key, axes), place = args[0], inputs[0].index
+        return (_digest("ein", repr(coefficient), key) if coefficient != 1 else key), tuple(
+            axes[place(n)] for n in output
+        )
     colours = [f"{output.count(label)}" for label in range(len(extents))]
     for _ in range(3):
         reads = [_read(key, [colours[label] for label in labels]) for key, labels in zip(args, inputs, strict=True)]

@@ -7,37 +7,50 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node
 
 Uses: TypeAlias = Counter[Node]
-Rewriting = Callable[[Graph, Node, Uses], Node]
 
 
-def rewritten(graph: Graph, roots: Sequence[Node], rewriting: Rewriting, uses: Uses | None = None) -> list[Node]:
+def rewritten(
+    graph: Graph, roots: Sequence[Node], nodes: Sequence[Node], rewriting: Callable[[Node], Node], uses: Uses
+) -> list[Node]:
     """``roots`` with each node of whole tensors, over its rewritten arguments, replaced by what is made of it.
 
     What stands between the binders of index notation is left alone: nodes in which a bound variable is free.
-    ``uses`` says how often nodes are used, if not `counted`.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    nodes : sequence of Node
+        All that are reachable, arguments first.
+    rewriting : callable
+        What is made of a node.
+    uses : mapping
+        How often nodes are used; a new node takes over what it replaces.
     """
-    nodes = reachable(*roots)
-    uses = counted(nodes, roots) if uses is None else uses
-    done: dict[Node, Node] = {}
+    changed: dict[Node, Node] = {}
     for node in nodes:
-        new = graph.with_args(node, [done[arg] for arg in node.args]) if node.args else node
-        if new.whole and all(variable >= 0 for variable in new.free):
-            new = rewriting(graph, new, uses)
+        new = node
+        if changed and not changed.keys().isdisjoint(node.args):
+            new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
+        if new.whole and (not new.free or all(variable >= 0 for variable in new.free)):
+            new = rewriting(new)
         if new is not node:
-            uses[new] += uses[node]
-        done[node] = new
-    return [done[root] for root in roots]
+            uses[new] = uses.get(new, 0) + uses.get(node, 0)
+            changed[node] = new
+    return [changed.get(root, root) for root in roots]
 
 
 def counted(nodes: Sequence[Node], roots: Sequence[Node]) -> Uses:
     """How often each node is used. What uses a view uses what the view shows."""
     uses: Uses = Counter(map(behind, roots))
     for node in nodes:
-        if not is_view(node):
-            uses.update(map(behind, node.args))
+        if not node.view:
+            for arg in node.args:
+                shown = arg.args[0] if arg.view and arg.args else arg
+                uses[shown] = uses.get(shown, 0) + 1
     return uses
 
 
@@ -46,9 +59,9 @@ def behind(node: Node) -> Node:
     return node.args[0] if node.args and is_view(node) else node
 
 
-def size(roots: Sequence[Node]) -> int:
+def size(nodes: Sequence[Node]) -> int:
     """Nodes and edges, where a product of K operands counts as K - 1 products of two."""
-    return sum(map(weight, reachable(*roots)))
+    return sum(map(weight, nodes))
 
 
 def weight(node: Node) -> int:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
 import sympy
 
 from sympy_tensordiff.graph.contractions import Operand, is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
-from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.simplify.passes import Uses, rewritten
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.passes import Uses, counted, rewritten
 from sympy_tensordiff.simplify.products import build, cancelled, inner_parts, may_cancel, product_of, summed_axes
 
-Rule = Callable[[Graph, Node, Uses], Node | None]
+
+class Facts(NamedTuple):
+    """What rules look up: how often nodes are used, and which matrices are known to be symmetric or not."""
+
+    uses: Uses
+    symmetric: dict[Node, bool]
 
 
-def recognise(graph: Graph, roots: Sequence[Node], rules: Rules | None = None) -> list[Node]:
+Rule = Callable[[Graph, Node, Facts], Node | None]
+
+
+def recognise(
+    graph: Graph, roots: Sequence[Node], nodes: Sequence[Node] | None = None, rules: Rules | None = None
+) -> list[Node]:
     """``roots`` with log-sum-exp, softmax, sigmoid and softplus by their names.
 
     What is differentiated is better recognised before: the derivatives are short, and finite where
@@ -26,34 +37,42 @@ def recognise(graph: Graph, roots: Sequence[Node], rules: Rules | None = None) -
     ----------
     graph : Graph
     roots : sequence of Node
+    nodes : sequence of Node, optional
+        All that are reachable, arguments first, if they are known.
     rules : mapping, optional
         The rules by kinds of nodes, if not all.
     """
+    if not any(root.whole for root in roots):
+        return list(roots)
     chosen = RULES if rules is None else rules
+    nodes = reachable(*roots) if nodes is None else nodes
+    facts = Facts(counted(nodes, roots), {})
 
-    def rewriting(graph: Graph, node: Node, uses: Uses) -> Node:
+    def rewriting(node: Node) -> Node:
         while True:
             for rule in chosen.get(node.op, ()):
-                found = rule(graph, node, uses)
+                found = rule(graph, node, facts)
                 if found is not None and found is not node:
                     node = found
                     break
             else:
+                if len(node.shape) == 2 and node.shape[0] == node.shape[1]:
+                    facts.symmetric[node] = _is_symmetric(graph, node, facts.symmetric)
                 return node
 
-    return rewritten(graph, roots, rewriting)
+    return rewritten(graph, roots, nodes, rewriting, facts.uses)
 
 
 # ---------------------------------------------------------------- functions
 
 
-def _logsumexp(graph: Graph, node: Node, uses: Uses) -> Node | None:
+def _logsumexp(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """log(sum(exp(u))) = lse(u)"""
     axes = summed_axes(node.args[0]) if node.data is sympy.log else None
     return None if axes is None else graph.logsumexp(axes, node.args[0].args[0].args[0])
 
 
-def _softplus(graph: Graph, node: Node, uses: Uses) -> Node | None:
+def _softplus(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """log(1 + exp(u)) = softplus(u)"""
     argument = one_plus_exp(graph, node.args[0]) if node.data is sympy.log else None
     return None if argument is None else graph.call(softplus, (argument,))
@@ -67,7 +86,27 @@ def one_plus_exp(graph: Graph, node: Node) -> Node | None:
     return other.args[0] if other.op == "call" and other.data is sympy.exp else None
 
 
-def _sigmoid(graph: Graph, node: Node, uses: Uses) -> Node | None:
+def _log_sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """log(sigmoid(u)) = -softplus(-u),  log(1 - sigmoid(u)) = -softplus(u)"""
+    if node.data is not sympy.log:
+        return None
+    argument, sign = node.args[0], -1
+    if argument.op == "add":
+        argument, sign = one_minus(graph, argument) or argument, 1
+    if argument.op != "call" or argument.data is not sigmoid:
+        return None
+    return graph.scale(-1, graph.call(softplus, (graph.scale(sign, argument.args[0]),)))
+
+
+def one_minus(graph: Graph, node: Node) -> Node | None:
+    """The ``u`` of ``1 - u``."""
+    if len(node.args) != 2 or graph.one not in node.args:
+        return None
+    factor, value = graph.split_view(node.args[1] if node.args[0] is graph.one else node.args[0])
+    return value if factor == -1 else None
+
+
+def _sigmoid(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """(1 + exp(u))**-n = sigmoid(-u)**n"""
     argument = one_plus_exp(graph, node.args[0])
     power = _integer(node.args[1])
@@ -76,18 +115,33 @@ def _sigmoid(graph: Graph, node: Node, uses: Uses) -> Node | None:
     return graph.pow(graph.call(sigmoid, (graph.scale(-1, argument),)), graph.const(-power))
 
 
-def _complement(graph: Graph, node: Node, uses: Uses) -> Node | None:
-    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise"""
-    if len(node.args) != 2 or graph.one not in node.args:
+def _complement(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """1 - sigmoid(u) = sigmoid(-u), where sigmoid(u) is not needed otherwise, or sigmoid(-u) is"""
+    value = one_minus(graph, node)
+    if value is None or value.op != "call" or value.data is not sigmoid:
         return None
-    other = node.args[1] if node.args[0] is graph.one else node.args[0]
-    factor, value = graph.split_view(other)
-    if factor != -1 or value.op != "call" or value.data is not sigmoid or uses[value] > 1:
-        return None
-    return graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
+    opposite = graph.call(sigmoid, (graph.scale(-1, value.args[0]),))
+    return opposite if facts.uses[value] < 2 or facts.uses[opposite] else None
 
 
-def _content(graph: Graph, node: Node, uses: Uses) -> Node | None:
+def _collected(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """(x + y) + x = 2 x + y, although x + y is needed elsewhere, where the sum gets no longer"""
+    if not node.shape:
+        return None
+    terms = [graph.split_view(term) for term in node.args]
+    for n, (factor, inner) in enumerate(terms):
+        if inner.op == "add" and inner.shape == node.shape and len(inner.args) <= len(node.args):
+            parts = [graph.split_view(term) for term in inner.args]
+            if {rest for _, rest in parts}.isdisjoint(rest for _, rest in terms):
+                continue
+            new = [(own * factor, rest) for own, rest in parts] + terms[:n] + terms[n + 1 :]
+            found = graph.add([graph.broadcast(graph.scale(own, rest), node.shape) for own, rest in new])
+            if found.op != "add" or len(found.args) <= len(node.args):
+                return found
+    return None
+
+
+def _content(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """-c x + c y = c (y - x), where a term loses the multiple that it is"""
     if not node.shape:
         return None
@@ -100,7 +154,7 @@ def _content(graph: Graph, node: Node, uses: Uses) -> Node | None:
     return graph.scale(factor, graph.add([graph.scale(other / Fraction(factor), rest) for other, rest in split]))
 
 
-def _outside(graph: Graph, node: Node, uses: Uses) -> Node | None:
+def _outside(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """f(c transposed u) = transposed f(c u); f(c repeated u) = repeated f(c u)"""
     view = node.args[0]
     if not is_view(view) or not view.args or any(arg.shape for arg in node.args[1:]):
@@ -112,7 +166,23 @@ def _outside(graph: Graph, node: Node, uses: Uses) -> Node | None:
     return graph.ein(1, [(inner, labels)], output, dict(enumerate(extents)))
 
 
-def _power(graph: Graph, node: Node, uses: Uses) -> Node | None:
+def _scalar_inside(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """1 + transposed u = transposed (1 + u)"""
+    terms = [term for term in node.args if term.shape]
+    if not terms or len(terms) == len(node.args):
+        return None
+    view = graph.add(terms)
+    if not is_view(view) or not view.args or not view.args[0].shape:
+        return None
+    coefficient, (labels,), output, extents = view.data
+    if labels == output or len(set(labels)) != len(labels) or len(set(output)) != len(output):
+        return None
+    scalars = [term for term in node.args if not term.shape]
+    inner = graph.add([graph.scale(coefficient, view.args[0]), *scalars])
+    return graph.ein(1, [(inner, labels)], output, dict(enumerate(extents)))
+
+
+def _power(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """(x**a)**n = x**(a n),  exp(u)**-n = exp(-u)**n,  abs(x)**(2 n) = x**(2 n)"""
     base, power = node.args[0], _integer(node.args[1])
     if not power:
@@ -134,7 +204,7 @@ def _integer(exponent: Node) -> int:
 # ---------------------------------------------------------------- products
 
 
-def _cancelled(graph: Graph, node: Node, uses: Uses) -> Node | None:
+def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """The rules of `products`, on the operands of a product"""
     if not may_cancel(node.args):
         return None
@@ -142,56 +212,62 @@ def _cancelled(graph: Graph, node: Node, uses: Uses) -> Node | None:
     return None if found is None else build(graph, found)
 
 
-def _unmoved(graph: Graph, node: Node, uses: Uses) -> Node | None:
+def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """transposed(X^T X) = X^T X, and sums of such"""
     if not is_view(node) or not node.args:
         return None
-    coefficient, inputs, output, _ = node.data
-    labels = inputs[0]
-    if labels == output or len(labels) != 2 or labels != output[::-1] or not is_symmetric(graph, node.args[0]):
+    coefficient, (labels,), output, _ = node.data
+    if labels == output or len(labels) != 2 or labels != output[::-1] or not facts.symmetric.get(node.args[0]):
         return None
     return graph.scale(coefficient, node.args[0])
 
 
-def _ordered(graph: Graph, node: Node, uses: Uses) -> Node | None:
-    """One order of the two labels of a symmetric operand"""
+def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """One order of the labels of a symmetric operand: in the first axis of the result, or the last ones"""
     if not is_core(node):
         return None
     _, inputs, output, extents = node.data
-    place = {label: n for n, label in enumerate(output)}
+    place = {label: 2 * n for n, label in enumerate(output)}
     parts: list[Operand] = []
     for arg, labels in zip(node.args, inputs, strict=True):
-        if len(labels) == 2 and place.get(labels[0], len(place)) < place.get(labels[1], len(place)):
-            labels = labels[::-1] if is_symmetric(graph, arg) else labels
-        parts.append((arg, labels))
+        # What is summed stands behind the first axis and before all others, as in A @ x and X @ A.
+        first, second = [place.get(label, 1) for label in labels] if len(labels) == 2 else (0, 0)
+        parts.append((arg, labels[::-1] if first > second and facts.symmetric.get(arg) else labels))
+    if all(labels is own for (_, labels), own in zip(parts, inputs, strict=True)):
+        return None
     return graph.ein(1, parts, output, dict(enumerate(extents)))
 
 
-def is_symmetric(graph: Graph, node: Node) -> bool:
-    """Whether a matrix is its own transpose because of how it is made: ``X^T X``, a diagonal, a sum of such."""
-    if len(node.shape) != 2 or node.shape[0] != node.shape[1]:
-        return False
-    terms = node.args if node.op == "add" else (node,)
-    flipped = [_flipped(graph, term) for term in terms]
-    return None not in flipped and set(flipped) == set(terms)
+def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
+    """Whether a matrix is its own transpose because of how it is made: ``X^T X``, ``A + A^T``, functions of such."""
+    if node.op == "ein":
+        return _flipped(graph, node, known) is node
+    if node.op == "add" and not all(known.get(arg, not arg.shape) for arg in node.args):
+        return {_flipped(graph, term, known) for term in node.args} == set(node.args)
+    return bool(node.args) and node.op not in _OTHER and all(known.get(arg, not arg.shape) for arg in node.args)
 
 
-def _flipped(graph: Graph, term: Node) -> Node | None:
-    """The transpose of a product, from its operands; None for other matrices."""
+_OTHER = frozenset({"comprehension", "cof", "lse"})
+"""Matrices that are not made entry by entry of matrices: the inverse may count as if it were."""
+
+
+def _flipped(graph: Graph, term: Node, known: dict[Node, bool]) -> Node:
+    """The transpose of a matrix, of a product from its operands; a scalar term itself."""
+    if not term.shape or known.get(term):
+        return term
     if term.op != "ein":
-        return None if term.shape else term
-    core = is_core(term)
+        return graph.transposed(term)
     product = product_of(graph, term)
-    parts = inner_parts(term, product.output) if core else product.parts
+    parts = inner_parts(term, product.output) if is_core(term) else product.parts
     return graph.ein(product.coefficient, parts, tuple(product.output)[::-1], product.extents)
 
 
 Rules = Mapping[str, Sequence[Rule]]
 
 RULES: Rules = {
-    "call": (_logsumexp, _softplus, _outside),
+    "call": (_logsumexp, _softplus, _log_sigmoid, _outside),
     "pow": (_sigmoid, _power, _outside),
-    "add": (_complement, _content),
+    "add": (_complement, _scalar_inside, _collected, _content),
     "mul": (_cancelled,),
     "ein": (_unmoved, _ordered, _cancelled),
 }

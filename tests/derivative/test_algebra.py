@@ -189,6 +189,22 @@ RULES = {
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
         lambda f: f.mul(f.call(sigmoid, f.x), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
     ),
+    "1 - sigmoid beside sigmoid of -x": (
+        lambda f: f.mul(*(f.call(sigmoid, u) for u in (f.x, f.neg(f.x))), f.add(f.neg(f.call(sigmoid, f.x)), 1)),
+        lambda f: f.mul(f.call(sigmoid, f.x), f.pow(f.call(sigmoid, f.neg(f.x)), 2)),
+    ),
+    "log sigmoid": (
+        lambda f: f.call(sympy.log, f.call(sigmoid, f.neg(f.x))),
+        lambda f: f.neg(f.call(softplus, f.x)),
+    ),
+    "log(1 - sigmoid)": (
+        lambda f: f.call(sympy.log, f.add(f.neg(f.call(sigmoid, f.x)), 1)),
+        lambda f: f.neg(f.call(softplus, f.x)),
+    ),
+    "softplus of a transposed matrix": (
+        lambda f: f.call(sympy.log, f.add(f.exp(f.ein("ij->ji", f.A)), 1)),
+        lambda f: f.ein("ij->ji", f.call(softplus, f.A)),
+    ),
     "1 - tanh**2 stays": (
         lambda f: f.add(f.neg(f.pow(f.call(sympy.tanh, f.x), 2)), 1),
         lambda f: f.add(f.neg(f.pow(f.call(sympy.tanh, f.x), 2)), 1),
@@ -207,6 +223,18 @@ RULES = {
     "abs(x)**3 stays": (lambda f: f.pow(f.call(sympy.Abs, f.x), 3), lambda f: f.pow(f.call(sympy.Abs, f.x), 3)),
     "sign(x) abs(x)": (lambda f: f.mul(f.call(sympy.sign, f.x), f.call(sympy.Abs, f.x)), lambda f: f.x),
     "x sign(x)": (lambda f: f.mul(f.call(sympy.sign, f.x), f.x), lambda f: f.call(sympy.Abs, f.x)),
+    "x (x y)**-1": (
+        lambda f: f.ein("i,i,j->ij", f.x, f.pow(f.mul(f.x, f.y), -1), f.z),
+        lambda f: f.ein("i,j->ij", f.pow(f.y, -1), f.z),
+    ),
+    "z (x y)**-1 stays": (
+        lambda f: f.mul(f.z, f.pow(f.mul(f.x, f.y), -1)),
+        lambda f: f.mul(f.z, f.pow(f.mul(f.x, f.y), -1)),
+    ),
+    "x (sum of x y)**-1 stays": (
+        lambda f: f.ein("i,i->i", f.x, f.pow(f.ein("i,ij->i", f.x, f.A), -1)),
+        lambda f: f.ein("i,i->i", f.x, f.pow(f.ein("i,ij->i", f.x, f.A), -1)),
+    ),
     "x_i sign(x_j) stays": (
         lambda f: f.ein("i,j->ij", f.call(sympy.sign, f.x), f.x),
         lambda f: f.ein("i,j->ij", f.call(sympy.sign, f.x), f.x),
@@ -231,6 +259,18 @@ RULES = {
     "a symmetric product": (
         lambda f: f.add(f.ein("ki,kj->ij", f.X, f.X), f.ein("ki,kj->ji", f.X, f.X)),
         lambda f: f.ein("ki,kj->ij", f.X, f.X, factor=2),
+    ),
+    "a matrix and its transpose": (
+        lambda f: f.call(sympy.sin, f.ein("ij->ji", f.add(f.A, f.ein("ij->ji", f.A)))),
+        lambda f: f.call(sympy.sin, f.add(f.A, f.ein("ij->ji", f.A))),
+    ),
+    "the inverse of a symmetric matrix": (
+        lambda f: f.ein("ij->ji", f.graph.inverse(f.ein("ki,kj->ij", f.X, f.X))),
+        lambda f: f.graph.inverse(f.ein("ki,kj->ij", f.X, f.X)),
+    ),
+    "a transposed matrix stays": (
+        lambda f: f.ein("ij->ji", f.graph.inverse(f.ein("ki,kj->ij", f.A, f.B))),
+        lambda f: f.ein("ij->ji", f.graph.inverse(f.ein("ki,kj->ij", f.A, f.B))),
     ),
     "a symmetric operand": (
         lambda f: f.add(
@@ -266,6 +306,13 @@ RULES = {
     "what cancels in sums of sums": (
         lambda f: f.add(f.A, f.graph.scale(-1, f.add(f.A, f.B))),
         lambda f: f.neg(f.B),
+    ),
+    # The multiple of x is one more node; another place gives it.
+    "what is collected from a sum that is needed": (
+        lambda f: f.mul(
+            f.add(f.x, f.y), f.call(sympy.sin, f.add(f.add(f.x, f.y), f.x)), f.pow(f.pow(f.z, F(1, 2)), 2)
+        ),
+        lambda f: f.mul(f.add(f.x, f.y), f.call(sympy.sin, f.add(f.graph.scale(2, f.x), f.y)), f.z),
     ),
     "a difference of a sum stays": (
         lambda f: f.add(f.A, f.neg(f.add(f.B, f.C))),
