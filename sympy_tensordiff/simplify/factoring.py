@@ -83,6 +83,7 @@ class _Sum:
                 found = _candidate(term, m)
                 if found is not None:
                     self.places.setdefault(found, {}).setdefault(n, m)
+        self._join_scalars()
         shared = [candidate for candidate, places in self.places.items() if len(places) > 1]
         if not shared:
             return self.node
@@ -96,6 +97,14 @@ class _Sum:
         if not taken:
             return self.node
         return self.graph.add(list(dict.fromkeys(taken.get(arg, arg) for arg in self.node.args)))
+
+    def _join_scalars(self) -> None:
+        """Terms of which a scalar is left go with those of which a tensor is left: a sum repeats a scalar by itself."""
+        alone = {c[:3]: places for c, places in self.places.items() if c.roles and not c.others}
+        for candidate, places in self.places.items():
+            if candidate.others:
+                for n, m in alone.get(candidate[:3], {}).items():
+                    places.setdefault(n, m)
 
     def _product(self, candidate: Candidate, where: dict[int, int]) -> Node | None:
         """The factor times the sum of what is left of the terms; None where that is no better."""
@@ -124,7 +133,9 @@ class _Sum:
         if not labels:
             return build(self.graph, term._replace(parts=parts))
         role = {role: label for label, role in _roles(term, place).items()}
-        return build(self.graph, term._replace(parts=parts, output=[role[own] for own in sorted(candidate.others)]))
+        others = [role[own] for own in sorted(candidate.others)]
+        is_scalar = not any(own for _, own in parts)
+        return build(self.graph, term._replace(parts=parts, output=() if is_scalar else others))
 
     # -------------------------------------------------------------- weights
 

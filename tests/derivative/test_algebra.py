@@ -16,9 +16,11 @@ from sympy_tensordiff.simplify.keys import Keys
 
 
 def size(*roots):
-    """Nodes and edges, where a product of K operands is K - 1 products of two."""
+    """Nodes and edges but for numbers, where a product of K operands is K - 1 products of two."""
     total = 0
     for node in reachable(*roots):
+        if node.op == "const":
+            continue
         product = node.op in ("ein", "mul") and len(node.args) > 1
         total += 3 * (len(node.args) - 1) if product else 1 + len(node.args)
     return total
@@ -342,6 +344,14 @@ RULES = {
             "i,->i", f.add(f.x, f.y, f.ein("i,->i", f.z, f.pow(f.s, -1))), f.pow(f.s, -1)
         ),
     ),
+    "a scalar among what is left": (
+        lambda f: f.add(f.mul(f.x, f.y), f.ein(",i->i", f.ein("i,i->", f.z, f.w), f.x, factor=-1)),
+        lambda f: f.mul(f.x, f.add(f.y, f.neg(f.ein("i,i->", f.z, f.w)))),
+    ),
+    "powers": (
+        lambda f: f.ein("ji,j->i", f.X, f.mul(f.t, f.call(sympy.sin, f.t), f.t)),
+        lambda f: f.ein("ji,j,j->i", f.X, f.pow(f.t, 2), f.call(sympy.sin, f.t)),
+    ),
     "two pairs": (
         lambda f: f.add(
             f.mul(f.x, f.y), f.mul(f.x, f.z),
@@ -413,3 +423,13 @@ def test_the_work_is_linear(wide):
         assert size(result) <= size(root)
         visits.append(len(graph._table) - before + len(reachable(result)))
     assert visits[2] - visits[1] <= 2.2 * (visits[1] - visits[0])
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rules_keep_the_value(name):
+    forms = Forms()
+    leaves = {leaf.data[0]: leaf for leaf in vars(forms).values() if leaf is not forms.graph}
+    values = values_of(np.random.default_rng(7), leaves)
+    values[forms.y] = values[forms.y] * [-1, 1, -1]
+    written, expected = (evaluate(form(forms), values) for form in RULES[name])
+    np.testing.assert_allclose(written, expected, rtol=1e-9, atol=1e-12)
