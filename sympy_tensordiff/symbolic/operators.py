@@ -6,6 +6,7 @@ Importing this module gives `TensorExpr` its operators. SymPy has postprocessors
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
 from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.operations import broadcast_shape, operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
-from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_whole
+from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_asked, refuse_whole
 
 
 def add(*terms: Any) -> Any:
@@ -143,6 +144,8 @@ def _binary(name: str, function: Callable[..., Any], reflected: bool) -> Callabl
     def operator(self: Any, other: Any, *modulus: Any) -> Any:
         if modulus or not (is_whole(self) or is_whole(other)):
             return scalar(self, other, *modulus)
+        if name == "__mul__" and is_whole(other):
+            refuse_asked(self, sys._getframe(1))  # SymPy's tensorproduct multiplies what is no array of its own
         return function(other, self) if reflected else function(self, other)
 
     return operator

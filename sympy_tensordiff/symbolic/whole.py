@@ -30,6 +30,7 @@ ASKING = {
     ),
     ("sympy.core.relational", "__new__"): ("a comparison of a whole tensor", COMPARISON),
     ("sympy.solvers.inequalities", "solve_univariate_inequality"): ("the solution for a whole tensor", ""),
+    ("sympy.tensor.array.arrayop", "tensorproduct"): ("tensorproduct of whole tensors", "write td.outer(A, B)"),
     ("sympy.core.mul", "<genexpr>"): ("Mul with 0", "SymPy makes it the scalar 0: write 0*A or td.zeros(A.shape)"),
 }
 # Who makes a SymPy object of it, directly or through a function or two.
@@ -46,6 +47,12 @@ TAKING = {
             ("sympy.tensor.array.sparse_ndim_array", "_new"),
         )
     },
+    ("sympy.matrices.expressions.matmul", "__new__"): ("SymPy's MatMul of a whole tensor", "write A @ B"),
+    ("sympy.matrices.expressions.hadamard", "__new__"): (
+        "SymPy's Hadamard product of a whole tensor",
+        "write A*B or A**p",
+    ),
+    ("sympy.matrices.expressions.diagonal", "__new__"): ("SymPy's DiagMatrix of a whole tensor", "write td.diag(x)"),
     ("sympy.series.order", "__new__"): ("an order of SymPy of a whole tensor", "give entries"),
     ("sympy.core.basic", "as_Basic"): (
         "a case of Piecewise",

@@ -151,6 +151,27 @@ def test_tensors_are_not_iterable():
     assert not sympy.utilities.iterables.iterable(A)
 
 
+@pytest.mark.parametrize(
+    ("make", "way_out"),
+    [
+        (lambda: sympy.MatMul(A, A), "MatMul.*write A @ B"),
+        (lambda: sympy.MatMul(sympy.MatrixSymbol("M", n, n), A), "MatMul.*write A @ B"),
+        (lambda: sympy.HadamardProduct(A, sympy.MatrixSymbol("M", n, n)), r"Hadamard product.*write A\*B"),
+        (lambda: sympy.HadamardPower(A, 2), r"Hadamard product.*A\*\*p"),
+        (lambda: sympy.DiagMatrix(x), r"DiagMatrix.*write td.diag\(x\)"),
+        (lambda: sympy.tensorproduct(A, B), r"tensorproduct.*write td.outer\(A, B\)"),
+    ],
+)
+def test_products_of_sympy_with_other_meanings(make, way_out):
+    with pytest.raises(UnsupportedError, match=way_out):
+        make()
+
+
+def test_products_of_sympy_with_scalars():
+    assert sympy.tensorproduct(2, A) == sympy.tensorproduct(A, 2) == 2 * A
+    assert sympy.MatMul(2, td.det(A @ A.T)) == 2 * td.det(A @ A.T)
+
+
 def test_numpy_does_not_absorb_them():
     with pytest.raises(TypeError, match="__array_ufunc__"):
         np.sin(A)
