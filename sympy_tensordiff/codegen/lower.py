@@ -155,9 +155,9 @@ class Lowering(Storage):
 
     def _points(self, node: Node) -> tuple[Any, ...]:
         """What a sum runs over, whatever its variables are called."""
-        height, count = node.args[0].height, len(self.graph.hints[node.id])
-        numbered = {-(height + 1 + n): Affine.variable(-(1 + n)) for n in range(count)}
-        return count, tuple(sorted(row.substitute(numbered) for row in node.data))
+        own = self.graph.bound(node)
+        numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
+        return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
     def _sum(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
         (name,) = yield self._sums([node], block)

@@ -7,8 +7,10 @@ negative ids of bound variables.
 
 Bound variables are closed to *heights*: a binder over a body in which ``h`` variables are bound at
 most calls its own ``-(h+1), -(h+2), …``. Alpha-equivalent nodes are therefore the same node, and a
-substitution of free variables can never capture. To look inside a binder, `Graph.open` it: its
-variables become fresh ones; `Graph.sum` and `Graph.comprehension` close them again.
+substitution of free variables can never capture. A binder that is made inside of a closed body steps
+aside where those numbers are taken around it, and comes back when that is opened. To look inside a
+binder, `Graph.open` it: its variables become fresh ones; `Graph.sum` and `Graph.comprehension` close
+them again.
 
 Whole tensors have a ``shape``; they are closed, no bound variable stands free in them. Element-wise
 nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the shape of their arguments,
@@ -72,34 +74,50 @@ class Graph(Elementwise):
         """
         if body is self.zero:
             return body
-        closing, closed = self._close(variables, body)
+        rows = tuple(rows)
+        around = body.free.union(*(row.form.atoms() for row in rows))
+        base, closing, closed = self._close(variables, body, around)
         names = tuple(self.names[v] for v in variables)
-        node = self._binder("sum", tuple(sorted(row.substitute(closing) for row in rows)), closed, names)
+        node = self._binder("sum", tuple(sorted(row.substitute(closing) for row in rows)), closed, names, base)
         self._made_of.setdefault(node, (tuple(variables), body))
         return node
 
     def comprehension(self, variables: Sequence[int], extents: Sequence[Affine], body: Node) -> Node:
         """The tensor of shape ``extents`` with the entry ``body`` at ``variables``."""
-        closed = self._close(variables, body)[1]
-        node = self._binder("comprehension", tuple(extents), closed, tuple(self.names[v] for v in variables))
+        base, _, closed = self._close(variables, body, body.free)
+        node = self._binder("comprehension", tuple(extents), closed, tuple(self.names[v] for v in variables), base)
         self._made_of.setdefault(node, (tuple(variables), body))
         return node
 
-    def _close(self, variables: Sequence[int], body: Node) -> tuple[Substitution, Node]:
-        closing = {v: Affine.variable(-(body.height + 1 + n)) for n, v in enumerate(variables)}
-        return closing, self.substitute(body, closing)
+    def _close(self, variables: Sequence[int], body: Node, around: frozenset[int]) -> tuple[int, Substitution, Node]:
+        """The height to close a binder at, its variables there, and the closed body.
 
-    def _binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...]) -> Node:
+        In a body that is itself closed, the numbers of the variables bound ``around`` it are taken.
+        """
+        base = body.height
+        if any(base < -v <= base + len(variables) for v in around):
+            base = max(-v for v in around)
+        closing = {v: Affine.variable(-(base + 1 + n)) for n, v in enumerate(variables)}
+        return base, closing, self.substitute(body, closing)
+
+    def _binder(self, op: str, data: tuple[Any, ...], body: Node, names: tuple[str, ...], base: int) -> Node:
         """A binder over a closed body; ``data`` are the closed rows or the extents."""
         count = len(names)
         forms = data if op == "comprehension" else [row.form for row in data]
         own = frozenset().union(*(form.atoms() for form in forms))
-        node = self._node(op, data, (body,), (count, data), own, data if op == "comprehension" else ())
+        key = (count, data) if base == body.height else (count, data, base)
+        node = self._node(op, data, (body,), key, own, data if op == "comprehension" else ())
         if node.id not in self.hints:
-            node.free = node.free - frozenset(-(body.height + 1 + n) for n in range(count))
-            node.height = body.height + count
+            node.free = node.free - frozenset(-(base + 1 + n) for n in range(count))
+            node.height = base + count
             self.hints[node.id] = names
         return node
+
+    def bound(self, node: Node) -> tuple[int, ...]:
+        """The numbers of the variables that a closed sum or comprehension binds."""
+        count = len(self.hints[node.id])
+        base = node.height - count
+        return tuple(-(base + 1 + n) for n in range(count))
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
         """Fresh variables, rows over them and the body of a sum or a comprehension.
@@ -125,8 +143,7 @@ class Graph(Elementwise):
         variables, body = made
         if node.op == "comprehension":
             return variables, ranges(variables, node.data), body
-        height = node.args[0].height
-        opening = {-(height + 1 + n): Affine.variable(v) for n, v in enumerate(variables)}
+        opening = {own: Affine.variable(v) for own, v in zip(self.bound(node), variables, strict=True)}
         return variables, tuple(row.substitute(opening) for row in node.data), body
 
     # -------------------------------------------------------------- substitution
@@ -196,15 +213,17 @@ class Graph(Elementwise):
 
     def _substitute_binder(self, node: Node, body: Node, mapping: Substitution) -> Node:
         old = node.args[0]
-        own = [-(old.height + 1 + n) for n in range(len(self.hints[node.id]))]
+        own = self.bound(node)
         # The variables bound by this node have other heights now, or the names of those that are opened around it.
-        if body.height != old.height or any(v in mapping for v in own):
+        if body.height != node.height - len(own) or any(v in mapping for v in own):
             opening = self._opening(node)
             return self._closed_again(node, opening, self.substitute(old, {**mapping, **opening}), mapping)
         if body is self.zero and node.op == "sum":
             return body
         data = tuple(item.substitute(mapping) for item in node.data)
-        return self._binder(node.op, tuple(sorted(data)) if node.op == "sum" else data, body, self.hints[node.id])
+        return self._binder(
+            node.op, tuple(sorted(data)) if node.op == "sum" else data, body, self.hints[node.id], body.height
+        )
 
     def rebind(self, node: Node, body: Node) -> Node:
         """A sum or a comprehension over another body, in which its bound variables stand as before."""
@@ -226,8 +245,8 @@ class Graph(Elementwise):
 
     def _opening(self, node: Node) -> dict[Variable, Affine]:
         """Fresh variables for the bound ones of a node, in their order."""
-        height, names = node.args[0].height, self.hints[node.id]
-        return {-(height + 1 + n): Affine.variable(self.fresh(name)) for n, name in enumerate(names)}
+        names = self.hints[node.id]
+        return {v: Affine.variable(self.fresh(name)) for v, name in zip(self.bound(node), names, strict=True)}
 
     def _closed_again(self, node: Node, opening: Substitution, body: Node, mapping: Substitution) -> Node:
         variables = [form.terms[0][0] for form in opening.values()]

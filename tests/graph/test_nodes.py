@@ -128,3 +128,45 @@ def test_shapes_of_element_wise_nodes():
     matrix = graph.tensor("A", (N(9), N(9)))
     with pytest.raises(ShapeError, match=r"shapes \(.*\) and \(.*\) differ; only scalars are broadcast"):
         graph.add((vector(graph), graph.one, matrix))
+
+
+def over(graph, tensor, names, factor):
+    """``Sum_j factor(j) tensor[i, j]`` as a tensor over i, and the sum, the read and the variables."""
+    i, j = (graph.fresh(name) for name in names)
+    four = Affine.of(4)
+    read = graph.read(tensor, [Affine.variable(i), Affine.variable(j)])
+    inner = graph.sum([j], ranges([j], [four]), graph.mul([factor(i, j), read]))
+    return graph.comprehension([i], [four], inner)
+
+
+@pytest.mark.parametrize("uses_outer", [False, True])
+def test_a_sum_made_inside_of_closed_bodies_captures_nothing(uses_outer):
+    """Passes that go up from the leaves make binders where the numbers of those around are in use."""
+    graph = Graph()
+    four = Affine.of(4)
+    A, z = graph.tensor("A", (four, four)), graph.tensor("z", (four,))
+
+    def nested(i, j):
+        k = graph.fresh("k")
+        form = Affine.variable(i if uses_outer else j)
+        return graph.sum([k], ranges([k], [four]), graph.mul([graph.read(z, [Affine.variable(k)]), graph.index(form)]))
+
+    expected = over(graph, A, "ij", nested)
+    plain = over(graph, A, "ij", lambda i, j: graph.one)
+    total = plain.args[0]
+    (read,) = (node for node in reachable(plain) if node.op == "read")
+    outer, inner = (form.terms[0][0] for form in read.data)
+    again = graph.with_args(plain, [graph.with_args(total, [graph.mul([nested(outer, inner), read])])])
+    assert again is expected
+
+
+def test_a_binder_over_nothing_of_its_own_keeps_what_is_bound_around_it():
+    graph = Graph()
+    four = Affine.of(4)
+    x = graph.tensor("x", (four,))
+    i, j = graph.fresh("i"), graph.fresh("j")
+    table = graph.comprehension([i], [four], graph.read(x, [Affine.variable(i)]))
+    closed = table.args[0]  # x at the variable that the table binds
+    constant = graph.comprehension([j], [four], closed)
+    assert constant is not table
+    assert constant.free == closed.free
