@@ -37,7 +37,7 @@ class ArgumentTypeError(TensorDiffError, TypeError):
     """An argument of a call has the wrong type or dtype; the message names it."""
 
 
-class SingularMatrixError(TensorDiffError, ArithmeticError):
+class SingularMatrixError(TensorDiffError, ValueError):
     """A matrix of a call has no inverse; the message names it."""
 
 
