@@ -39,11 +39,27 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
         return product(factors=[*fronts, *(tensor for _, tensor in tensors)])
     parts = None
     if len(output) <= 2 and all(len(labels) <= 2 for labels, _ in tensors):
-        parts = _Network(tensors, extents).parts(output)
+        parts = _Network(tensors, extents).parts(output) or _entry_by_entry(tensors, output, extents)
     if parts is None:
         parts = [], Contraction(tuple(labels for labels, _ in tensors), output, tuple(tensor for _, tensor in tensors))
     inner, tensor = parts
     return product(inner=inner, factors=fronts if tensor is None else [*fronts, tensor])
+
+
+def _entry_by_entry(
+    tensors: Sequence[tuple[str, Any]], output: str, extents: Mapping[str, Any]
+) -> tuple[list[Any], Any] | None:
+    """A product of matrices times matrices with the axes of the result, entry by entry; None where it is none."""
+    beside = [(labels, tensor) for labels, tensor in tensors if set(labels) == set(output)]
+    chain = [(labels, tensor) for labels, tensor in tensors if set(labels) != set(output)]
+    if len(output) < 2 or not beside or not set(output) <= {label for labels, _ in chain for label in labels}:
+        return None
+    parts = _Network(chain, extents).parts(output)
+    if parts is None:
+        return None
+    inner, matrix = parts
+    factors = [tensor if labels == output else transposed(tensor) for labels, tensor in beside]
+    return inner, product(factors=[matrix, *factors])
 
 
 class _Network:

@@ -191,7 +191,24 @@ def transposed(matrix: Any) -> Any:
             return matrix if name == "identity" else Constant(name, shape[::-1])
         case Product(factors=[factor], divisors=[]):
             return matrix._replace(factors=(transposed(factor),))
+        case Product(factors=factors, divisors=[]):
+            return _fewer(matrix, matrix._replace(factors=tuple(map(transposed, factors))))
+        case Chain(factors):
+            return _fewer(matrix, Chain(tuple(map(transposed, factors[::-1]))))
     return Transposed(matrix)
+
+
+def _fewer(matrix: Any, moved: Any) -> Any:
+    """The transpose of a product: of the whole, or of its factors where that makes fewer of them."""
+    count = _transposes(moved)
+    return moved if count <= _transposes(matrix) else Transposed(matrix)
+
+
+def _transposes(notation: Any) -> int:
+    """The transposes that are factors, and factors of factors."""
+    if isinstance(notation, Transposed):
+        return 1 + _transposes(notation.matrix)
+    return sum(map(_transposes, notation.factors)) if isinstance(notation, (Product, Chain)) else 0
 
 
 def split_scalar(notation: Any) -> tuple[Product, Any]:

@@ -69,6 +69,16 @@ PRODUCTS = [
         "(x*x).T @ A @ (y*z)",
         r"\left(x \odot x\right)^{\top} A \left(y \odot z\right)",
     ),
+    (ein("ij,jk,ik->ik", A, B, C), "(A @ B)*C", r"\left(A B\right) \odot C"),
+    (ein("ij,kj,ik,ki->ki", A, B, C, A), "(B @ A.T)*C.T*A", r"\left(B A^{\top}\right) \odot C^{\top} \odot A"),
+    (
+        ein("ij,jk,k,ik->ik", A, B, x, C),
+        "(A @ B @ diag(x))*C",
+        r"\left(A B \operatorname{diag}\left(x\right)\right) \odot C",
+    ),
+    (ein("ij,jk->ki", A.T, B.T), "B @ A", "B A"),
+    (ein("ij,ij->ji", A.T, B.T), "A*B", r"A \odot B"),
+    ((A @ B).T, "(A @ B).T", r"\left(A B\right)^{\top}"),
     (ein("i,i,j->j", x, y, z), "(x.T @ y)*z", r"\left(x^{\top} y\right) z"),
     (
         ein("ij,jk,jl,k,l->i", A, B, C, x, y),
