@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 import sympy
 
 from sympy_tensordiff.derivative.pullbacks import pull
-from sympy_tensordiff.graph.contractions import Operand, is_view
+from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.patterns import Label
+from sympy_tensordiff.graph.patterns import Label, Operand
 from sympy_tensordiff.integer.affine import Affine
 
 Contribution = tuple[Node, Node]

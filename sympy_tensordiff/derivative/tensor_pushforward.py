@@ -13,9 +13,9 @@ from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.tensor_pullbacks import softmax
 from sympy_tensordiff.derivative.tensor_sweep import ENTRYWISE, closed_parts
-from sympy_tensordiff.graph.contractions import Operand
 from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.patterns import Operand
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 
 

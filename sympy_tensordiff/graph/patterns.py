@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.graph.interning import Number, Shape
+from sympy_tensordiff.graph.interning import Node, Number, Shape
 from sympy_tensordiff.integer.affine import Affine
 
 Label: TypeAlias = Hashable
 Labels: TypeAlias = Sequence[Label]
 Extents: TypeAlias = Mapping[Label, Affine]
+Operand: TypeAlias = tuple[Node, Labels]
+"""A node and one label per axis; labels may repeat."""
 
 
 class Contraction(NamedTuple):

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from sympy_tensordiff.graph.contractions import Operand, is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.patterns import Label
+from sympy_tensordiff.graph.patterns import Label, Operand
 from sympy_tensordiff.simplify.keys import Keys
 from sympy_tensordiff.simplify.passes import Uses, behind, rewritten, weight
 from sympy_tensordiff.simplify.products import Product, build, product_of

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from sympy_tensordiff.graph.contractions import Operand, is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.patterns import Operand
 from sympy_tensordiff.simplify.passes import Uses, behind, counted
 from sympy_tensordiff.simplify.products import inner_parts
 

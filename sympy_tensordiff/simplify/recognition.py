@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import sympy
 
-from sympy_tensordiff.graph.contractions import Operand, is_core, is_view
+from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.patterns import Operand
 from sympy_tensordiff.simplify.passes import Uses, counted, rewritten
 from sympy_tensordiff.simplify.products import build, cancelled, inner_parts, may_cancel, product_of, summed_axes
 

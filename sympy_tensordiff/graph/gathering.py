@@ -1,0 +1,193 @@
+"""The operands of one einsum: views are looked through, powers of one base joined, numbers taken out."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from sympy_tensordiff.graph.interning import Node, Number
+from sympy_tensordiff.graph.patterns import Label, Labels, Operand
+from sympy_tensordiff.integer.affine import Affine
+
+
+class Constructors(Protocol):
+    """What of a graph the gathering of operands needs."""
+
+    one: Node
+
+    def split_coefficient(self, node: Node) -> tuple[Number, Node]: ...
+    def index(self, form: Affine) -> Node: ...
+    def add(self, terms: Iterable[Node]) -> Node: ...
+    def mul(self, factors: Iterable[Node]) -> Node: ...
+    def pow(self, base: Node, exponent: Node) -> Node: ...
+    def inverse(self, matrix: Node) -> Node: ...
+    def cofactor(self, order: int, matrix: Node) -> Node: ...
+
+
+def is_gathered(operands: Sequence[Operand]) -> bool:
+    """Whether operands are no views, no numbers, and no two of them powers of one base."""
+    bases = set()
+    for node, _ in operands:
+        if node.view or not node.shape or node.op == "cof":
+            return False
+        bases.add(node.args[0] if node.op == "pow" else node)
+    return len(bases) == len(operands)
+
+
+class Gathering:
+    """The factors of one einsum, added one by one; labels that a view makes equal are joined.
+
+    Afterwards ``coefficient`` is the product of all numbers, and `result` are the operands and the output.
+    ``extents`` are those of all labels met.
+    """
+
+    def __init__(self, graph: Constructors, coefficient: Number, extents: dict[Label, Affine]) -> None:
+        self.graph = graph
+        self.coefficient = coefficient
+        self.extents = extents
+        self.operands: list[Operand] = []
+        self._joined: dict[Label, Label] = {}
+        self._merges = False
+        self._known: set[int] = set()
+
+    def add(self, node: Node, labels: Labels) -> None:
+        """One more factor: a tensor, or a scalar, which has no labels."""
+        for label, extent in zip(labels, node.shape, strict=True):
+            self.extents.setdefault(label, extent)
+        if not node.shape:
+            factor, node = self.graph.split_coefficient(node)
+            self.coefficient *= factor
+            if node is self.graph.one:
+                return
+        elif node.view:
+            labels = self._through(node, labels)
+            if not node.args:
+                return
+            node = node.args[0]
+            self.add(node, labels) if not node.shape else self._append(node, labels)
+            return
+        self._append(node, labels)
+
+    def _append(self, node: Node, labels: Labels) -> None:
+        base = node.args[0] if node.op == "pow" else node
+        self._merges = self._merges or node.op in ("pow", "cof") or base.id in self._known
+        self._known.add(base.id)
+        self.operands.append((node, labels))
+
+    def _through(self, view: Node, labels: Labels) -> Labels:
+        """The labels of the operand of a view that is read under ``labels``."""
+        coefficient, inputs, output, _ = view.data
+        self.coefficient *= coefficient
+        outer: dict[int, Label] = {}
+        for inner, label in zip(output, labels, strict=True):
+            if inner in outer:
+                self._join(outer[inner], label)
+            else:
+                outer[inner] = label
+        return [outer[inner] for inner in inputs[0]] if inputs else ()
+
+    def _join(self, one: Label, other: Label) -> None:
+        one, other = self._find(one), self._find(other)
+        if one != other:
+            self._joined[other] = one
+
+    def _find(self, label: Label) -> Label:
+        while label in self._joined:
+            label = self._joined[label]
+        return label
+
+    def _parts(self, output: set[Label]) -> list[Operand]:
+        """The operands under joined labels, equal ones joined in powers."""
+        if self._joined:
+            self.operands = [(node, [self._find(label) for label in labels]) for node, labels in self.operands]
+        return self._merged(output) if self._merges else self.operands
+
+    def result(self, output: Labels) -> tuple[list[Operand], list[Label]]:
+        """The operands and the output under their final labels."""
+        out = [self._find(label) for label in output]
+        if self.coefficient == 0:
+            return [], out
+        parts = self._parts(set(out))
+        used = {label for _, labels in parts for label in labels}
+        for label in self._unused(used.union(out)):
+            extent = self.extents[label]
+            if extent.is_constant:
+                self.coefficient *= extent.constant
+            else:
+                parts.append((self.graph.index(extent), ()))
+        # One node that occurs under several labels stands first under those of the output.
+        if len({node for node, _ in parts}) < len(parts):
+            place = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
+            ranks = _ranks(parts, place)
+            parts.sort(key=lambda part: [ranks[label] for label in part[1]])
+        return parts, out
+
+    def _unused(self, used: set[Label]) -> list[Label]:
+        """The labels that are summed over although nothing depends on them."""
+        return [label for label in dict.fromkeys(map(self._find, self.extents)) if label not in used]
+
+    def _merged(self, output: set[Label]) -> list[Operand]:
+        """Powers of one base under the same labels as one, and the cofactors over the determinant as the inverse."""
+        graph = self.graph
+        powers: dict[tuple[Node, tuple[Label, ...]], list[Node]] = {}
+        for node, labels in self.operands:
+            base, exponent = node.args if node.op == "pow" else (node, graph.one)
+            if base.shape != node.shape or exponent.shape:
+                base, exponent = node, graph.one
+            powers.setdefault((base, tuple(labels)), []).append(exponent)
+        # x_i x_i summed over i stays a product, x @ x.
+        apart = len(self.operands) == 2
+        result: list[Operand] = []
+        for (base, labels), exponents in powers.items():
+            if apart and len(exponents) == 2 and not output.issuperset(labels) and not _is_negative(exponents):
+                result += [(graph.pow(base, exponent), labels) for exponent in exponents]
+                continue
+            power = graph.pow(base, graph.add(exponents))
+            if power.op != "const" and not power.view:
+                result.append((power, labels))
+            else:
+                gathering = Gathering(graph, self.coefficient, self.extents)
+                gathering.add(power, labels)
+                self.coefficient = gathering.coefficient
+                result += gathering.operands
+        return self._inverses(result) if any(node.op == "cof" for node, _ in result) else result
+
+    def _inverses(self, operands: list[Operand]) -> list[Operand]:
+        """``cof(1, X) / det(X)`` is the transposed inverse of X."""
+        graph = self.graph
+        for n, (node, labels) in enumerate(operands):
+            if node.op != "cof" or node.data != 1:
+                continue
+            determinant = graph.cofactor(0, node.args[0])
+            for m, (other, _) in enumerate(operands):
+                factors = other.args if other.op == "mul" else (other,)
+                divisor = next((f for f in factors if f.op == "pow" and f.args[0] is determinant), None)
+                if divisor is None or not _is_negative(divisor.args[1:]):
+                    continue
+                rest = [part for k, part in enumerate(operands) if k not in (n, m)]
+                gathering = Gathering(graph, self.coefficient, self.extents)
+                gathering.add(graph.mul((other, determinant)), ())
+                gathering.add(graph.inverse(node.args[0]), labels[::-1])
+                self.coefficient = gathering.coefficient
+                return self._inverses(rest + gathering.operands)
+        return operands
+
+
+def _is_negative(exponents: Sequence[Node]) -> bool:
+    return any(exponent.op == "const" and exponent.data < 0 for exponent in exponents)
+
+
+def _ranks(operands: Sequence[Operand], place: Mapping[Label, int]) -> dict[Label, int]:
+    """An order of the labels that does not depend on how a product is written: by what is read under them."""
+    ranks = {label: place.get(label, len(place)) for _, labels in operands for label in labels}
+    for _ in range(3):
+        read: dict[Label, list[Any]] = {label: [] for label in ranks}
+        for node, labels in operands:
+            own = (node.id, [ranks[label] for label in labels])
+            for axis, label in enumerate(labels):
+                read[label].append((own, axis))
+        keys = {label: (rank, sorted(read[label])) for label, rank in ranks.items()}
+        order = sorted(keys.values())
+        ranks = {label: bisect_left(order, key) for label, key in keys.items()}
+    return ranks
