@@ -97,18 +97,14 @@ class Gathering:
             label = self._joined[label]
         return label
 
-    def _parts(self, output: set[Label]) -> list[Operand]:
-        """The operands under joined labels, equal ones joined in powers."""
-        if self._joined:
-            self.operands = [(node, [self._find(label) for label in labels]) for node, labels in self.operands]
-        return self._merged(output) if self._merges else self.operands
-
     def result(self, output: Labels) -> tuple[list[Operand], list[Label]]:
         """The operands and the output under their final labels."""
+        if self._merges and self.coefficient != 0:
+            self._merge(output)
         out = [self._find(label) for label in output]
         if self.coefficient == 0:
             return [], out
-        parts = self._parts(set(out))
+        parts = self._relabelled()
         used = {label for _, labels in parts for label in labels}
         for label in self._unused(used.union(out)):
             extent = self.extents[label]
@@ -127,51 +123,53 @@ class Gathering:
         """The labels that are summed over although nothing depends on them."""
         return [label for label in dict.fromkeys(map(self._find, self.extents)) if label not in used]
 
-    def _merged(self, output: set[Label]) -> list[Operand]:
-        """Powers of one base under the same labels as one, and the cofactors over the determinant as the inverse."""
+    def _relabelled(self) -> list[Operand]:
+        """The operands under joined labels."""
+        if self._joined:
+            self.operands = [(node, [self._find(label) for label in labels]) for node, labels in self.operands]
+        return self.operands
+
+    def _merge(self, output: Labels) -> None:
+        """Powers of one base under the same labels become one, and the cofactors over the determinant the inverse."""
         graph = self.graph
         powers: dict[tuple[Node, tuple[Label, ...]], list[Node]] = {}
-        for node, labels in self.operands:
+        for node, labels in self._relabelled():
             base, exponent = node.args if node.op == "pow" else (node, graph.one)
             if base.shape != node.shape or exponent.shape:
                 base, exponent = node, graph.one
             powers.setdefault((base, tuple(labels)), []).append(exponent)
         # x_i x_i summed over i stays a product, x @ x.
-        apart = len(self.operands) == 2
-        result: list[Operand] = []
+        apart, kept = len(self.operands) == 2, {self._find(label) for label in output}
+        self.operands = []
         for (base, labels), exponents in powers.items():
-            if apart and len(exponents) == 2 and not output.issuperset(labels) and not _is_negative(exponents):
-                result += [(graph.pow(base, exponent), labels) for exponent in exponents]
+            if apart and len(exponents) == 2 and not kept.issuperset(labels) and not _is_negative(exponents):
+                self.operands += [(graph.pow(base, exponent), labels) for exponent in exponents]
                 continue
             power = graph.pow(base, graph.add(exponents))
-            if power.op != "const" and not power.view:
-                result.append((power, labels))
+            if power.op == "const" or power.view:
+                self.add(power, labels)
             else:
-                gathering = Gathering(graph, self.coefficient, self.extents)
-                gathering.add(power, labels)
-                self.coefficient = gathering.coefficient
-                result += gathering.operands
-        return self._inverses(result) if any(node.op == "cof" for node, _ in result) else result
+                self.operands.append((power, labels))
+        while self._invert():
+            pass
 
-    def _inverses(self, operands: list[Operand]) -> list[Operand]:
-        """``cof(1, X) / det(X)`` is the transposed inverse of X."""
+    def _invert(self) -> bool:
+        """``cof(1, X) / det(X)`` becomes the transposed inverse of X; whether there was one."""
         graph = self.graph
-        for n, (node, labels) in enumerate(operands):
+        for n, (node, labels) in enumerate(self.operands):
             if node.op != "cof" or node.data != 1:
                 continue
             determinant = graph.cofactor(0, node.args[0])
-            for m, (other, _) in enumerate(operands):
+            for m, (other, _) in enumerate(self.operands):
                 factors = other.args if other.op == "mul" else (other,)
                 divisor = next((f for f in factors if f.op == "pow" and f.args[0] is determinant), None)
                 if divisor is None or not _is_negative(divisor.args[1:]):
                     continue
-                rest = [part for k, part in enumerate(operands) if k not in (n, m)]
-                gathering = Gathering(graph, self.coefficient, self.extents)
-                gathering.add(graph.mul((other, determinant)), ())
-                gathering.add(graph.inverse(node.args[0]), labels[::-1])
-                self.coefficient = gathering.coefficient
-                return self._inverses(rest + gathering.operands)
-        return operands
+                self.operands = [part for k, part in enumerate(self.operands) if k not in (n, m)]
+                self.add(graph.mul((other, determinant)), ())
+                self.add(graph.inverse(node.args[0]), labels[::-1])
+                return True
+        return False
 
 
 def _is_negative(exponents: Sequence[Node]) -> bool:

@@ -170,3 +170,13 @@ def test_a_binder_over_nothing_of_its_own_keeps_what_is_bound_around_it():
     constant = graph.comprehension([j], [four], closed)
     assert constant is not table
     assert constant.free == closed.free
+
+
+def test_cofactors_over_the_determinant_of_a_diagonal_are_its_inverse():
+    graph = Graph()
+    matrix = graph.scale(2, graph.delta((Affine.of(3),)))
+    divisor = graph.pow(graph.cofactor(0, matrix), graph.const(-1))
+    quotient = graph.ein(1, [(graph.cofactor(1, matrix), (0, 1)), (divisor, ())], (0, 1))
+    assert quotient is graph.inverse(matrix) is graph.scale(Fraction(1, 2), graph.delta((Affine.of(3),)))
+    total = graph.ein(1, [(graph.cofactor(1, matrix), (0, 1)), (divisor, ())], ())
+    assert total is graph.const(Fraction(3, 2))
