@@ -2,7 +2,9 @@
 
 The labels are the vertices of a network, vectors stand at its vertices and matrices are its edges.
 A tree becomes a product along the path between the labels of the result, or between two ends
-where all are summed; what hangs at a vertex of the path is a diagonal matrix there. A ring is a trace.
+where all are summed; what hangs at a vertex of the path is a diagonal matrix there. A ring is a trace;
+other networks become trees or rings where two edges in a row, beside an edge with the same ends, are one
+product, which is multiplied with that edge entry by entry.
 """
 
 from __future__ import annotations
@@ -39,27 +41,11 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
         return product(factors=[*fronts, *(tensor for _, tensor in tensors)])
     parts = None
     if len(output) <= 2 and all(len(labels) <= 2 for labels, _ in tensors):
-        parts = _Network(tensors, extents).parts(output) or _entry_by_entry(tensors, output, extents)
+        parts = _Network(tensors, extents).parts(output)
     if parts is None:
         parts = [], Contraction(tuple(labels for labels, _ in tensors), output, tuple(tensor for _, tensor in tensors))
     inner, tensor = parts
     return product(inner=inner, factors=fronts if tensor is None else [*fronts, tensor])
-
-
-def _entry_by_entry(
-    tensors: Sequence[tuple[str, Any]], output: str, extents: Mapping[str, Any]
-) -> tuple[list[Any], Any] | None:
-    """A product of matrices times matrices with the axes of the result, entry by entry; None where it is none."""
-    beside = [(labels, tensor) for labels, tensor in tensors if set(labels) == set(output)]
-    chain = [(labels, tensor) for labels, tensor in tensors if set(labels) != set(output)]
-    if len(output) < 2 or not beside or not set(output) <= {label for labels, _ in chain for label in labels}:
-        return None
-    parts = _Network(chain, extents).parts(output)
-    if parts is None:
-        return None
-    inner, matrix = parts
-    factors = [tensor if labels == output else transposed(tensor) for labels, tensor in beside]
-    return inner, product(factors=[matrix, *factors])
 
 
 class _Network:
@@ -93,9 +79,12 @@ class _Network:
         matrix = None
         for component in self._components():
             kept = [label for label in output if label in component]
-            edges = sum(len(self.matrices[label]) for label in component) // 2
-            if edges > len(component) - (1 if kept else 0):
-                return None
+            while self._edges(component) > len(component) - (1 if kept else 0):
+                label = self._between_neighbours(component, kept)
+                if label is None:
+                    return None
+                self._join(label)
+                component.remove(label)
             if not kept:
                 scalars.append(self._trace(component) or self._scalar(component))
             elif len(kept) == 1:
@@ -105,6 +94,34 @@ class _Network:
         if len(columns) == 2:
             return scalars, Outer(*(columns[label] for label in output))
         return scalars, next(iter(columns.values()), matrix)
+
+    def _edges(self, component: Sequence[str]) -> int:
+        return sum(len(self.matrices[label]) for label in component) // 2
+
+    def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
+        """A summed label between two others that are neighbours themselves."""
+        for label in component:
+            ends = list(self.matrices[label])
+            if label not in kept and len(ends) == 2 and ends[0] in self.matrices[ends[1]]:
+                return label
+        return None
+
+    def _join(self, label: str) -> None:
+        """One edge for the two at a label."""
+        ends = list(self.matrices[label])
+        vectors = self.vectors[label]
+        between = [Diagonal(product(factors=vectors))] if vectors else []
+        row, column, matrix = min(
+            (
+                (row, column, _chain([self.matrices[row][label], *between, self.matrices[label][column]]))
+                for row, column in (ends, ends[::-1])
+            ),
+            key=lambda edge: _transposes(edge[2]),
+        )
+        for end in ends:
+            del self.matrices[end][label]
+        del self.matrices[label]
+        self._connect(row, column, matrix)
 
     def _components(self) -> list[list[str]]:
         """The connected parts, their labels in the order of the operands."""
