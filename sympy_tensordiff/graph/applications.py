@@ -5,6 +5,7 @@ Everything is real: a function or a constant that is complex is refused by name.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,7 @@ REFUSED: dict[Any, str] = {
 """Functions without a meaning here, and why or what to write instead."""
 
 
-class Applications:
+class Applications(ABC):
     """The part of the reader that knows functions and constants."""
 
     graph: Graph
@@ -45,22 +46,25 @@ class Applications:
     def __init__(self) -> None:
         self._constants: set[Node] = {self.graph.zero, self.graph.one}
 
+    @abstractmethod
     def _visit(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        raise NotImplementedError
+        """The node of an expression."""
 
+    @abstractmethod
     def _scalar(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        raise NotImplementedError
+        """The node of an operand of a scalar node."""
 
+    @abstractmethod
     def _all(self, exprs: Sequence[Any], scope: Scope) -> Recursion[list[Node]]:
-        raise NotImplementedError
+        """The nodes of the operands of a scalar node."""
 
+    @abstractmethod
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
-        """The form of an index expression."""
-        raise NotImplementedError
+        """The form of an index expression, an extent or a bound."""
 
+    @abstractmethod
     def variable(self, symbol: Any, scope: Scope | None = None) -> int:
         """The variable of an index or size symbol."""
-        raise NotImplementedError
 
     # -------------------------------------------------------------- functions
 

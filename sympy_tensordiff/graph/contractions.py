@@ -20,11 +20,9 @@ from typing import Any, NamedTuple
 
 from sympy_tensordiff.graph.arithmetic import Arithmetic
 from sympy_tensordiff.graph.gathering import Gathering, is_gathered
-from sympy_tensordiff.graph.interning import Node, Number, Shape
+from sympy_tensordiff.graph.interning import NOTHING, Node, Number, Shape
 from sympy_tensordiff.graph.patterns import Contraction, Extents, Labels, Operand, pattern
 from sympy_tensordiff.integer.affine import Affine
-
-_NOTHING: frozenset[int] = frozenset()
 
 
 def is_view(node: Node) -> bool:
@@ -104,7 +102,7 @@ class Contractions(Arithmetic):
         args = tuple([node for node, _ in parts])
         for kind in known:
             if kind is not None:
-                args = (self._node("ein", kind.data, args, kind.number, _NOTHING, kind.shape),)
+                args = (self._node("ein", kind.data, args, kind.number, NOTHING, kind.shape),)
         if known[1] is not None:
             return args[0]
         if output:
@@ -114,7 +112,7 @@ class Contractions(Arithmetic):
     def _contraction(self, data: Contraction, args: tuple[Node, ...]) -> Node:
         """The node as it is."""
         kind = self._kind(data)
-        return self._node("ein", data, args, kind.number, _NOTHING, kind.shape)
+        return self._node("ein", data, args, kind.number, NOTHING, kind.shape)
 
     def _kind(self, data: Contraction) -> _Kind:
         found = self._kinds.get(key := _typed(data))
@@ -178,7 +176,7 @@ class Contractions(Arithmetic):
                     return self.ein(factor, [(self.inverse(matrix.args[0]), labels)], output)
             if not matrix.args and output[0] == output[1]:
                 return self.ein(factor, (), output, {output[0]: matrix.shape[0]})
-        return self._node("inv", None, (matrix,), None, _NOTHING, matrix.shape)
+        return self._node("inv", None, (matrix,), None, NOTHING, matrix.shape)
 
     def cofactor(self, order: int, matrix: Node) -> Node:
         """The derivative of the determinant, ``order`` times by the matrix: axes ``i1 j1 … ik jk``.
@@ -194,12 +192,12 @@ class Contractions(Arithmetic):
                 axes = [label for pair in pairs for label in pair[::-1]]
                 inner = self.cofactor(order, matrix.args[0])
                 return self.ein(1, [(inner, axes)], range(2 * order)) if order else inner
-        return self._node("cof", order, (matrix,), order, _NOTHING, shape * order)
+        return self._node("cof", order, (matrix,), order, NOTHING, shape * order)
 
     def logsumexp(self, axes: tuple[int, ...], tensor: Node) -> Node:
         """``log(sum(exp(tensor)))`` over some axes, which the result has no more."""
         shape = tuple([extent for axis, extent in enumerate(tensor.shape) if axis not in axes])
-        return self._node("lse", axes, (tensor,), axes, _NOTHING, shape)
+        return self._node("lse", axes, (tensor,), axes, NOTHING, shape)
 
     def tensor_node(self, node: Node, args: Sequence[Node]) -> Node:
         """A node of this class over other arguments of the same shapes."""

@@ -1,4 +1,4 @@
-"""Whole tensors in arithmetic, functions and conditions, entry by entry; inverses and determinants.
+"""Whole tensors in arithmetic, functions and conditions, entry by entry.
 
 An element-wise node has the shape of its arguments, of which some may be scalars: those stand for
 every entry. The product is an einsum.
@@ -13,9 +13,7 @@ import sympy
 
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.graph.contractions import Contractions, is_core, is_view
-from sympy_tensordiff.graph.interning import Node, Number, Shape
-
-_NOTHING: frozenset[int] = frozenset()
+from sympy_tensordiff.graph.interning import NOTHING, Node, Number, Shape
 
 
 class Elementwise(Contractions):
@@ -51,7 +49,7 @@ class Elementwise(Contractions):
         args = tuple([self.scale(c, rest) for c, rest in pairs])
         if scalar is not self.zero:
             args = (*args, scalar)
-        return self._node("add", None, args, args, _NOTHING, shape)
+        return self._node("add", None, args, args, NOTHING, shape)
 
     def _under_one_view(self, pairs: Sequence[tuple[Number, Node]]) -> Node | None:
         """The view of a sum for a sum of views, or a multiple of a sum for a sum of multiples."""
@@ -110,20 +108,11 @@ class Elementwise(Contractions):
     # -------------------------------------------------------------- functions and conditions
 
     def call(self, function: Any, args: Sequence[Node]) -> Node:
-        args = tuple(args)
         shape = common_shape(args)
-        if shape:
-            return self.broadcast(self._call_tensors(function, [self._narrow(arg, shape) for arg in args]), shape)
-        if len(args) == 1 and args[0].whole and (known := _undone(function, args[0])) is not None:
-            return known
-        return super().call(function, args)
-
-    def _call_tensors(self, function: Any, args: Sequence[Node]) -> Node:
-        if len(args) == 1:
-            known = _undone(function, args[0])
-            if known is not None:
-                return known
-        return super().call(function, args)
+        args = [self._narrow(arg, shape) for arg in args] if shape else tuple(args)
+        known = _undone(function, args[0]) if len(args) == 1 and (shape or args[0].whole) else None
+        value = super().call(function, args) if known is None else known
+        return self.broadcast(value, shape) if shape else value
 
     def compare(self, relation: str, left: Node, right: Node) -> Node:
         shape = common_shape((left, right))

@@ -16,7 +16,8 @@ _SCOPES = frozenset({"guard", "sum", "comprehension"})
 _WHOLE = frozenset({"ein", "inv", "cof", "lse"})
 """Kinds of nodes that take whole tensors, whatever their own rank."""
 _TENSORS = frozenset({"tensor", "comprehension"})
-_NOTHING: frozenset[int] = frozenset()
+NOTHING: frozenset[int] = frozenset()
+"""The variables that stand free in a closed node."""
 
 
 class Node:
@@ -94,7 +95,7 @@ class Table:
     def _plain(self, op: str, data: Any, args: tuple[Node, ...]) -> Node:
         """A node with no index forms of its own; element-wise where an argument is a tensor."""
         shape = next((a.shape for a in args if a.shape), ())
-        return self._node(op, data, args, data, _NOTHING, shape)
+        return self._node(op, data, args, data, NOTHING, shape)
 
     # -------------------------------------------------------------- leaves
 
@@ -113,13 +114,13 @@ class Table:
         return self._node("index", form, (), form, form.atoms())
 
     def tensor(self, name: str, shape: tuple[Affine, ...]) -> Node:
-        return self._node("tensor", (name, shape), (), (name, shape), _NOTHING, shape)
+        return self._node("tensor", (name, shape), (), (name, shape), NOTHING, shape)
 
     def read(self, tensor: Node, index: Sequence[Affine]) -> Node:
         """The entry of a tensor at an index; a scalar has itself as its only one."""
         if not index and tensor.op != "tensor":
             return tensor
-        own = _NOTHING.union(*(form.atoms() for form in index))
+        own = NOTHING.union(*(form.atoms() for form in index))
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
 
 

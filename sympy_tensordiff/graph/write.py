@@ -17,8 +17,9 @@ from sympy_tensordiff.graph.interning import takes_tensors
 from sympy_tensordiff.graph.nodes import Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.graph.write_tensors import Scope, TensorWriter
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.graph.write_forms import Scope, unlike
+from sympy_tensordiff.graph.write_tensors import TensorWriter, number
+from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
@@ -38,58 +39,9 @@ def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
 
 class _Writer(TensorWriter):
     def __init__(self, reader: Reader) -> None:
-        self.reader = reader
+        super().__init__(reader)
         self.graph = reader.graph
-        self.used = {str(s.name) for s in reader.free} | set(reader.tensors) | reader.scalars
-        shapes = [extent for tensor in reader.tensors.values() for extent in tensor.shape]
-        self.sizes = frozenset().union(*(reader.affine(extent).atoms() for extent in shapes))
         self.done: dict[tuple[Node, Scope], Any] = {}
-
-    # -------------------------------------------------------------- names
-
-    def bind(self, variables: Sequence[int], names: Sequence[str], scope: Scope) -> Scope:
-        """Symbols for bound variables, unlike all names around them."""
-        taken = {str(symbol.name) for _, symbol in scope}
-        for v, name in zip(variables, names, strict=True):
-            choice = _unlike(name, taken, self.used)
-            taken.add(choice)
-            scope = (*scope, (v, sympy.Symbol(choice, integer=True)))
-        return scope
-
-    def symbol(self, variable: int, scope: Scope) -> Any:
-        for v, symbol in scope:
-            if v == variable:
-                return symbol
-        return self.reader.symbols[variable]
-
-    def form(self, form: Affine, scope: Scope) -> Any:
-        """An affine form as a SymPy expression."""
-        terms = [sympy.Integer(form.constant)]
-        for v, c in form.terms:
-            if isinstance(v, Quotient):
-                terms.append(c * self.rounded(sympy.floor, v.form, v.divisor, scope))
-            else:
-                terms.append(c * self.symbol(v, scope))
-        return sympy.Add(*terms)
-
-    def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
-        """``floor`` or ``ceiling`` of a quotient: what SymPy makes of it, which takes it milliseconds."""
-        if divisor == 1:
-            return self.form(form, scope)
-        if self.is_known(form):
-            return function(self.form(form, scope) / divisor)
-        inside = Affine({v: c for v, c in form.terms if c % divisor}, form.constant if form.constant % divisor else 0)
-        whole = self.form((form - inside).divided(divisor), scope)
-        return whole + function(self.form(inside, scope) / divisor, evaluate=not inside.terms)
-
-    def is_known(self, *forms: Affine) -> bool:
-        """Whether SymPy may know of an index that it is even, or a sign that the rows do not."""
-        for v in frozenset().union(*(form.atoms() for form in forms)):
-            symbol = self.reader.symbols.get(v, _PLAIN)
-            signed = symbol.is_nonnegative is not None or symbol.is_nonpositive is not None
-            if not symbol.is_Symbol or symbol.is_even is not None or (signed and v not in self.sizes):
-                return True
-        return False
 
     # -------------------------------------------------------------- the walk
 
@@ -112,10 +64,7 @@ class _Writer(TensorWriter):
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
         match node.op:
             case "const":
-                value = node.data
-                if isinstance(value, float):
-                    return sympy.Float(value)
-                return sympy.Rational(value.numerator, value.denominator)
+                return number(node.data)
             case "scalar":
                 return node.data
             case "index":
@@ -142,7 +91,7 @@ class _Writer(TensorWriter):
         inner, symbols, points, wrt = list(args), [], [], []
         for n, order in enumerate(node.data.orders):
             if order and not _is_variable(node, n):
-                symbols.append(sympy.Symbol(_unlike("xi" if len(args) == 1 else f"xi_{n + 1}", taken), real=True))
+                symbols.append(sympy.Symbol(unlike("xi" if len(args) == 1 else f"xi_{n + 1}", taken), real=True))
                 points.append(args[n])
                 inner[n] = symbols[-1]
             if order:
@@ -199,32 +148,6 @@ class _Writer(TensorWriter):
         deltas = [sympy.KroneckerDelta(*self.sides(row, scope)) for row in node.data if row.kind == "eq"]
         return sympy.Mul(*deltas, body)
 
-    def conjunction(self, rows: Sequence[Row], scope: Scope) -> Any:
-        """All rows but the equations."""
-        conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
-        if len(conditions) < 2:
-            return conditions[0] if conditions else sympy.true
-        return sympy.And(*conditions, evaluate=False)
-
-    def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
-        """The term of a row that a reader expects alone on the left: a bound index, a free one, a size last."""
-        bound, limits = dict(scope), self.reader.limits
-        return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
-
-    def sides(self, row: Row, scope: Scope) -> tuple[Any, Any]:
-        """Left and right of a row."""
-        v, c = self.lead(row.form, scope)
-        left = Affine({v: abs(c)})
-        return self.form(left, scope), self.form(left - row.form * (1 if c > 0 else -1), scope)
-
-    def condition(self, row: Row, scope: Scope) -> Any:
-        if row.kind == "mod":
-            remainder = sympy.Mod(self.form(row.form - row.form.constant, scope), row.modulus)
-            return sympy.Eq(remainder, -row.form.constant % row.modulus, evaluate=False)
-        left, right = self.sides(row, scope)
-        relation = sympy.Ge if self.lead(row.form, scope)[1] > 0 else sympy.Le
-        return relation(left, right, evaluate=False)
-
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
         variables, rows, body = self.graph.inside(node, dict(scope))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
@@ -235,23 +158,6 @@ class _Writer(TensorWriter):
             limits.append((self.symbol(v, scope), *self.bounds(v, own, scope)))
         summand = yield self.visit(body, scope)
         return IndexedSum._trusted(summand, tuple(reversed(limits)))
-
-    def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
-        lows, highs = [], []
-        for form in forms:
-            c = form.coefficient(variable)
-            # c*v + rest >= 0: v >= -rest/c or v <= rest/|c|
-            rest = form - Affine({variable: c})
-            if c > 0:
-                lows.append(self.rounded(sympy.ceiling, -rest, c, scope))
-            else:
-                highs.append(self.rounded(sympy.floor, rest, -c, scope))
-        # No bound follows from the others, so there is nothing to find out by comparing them.
-        evaluate = len(forms) > 2 and self.is_known(*forms)
-        return (
-            lows[0] if len(lows) == 1 else sympy.Max(*lows, evaluate=evaluate),
-            highs[0] if len(highs) == 1 else sympy.Min(*highs, evaluate=evaluate),
-        )
 
     def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
         variables, _, body = self.graph.inside(node, dict(scope))
@@ -287,15 +193,6 @@ def _without_minus(factors: list[Any]) -> list[Any]:
     return factors
 
 
-def _unlike(name: str, *taken: set[str]) -> str:
-    """``name``, numbered where it is taken."""
-    choice, n = name, 0
-    while any(choice in names for names in taken):
-        n += 1
-        choice = f"{name}_{n}"
-    return choice
-
-
 def _is_variable(node: Node, position: int) -> bool:
     """Whether an argument is an entry of a variable tensor, or a scalar symbol, that no other argument depends on.
 
@@ -308,7 +205,6 @@ def _is_variable(node: Node, position: int) -> bool:
     return not any(base in reachable(other) for n, other in enumerate(node.args) if n != position)
 
 
-_PLAIN = sympy.Symbol("i", integer=True)
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 

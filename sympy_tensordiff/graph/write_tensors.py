@@ -6,6 +6,7 @@ the expression came about, so that equal results are equal texts.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.graph.write_forms import Forms, Scope
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow, placeholders
 from sympy_tensordiff.symbolic.matrix_functions import (
@@ -31,9 +32,6 @@ from sympy_tensordiff.symbolic.subscripts import FROM_I
 
 Labelled = tuple[Any, tuple[int, ...]]
 """An operand in SymPy's terms and its labels."""
-
-Scope = tuple[tuple[int, Any], ...]
-"""The bound variables around a node with their symbols."""
 
 
 def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
@@ -58,7 +56,7 @@ def write_einsum(node: Node, operands: Sequence[Labelled], extents: Sequence[Any
     """An einsum of operands that are written already; ``extents`` are those of the labels of the output."""
     scalars = [expr for expr, labels in operands if not labels]
     tensors = sorted(((expr, labels) for expr, labels in operands if labels), key=_order)
-    factor = sympy.Mul(_number(node.data.coefficient), *scalars)
+    factor = sympy.Mul(number(node.data.coefficient), *scalars)
     if not tensors and (len(set(node.data.output)) == len(node.data.output) or factor == 0):
         return FilledTensor(factor, [extents[label] for label in node.data.output])
     output, deltas = _without_repetition(node.data.output, extents)
@@ -120,25 +118,23 @@ def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...]) -> s
     return ",".join(map(text, inputs)) + "->" + text(output)
 
 
-def _number(value: Number) -> Any:
+def number(value: Number) -> Any:
+    """A number in SymPy's terms."""
     if isinstance(value, float):
         return sympy.Float(value)
     return sympy.Rational(value.numerator, value.denominator)
 
 
-class TensorWriter:
+class TensorWriter(Forms, ABC):
     """The part of the writer that knows whole tensors."""
 
+    @abstractmethod
     def visit(self, node: Node, scope: Scope) -> Recursion[Any]:
-        raise NotImplementedError
+        """The expression of a node."""
 
-    def form(self, form: Affine, scope: Scope) -> Any:
-        """An affine form as a SymPy expression."""
-        raise NotImplementedError
-
+    @abstractmethod
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
         """A node without scopes over written arguments."""
-        raise NotImplementedError
 
     def whole(self, node: Node, scope: Scope) -> Recursion[Any]:
         """A tensor, or a scalar that is made of such."""

@@ -1,0 +1,130 @@
+"""Affine forms, bounds and conditions of the graph into SymPy, under the names of bound variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+
+Scope = tuple[tuple[int, Any], ...]
+"""The bound variables around a node with their symbols."""
+
+
+class Forms:
+    """The part of the writer that knows indices: names, forms, conditions, bounds."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.used = {str(s.name) for s in reader.free} | set(reader.tensors) | reader.scalars
+        shapes = [extent for tensor in reader.tensors.values() for extent in tensor.shape]
+        self.sizes = frozenset().union(*(reader.affine(extent).atoms() for extent in shapes))
+
+    # -------------------------------------------------------------- names
+
+    def bind(self, variables: Sequence[int], names: Sequence[str], scope: Scope) -> Scope:
+        """Symbols for bound variables, unlike all names around them."""
+        taken = {str(symbol.name) for _, symbol in scope}
+        for v, name in zip(variables, names, strict=True):
+            choice = unlike(name, taken, self.used)
+            taken.add(choice)
+            scope = (*scope, (v, sympy.Symbol(choice, integer=True)))
+        return scope
+
+    def symbol(self, variable: int, scope: Scope) -> Any:
+        """The symbol of a variable, bound or free."""
+        for v, symbol in scope:
+            if v == variable:
+                return symbol
+        return self.reader.symbols[variable]
+
+    def form(self, form: Affine, scope: Scope) -> Any:
+        """An affine form as a SymPy expression."""
+        terms = [sympy.Integer(form.constant)]
+        for v, c in form.terms:
+            if isinstance(v, Quotient):
+                terms.append(c * self.rounded(sympy.floor, v.form, v.divisor, scope))
+            else:
+                terms.append(c * self.symbol(v, scope))
+        return sympy.Add(*terms)
+
+    def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
+        """``floor`` or ``ceiling`` of a quotient: what SymPy makes of it, which takes it milliseconds."""
+        if divisor == 1:
+            return self.form(form, scope)
+        if self.is_known(form):
+            return function(self.form(form, scope) / divisor)
+        inside = Affine({v: c for v, c in form.terms if c % divisor}, form.constant if form.constant % divisor else 0)
+        whole = self.form((form - inside).divided(divisor), scope)
+        return whole + function(self.form(inside, scope) / divisor, evaluate=not inside.terms)
+
+    def is_known(self, *forms: Affine) -> bool:
+        """Whether SymPy may know of an index that it is even, or a sign that the rows do not."""
+        for v in frozenset().union(*(form.atoms() for form in forms)):
+            symbol = self.reader.symbols.get(v, _PLAIN)
+            signed = symbol.is_nonnegative is not None or symbol.is_nonpositive is not None
+            if not symbol.is_Symbol or symbol.is_even is not None or (signed and v not in self.sizes):
+                return True
+        return False
+
+    # -------------------------------------------------------------- rows
+
+    def conjunction(self, rows: Sequence[Row], scope: Scope) -> Any:
+        """All rows but the equations."""
+        conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
+        if len(conditions) < 2:
+            return conditions[0] if conditions else sympy.true
+        return sympy.And(*conditions, evaluate=False)
+
+    def lead(self, form: Affine, scope: Scope) -> tuple[int, int]:
+        """The term of a row that a reader expects alone on the left: a bound index, a free one, a size last."""
+        bound, limits = dict(scope), self.reader.limits
+        return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
+
+    def sides(self, row: Row, scope: Scope) -> tuple[Any, Any]:
+        """Left and right of a row."""
+        v, c = self.lead(row.form, scope)
+        left = Affine({v: abs(c)})
+        return self.form(left, scope), self.form(left - row.form * (1 if c > 0 else -1), scope)
+
+    def condition(self, row: Row, scope: Scope) -> Any:
+        """An inequality or a congruence."""
+        if row.kind == "mod":
+            remainder = sympy.Mod(self.form(row.form - row.form.constant, scope), row.modulus)
+            return sympy.Eq(remainder, -row.form.constant % row.modulus, evaluate=False)
+        left, right = self.sides(row, scope)
+        relation = sympy.Ge if self.lead(row.form, scope)[1] > 0 else sympy.Le
+        return relation(left, right, evaluate=False)
+
+    def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
+        """The lower and the upper bound of a variable that ``forms``, none of them negative, give."""
+        lows, highs = [], []
+        for form in forms:
+            c = form.coefficient(variable)
+            # c*v + rest >= 0: v >= -rest/c or v <= rest/|c|
+            rest = form - Affine({variable: c})
+            if c > 0:
+                lows.append(self.rounded(sympy.ceiling, -rest, c, scope))
+            else:
+                highs.append(self.rounded(sympy.floor, rest, -c, scope))
+        # No bound follows from the others, so there is nothing to find out by comparing them.
+        evaluate = len(forms) > 2 and self.is_known(*forms)
+        return (
+            lows[0] if len(lows) == 1 else sympy.Max(*lows, evaluate=evaluate),
+            highs[0] if len(highs) == 1 else sympy.Min(*highs, evaluate=evaluate),
+        )
+
+
+def unlike(name: str, *taken: set[str]) -> str:
+    """``name``, numbered where it is taken."""
+    choice, n = name, 0
+    while any(choice in names for names in taken):
+        n += 1
+        choice = f"{name}_{n}"
+    return choice
+
+
+_PLAIN = sympy.Symbol("i", integer=True)
