@@ -13,7 +13,7 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 @pytest.mark.parametrize("script", EXAMPLES, ids=[path.stem for path in EXAMPLES])
 def test_example_runs(script: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the examples draw with matplotlib (extra `test`)")
-    pytest.importorskip("sklearn", reason="the photograph comes with scikit-learn (extra `test`)")
+    pytest.importorskip("sklearn", reason="the data come with scikit-learn (extra `test`)")
     root = str(script.parent.parent)
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
@@ -27,4 +27,4 @@ def test_example_runs(script: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert [path.name for path in EXAMPLES] == ["deblur.py"]
+    assert [path.name for path in EXAMPLES] == ["deblur.py", "newton.py"]
