@@ -43,9 +43,18 @@ def einsum_notation(inputs: Sequence[str], output: str, operands: Sequence[Any],
     if len(output) <= 2 and all(len(labels) <= 2 for labels, _ in tensors):
         parts = _Network(tensors, extents).parts(output)
     if parts is None:
-        parts = [], Contraction(tuple(labels for labels, _ in tensors), output, tuple(tensor for _, tensor in tensors))
+        parts = [], _contraction(tensors, output)
     inner, tensor = parts
     return product(inner=inner, factors=fronts if tensor is None else [*fronts, tensor])
+
+
+def _contraction(tensors: Sequence[tuple[str, Any]], output: str) -> Contraction:
+    """What is left to index notation; outer products are two vectors there."""
+    factors: list[tuple[str, Any]] = []
+    for labels, tensor in tensors:
+        is_outer = isinstance(tensor, Outer)
+        factors += [(labels[0], tensor.column), (labels[1], tensor.row)] if is_outer else [(labels, tensor)]
+    return Contraction(tuple(labels for labels, _ in factors), output, tuple(tensor for _, tensor in factors))
 
 
 class _Network:

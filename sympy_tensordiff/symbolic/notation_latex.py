@@ -230,6 +230,6 @@ class LatexWriter(TraditionalWriter):
             pairs = zip(indices[:half], indices[half:], strict=True)
             return " ".join(rf"\delta_{{{left} {right}}}" for left, right in pairs)
         base = self.at(tensor, ATOM)
-        if re.search(r"[_^]", base) and isinstance(tensor, Leaf):
+        if re.search(r"[_^]", base) and isinstance(tensor, Leaf | Constant | Contraction):
             base = self.parenthesized(base)
         return f"{base}_{{{' '.join(indices)}}}"

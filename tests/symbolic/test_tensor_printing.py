@@ -237,6 +237,21 @@ INDEXED = [
         "EinsumProduct('ijk,k->ij', T, x) @ y",
         r"\left(T *_{\left(ijk, k \to ij\right)} x\right) y",
     ),
+    (
+        ein("ijk,j,k->i", ein("ijk->kij", T), x, x),
+        "EinsumProduct('ijk,j,k->i', EinsumProduct('ijk->kij', T), x, x)",
+        r"\left[\sum_{j, k} \left(\left[T_{i j k}\right]_{k i j}\right)_{i j k} x_{j} x_{k}\right]_{i}",
+    ),
+    (
+        ein("ijk,ij,k->i", T, td.zeros((n, n)), x),
+        "EinsumProduct('ijk,ij,k->i', T, zeros((n, n)), x)",
+        r"\left[\sum_{j, k} T_{i j k} \left(\mathbf{0}_{n \times n}\right)_{i j} x_{k}\right]_{i}",
+    ),
+    (
+        ein("ijk,kj->i", T, td.outer(x, y)),
+        "EinsumProduct('ijk,k,j->i', T, x, y)",
+        r"\left[\sum_{j, k} T_{i j k} x_{k} y_{j}\right]_{i}",
+    ),
     (ein("ijk->kij", T), "EinsumProduct('ijk->kij', T)", r"\left[T_{i j k}\right]_{k i j}"),
     (td.sum(T), "sum(T)", r"\sum_{i, j, k} T_{i j k}"),
     (td.sum(T, axis=1), "sum(T, axis=1)", r"\left[\sum_{j} T_{i j k}\right]_{i k}"),
