@@ -68,7 +68,19 @@ def _within(graph: Graph, node: Node, factors: Sequence[Node], anyway: bool) -> 
         if node.op == "sum":
             variables, rows, body = graph.open(node)
             return graph.sum(variables, rows, _within(graph, body, factors, anyway))
-    return protected(graph, graph.mul((node, *factors)), anyway=anyway)
+    product = graph.mul((node, *factors))
+    parts = graph.factors(node)
+    if not anyway and len(parts) > 1 and node in graph.factors(product) and is_chosen(graph, node):
+        # A product that stays one factor of others: they go to the factor of its own that chooses.
+        choice = next(part for part in parts if is_chosen(graph, part))
+        others = [part for part in parts if part is not choice]
+        return graph.mul((*others, _within(graph, choice, factors, anyway)))
+    return protected(graph, product, anyway=anyway)
+
+
+def within(graph: Graph, entry: Node, factors: Sequence[Node]) -> Node:
+    """An entry that conditions choose times factors, which stand beside what it chooses."""
+    return _within(graph, entry, factors, anyway=False)
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:

@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sympy
 
+from sympy_tensordiff.derivative import protection
 from sympy_tensordiff.derivative.pullbacks import pull
+from sympy_tensordiff.derivative.tensor_protection import is_chosen, protected_product
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.graph.patterns import Label, Operand
+from sympy_tensordiff.graph.patterns import Label, Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 
 Contribution = tuple[Node, Node]
 """An operand and what is added to its cotangent."""
 
 Active = Callable[[Node], bool]
+
+Product = Callable[[Graph, Operand, Sequence[Operand], Labels, dict[Label, Affine]], Node]
 
 DIRECT = 3
 """Products of more operands are split in halves: the products that leave out one operand share the others."""
@@ -44,7 +48,7 @@ def pull_tensor(
         Whether the node is needed under no condition.
     """
     if node.op == "ein":
-        return _contraction(graph, node, cotangent, prefix, is_active)
+        return _contraction(graph, node, cotangent, prefix, is_active, anyway)
     if node.op in ("inv", "cof", "lse"):
         return iter([(node.args[0], {"inv": _inverse, "cof": _cofactor, "lse": _logsumexp}[node.op](
             graph, node, cotangent, prefix
@@ -60,7 +64,9 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 # ---------------------------------------------------------------- einsum
 
 
-def _contraction(graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active) -> Iterator[Contribution]:
+def _contraction(
+    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, anyway: bool
+) -> Iterator[Contribution]:
     """D (A *_(s1,s2->s3) B) / d A: ``C *_(P s3, s2 -> P s1) B``"""
     coefficient, inputs, output, extents = node.data
     outer = axes_of(prefix)
@@ -71,16 +77,18 @@ def _contraction(graph: Graph, node: Node, cotangent: Node, prefix: int, is_acti
             yield node.args[0], graph.ein(coefficient, [given], labels, dict(enumerate(extents)))
         return
     operands = list(zip(node.args, inputs, strict=True))
-    yield from _leave_one_out(graph, [given], operands, outer, dict(enumerate(extents)), is_active)
+    product = plain_product if anyway else protected_product
+    yield from _leave_one_out(graph, given, operands, outer, dict(enumerate(extents)), is_active, product)
 
 
 def _leave_one_out(
     graph: Graph,
-    known: list[Operand],
+    known: Operand,
     operands: Sequence[Operand],
     outer: tuple[Label, ...],
     extents: dict[Label, Affine],
     is_active: Active,
+    product: Product,
 ) -> Iterator[Contribution]:
     """The product of ``known`` and all operands but one, for each of them, with linear growth in all."""
     if not any(is_active(node) for node, _ in operands):
@@ -88,17 +96,25 @@ def _leave_one_out(
     if len(operands) <= DIRECT:
         for n, (node, labels) in enumerate(operands):
             if is_active(node):
-                others = [*known, *operands[:n], *operands[n + 1 :]]
-                yield node, graph.ein(1, others, (*outer, *labels), extents)
+                others = [*operands[:n], *operands[n + 1 :]]
+                yield node, product(graph, known, others, (*outer, *labels), extents)
         return
     middle = len(operands) // 2
     for half, rest in ((operands[:middle], operands[middle:]), (operands[middle:], operands[:middle])):
         inside = {label for _, labels in half for label in labels}
-        around = inside.union(*(labels for _, labels in known))
-        product = [label for label in _labels(rest) if label in around]
-        factors = [*known, (graph.ein(1, rest, product), product)]
-        kept = (*outer, *(label for label in _labels(factors) if label in inside))
-        yield from _leave_one_out(graph, [(graph.ein(1, factors, kept), kept)], half, outer, extents, is_active)
+        around = inside.union(known[1])
+        shared = [label for label in _labels(rest) if label in around]
+        factor = (graph.ein(1, rest, shared), shared)
+        kept = (*outer, *(label for label in _labels([known, factor]) if label in inside))
+        part = (product(graph, known, [factor], kept, extents), kept)
+        yield from _leave_one_out(graph, part, half, outer, extents, is_active, product)
+
+
+def plain_product(
+    graph: Graph, cotangent: Operand, factors: Sequence[Operand], output: Labels, extents: dict[Label, Affine]
+) -> Node:
+    """The product of a cotangent and factors of a node that is needed under no condition."""
+    return graph.ein(1, [cotangent, *factors], output, extents)
 
 
 def _labels(operands: Sequence[Operand]) -> list[Label]:
@@ -149,14 +165,19 @@ def _elementwise(
     """D f(a, b)[s] / d a[s] = f_a(a, b)[s]; a scalar argument gets the sum over s."""
     own = tuple(range(len(node.shape)))
     outer = axes_of(prefix)
+    product = plain_product if anyway else protected_product
     diagonal = _on_diagonal(graph, cotangent, prefix) if prefix else (cotangent, (), own, {})
+    if diagonal is not None and not anyway and node.op != "select" and is_chosen(graph, diagonal[0], sums=True):
+        # Rules of entries see the choices of entries only.
+        diagonal = diagonal if protection.is_chosen(graph, diagonal[0]) else None
     for position, arg in enumerate(node.args):
         if not is_active(arg):
             continue
         if diagonal is None:
             slope = graph.broadcast(pull(graph, node, graph.one, position, anyway=anyway), node.shape)
             labels = (*outer, *own) if arg.shape else outer
-            yield arg, graph.ein(1, [(cotangent, (*outer, *own)), (slope, own)], labels)
+            extents = dict(zip((*outer, *own), cotangent.shape, strict=True))
+            yield arg, product(graph, (cotangent, (*outer, *own)), [(slope, own)], labels, extents)
         else:
             inner, first, last, extents = diagonal
             pulled = graph.broadcast(pull(graph, node, inner, position, anyway=anyway), node.shape)

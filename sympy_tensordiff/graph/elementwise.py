@@ -120,12 +120,25 @@ class Elementwise(Contractions):
             return super().compare(relation, left, right)
         return super().compare(relation, self._narrow(left, shape), self._narrow(right, shape))
 
+    def logic(self, op: str, args: Sequence[Node]) -> Node:
+        return super().logic(op, [self._without_view(arg) for arg in args])
+
+    def _without_view(self, condition: Node) -> Node:
+        """A moved or repeated condition as one between moved or repeated tensors: conditions have no other form."""
+        if not (is_view(condition) and condition.args):
+            return condition
+        inner = condition.args[0]
+        args = [self.with_operands(condition, [arg]) if arg.shape == inner.shape else arg for arg in inner.args]
+        if inner.op == "compare":
+            return self.compare(inner.data, *args)
+        return self.logic(inner.op, args) if inner.op in ("and", "or", "not") else condition
+
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
         shape = common_shape((condition, value, otherwise))
         if not shape:
             return super().select(condition, value, otherwise)
-        args = [self._narrow(arg, shape) for arg in (condition, value, otherwise)]
-        return self.broadcast(super().select(*args), shape)
+        condition, value, otherwise = (self._narrow(arg, shape) for arg in (condition, value, otherwise))
+        return self.broadcast(super().select(self._without_view(condition), value, otherwise), shape)
 
     def _narrow(self, node: Node, shape: Shape) -> Node:
         """A repeated scalar as the scalar."""
