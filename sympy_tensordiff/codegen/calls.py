@@ -46,6 +46,18 @@ def solved_place(node: Node) -> int | None:
     return None
 
 
+def direction_place(node: Node) -> int | None:
+    """Which operand is the direction, a matrix, in which a node is the derivative of the cofactors of another one."""
+    if is_core(node) and len(node.args) == 2:
+        for place, labels in enumerate(node.data.inputs):
+            tensor, axes = node.args[1 - place], node.data.inputs[1 - place]
+            if tensor.op == "cof" and tensor.data == 2 and len(set(axes)) == 4 and len(set(labels)) == len(labels) == 2:
+                for pair, rest in ((axes[:2], axes[2:]), (axes[2:], axes[:2])):
+                    if set(pair) == set(labels) and set(rest) == set(node.data.output):
+                        return place
+    return None
+
+
 def determinant(node: Node) -> tuple[str, Node] | None:
     """The name of the function, and its matrix, where a node is the logarithm of a determinant."""
     if node.op == "call" and node.data is sympy.log:
@@ -65,5 +77,7 @@ def array_operands(node: Node) -> tuple[Node, ...] | None:
         return (found[1],)
     if is_product(node):
         place = solved_place(node)
+        if (direction := direction_place(node)) is not None:
+            place = 1 - direction
         return tuple([arg.args[0] if n == place else arg for n, arg in enumerate(node.args)])
     return None

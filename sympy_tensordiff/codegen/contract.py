@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.absorb import Extents, Labelled, Products, hint, is_outer, volume
+from sympy_tensordiff.codegen.directions import cofactor_direction, cofactor_tangent
 from sympy_tensordiff.codegen.paths import contraction_path, operation_count, products
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -77,13 +78,19 @@ class _Pairing:
 
     def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
         """About the work of an einsum, and itself in products of two operands."""
+        found = cofactor_direction(operands, output)
+        if found is not None:
+            own, direction = self.ordered(found.factors, tuple(dict.fromkeys(found.pair)), extents)
+            tangent = cofactor_tangent(self.graph, found, direction, extents)
+            work, node = self.ordered([*found.others, (tangent, found.rest)], output, extents)
+            return work + own + volume(found.rest, extents) * hint(extents[found.pair[0]]), node
         held = Counter(label for _, labels in operands for label in set(labels))
         held.update(output)
         operands = [self.reduced(part, held) for part in operands]
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output):
-            return volume(output, extents), self.graph.ein(1, operands, output)
+            return volume(output, extents), self.graph.ein(1, operands, output, extents)
         inputs = [frozenset(labels) for _, labels in tensors]
         sizes = {label: hint(extent) for label, extent in extents.items()}
         path = contraction_path(inputs, frozenset(output), sizes)
@@ -91,7 +98,7 @@ class _Pairing:
         for step, (_, product) in zip(path, products(inputs, frozenset(output), path), strict=True):
             labels = tuple(sorted(product))
             tensors.append((self.product([tensors[number] for number in step], labels), labels))
-        return work, self.graph.ein(1, [tensors[-1], *scalars], output)
+        return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
 
     def reduced(self, part: Labelled, held: Counter[int]) -> Labelled:
         """An operand summed over the labels that nothing else has."""

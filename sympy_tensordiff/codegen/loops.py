@@ -3,7 +3,7 @@
 A `Program` holds steps in the order in which they run, each of which fills one array. Most are
 kernels: one (parallel) instance per entry of the array, each a list of statements that ends in
 exactly one `Store` to its own entry, so that no two instances write one entry (`verify` checks
-it). The others are calls of a library on whole arrays: `Contraction`, `Solve`, `Apply`.
+it). The others are calls of a library on whole arrays.
 
 All integer expressions are `Affine` forms over *names* (Python identifiers that the lowering has
 made safe): sizes, integer arguments, axes of the kernel and loop variables; `Quotient` in a form
@@ -248,6 +248,20 @@ class Solve:
 
 
 @dataclass(frozen=True, slots=True)
+class CofactorTangent:
+    """Fills ``array`` with the derivative of the cofactors of ``matrix`` in the direction ``right``.
+
+    One label stands for the rows, one for the columns, in ``output`` and in both operands; an operand
+    that has them in the other order is transposed.
+    """
+
+    array: str
+    output: tuple[int, ...]
+    matrix: Operand
+    right: Operand
+
+
+@dataclass(frozen=True, slots=True)
 class Apply:
     """Fills ``array`` with a function of one whole array.
 
@@ -262,7 +276,8 @@ class Apply:
     options: tuple[int, ...] = ()
 
 
-Step: TypeAlias = "Kernel | Contraction | Solve | Apply"
+Product: TypeAlias = "Contraction | Solve | CofactorTangent"
+Step: TypeAlias = "Kernel | Product | Apply"
 
 
 @dataclass(frozen=True, slots=True)

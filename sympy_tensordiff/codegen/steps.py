@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from sympy_tensordiff.codegen.loops import Apply, Contraction, Operand, Solve, Step
+from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Kernel, Operand, Product, Solve, Step
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -14,12 +14,12 @@ Shapes = Mapping[str, tuple[Affine, ...]]
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 
-def operands(step: Contraction | Solve) -> tuple[Operand, Operand]:
+def operands(step: Product) -> tuple[Operand, Operand]:
     """The two operands of a product."""
     return (step.left if isinstance(step, Contraction) else step.matrix), step.right
 
 
-def extents(step: Contraction | Solve, shapes: Shapes) -> dict[int, Affine]:
+def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
     """The extent of each label."""
     return {
         label: extent
@@ -30,6 +30,8 @@ def extents(step: Contraction | Solve, shapes: Shapes) -> dict[int, Affine]:
 
 def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
     """About how many multiplications a library call makes, for arrays of these shapes."""
+    if isinstance(step, CofactorTangent):
+        return int(5 * shapes[step.matrix.array][0] ** 3)
     if isinstance(step, Contraction | Solve):
         lengths = {lb: n for op in operands(step) for lb, n in zip(op.labels, shapes[op.array], strict=True)}
         total = prod(lengths.values())
@@ -45,14 +47,18 @@ def describe(step: Step, shapes: Shapes) -> str:
     if isinstance(step, Apply):
         options = "".join(f", {option}" for option in step.options)
         return f"fill {step.array} = {step.function}({step.operand}{options})"
-    assert isinstance(step, Contraction | Solve)
+    assert not isinstance(step, Kernel)
     known = extents(step, shapes)
     letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
     texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in operands(step)]
     if isinstance(step, Solve):
         texts[0] = f"inv({step.matrix.array})" + texts[0][len(step.matrix.array) :]
-    work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
     axes = ", ".join(letters[label] for label in step.output)
+    if isinstance(step, CofactorTangent):
+        length = _factor(known[step.output[0]])
+        what = f"cofactors of {texts[0]} in the direction {texts[1]}"
+        return f"fill {step.array}[{axes}] = {what}: 5*{length}*{length}*{length} products"
+    work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
     how = ""
     if isinstance(step, Solve):
         length = _factor(known[step.matrix.labels[0]])
@@ -67,21 +73,22 @@ def _factor(form: Affine) -> str:
 # ---------------------------------------------------------------------------- laws
 
 
-def check_step(step: Contraction | Solve | Apply, written: Shapes, shape: tuple[Affine, ...]) -> None:
+def check_step(step: Product | Apply, written: Shapes, shape: tuple[Affine, ...]) -> None:
     """Raise `VerificationError` where a library call does not fit its arrays; ``shape`` is that of what it fills."""
     where = f"{type(step).__name__} {step.array}"
     names = [step.operand] if isinstance(step, Apply) else [operand.array for operand in operands(step)]
     for name in names:
         if name not in written:
             raise VerificationError(f"{where}: {name} is read before it is written")
-    found = _apply_shape(step, written[step.operand], where) if isinstance(step, Apply) else None
-    if isinstance(step, Contraction | Solve):
+    if isinstance(step, Apply):
+        found = _apply_shape(step, written[step.operand], where)
+    else:
         found = _product_shape(step, written, where)
     if found != shape:
         raise VerificationError(f"{where}: the result has shape {found}, the array {shape}")
 
 
-def _product_shape(step: Contraction | Solve, written: Shapes, where: str) -> tuple[Affine, ...]:
+def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, ...]:
     known: dict[int, Affine] = {}
     for operand in operands(step):
         if len(operand.labels) != len(written[operand.array]):
@@ -95,17 +102,23 @@ def _product_shape(step: Contraction | Solve, written: Shapes, where: str) -> tu
         raise VerificationError(f"{where}: the labels {step.output} are no output of {left} and {right}")
     if isinstance(step, Solve):
         matrix = written[step.matrix.array]
-        if len(left) != 2 or len(matrix) != 2 or matrix[0] != matrix[1] or len(left & right) != 1 or left <= output:
+        if len(left) != 2 or not _is_square(matrix) or len(left & right) != 1 or left <= output:
             raise VerificationError(f"{where}: one axis of a square matrix is summed over")
+    if isinstance(step, CofactorTangent) and not (left == right == output and _is_square(written[step.matrix.array])):
+        raise VerificationError(f"{where}: two square matrices are needed, under the labels {step.output}")
     return tuple([known[label] for label in step.output])
 
 
 def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
     if step.function == "logsumexp":
         return tuple([extent for axis, extent in enumerate(shape) if axis not in step.options])
-    if len(shape) != 2 or shape[0] != shape[1]:
+    if not _is_square(shape):
         raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")
     results = {"inv": shape, "det": (), "logdet": (), "logabsdet": (), "cofactor": shape * sum(step.options)}
     if step.function not in results:
         raise VerificationError(f"{where}: no library call is named {step.function!r}")
     return results[step.function]
+
+
+def _is_square(shape: tuple[Affine, ...]) -> bool:
+    return len(shape) == 2 and shape[0] == shape[1]

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sympy_tensordiff.codegen.calls import determinant, is_product, solved_place
+from sympy_tensordiff.codegen.calls import determinant, direction_place, is_product, solved_place
 from sympy_tensordiff.codegen.contract import in_pairs
-from sympy_tensordiff.codegen.loops import Apply, Contraction, Operand, Solve, Step
+from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
 from sympy_tensordiff.codegen.materialise import arrays_of
 from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.graph.contractions import is_view
@@ -139,7 +139,9 @@ class _Definitions:
                 return Apply(name, "logsumexp", self.name(node.args[0]), node.data)
         return self.product(node, name) if is_product(node) else None
 
-    def product(self, node: Node, name: str) -> Contraction | Solve:
+    def product(self, node: Node, name: str) -> Product:
+        if (place := direction_place(node)) is not None:
+            return self.cofactor_tangent(node, place, name)
         place = solved_place(node)
         if place is None:
             left, right = (
@@ -149,6 +151,14 @@ class _Definitions:
         matrix = Operand(self.name(node.args[place].args[0]), node.data.inputs[place])
         right = Operand(self.name(node.args[1 - place]), node.data.inputs[1 - place])
         return Solve(name, node.data.output, matrix, right)
+
+    def cofactor_tangent(self, node: Node, place: int, name: str) -> CofactorTangent:
+        """The derivative of cofactors in the direction of the operand at ``place``."""
+        axes, labels = node.data.inputs[1 - place], node.data.inputs[place]
+        pair, rest = (axes[:2], axes[2:]) if set(axes[2:]) == set(node.data.output) else (axes[2:], axes[:2])
+        direction = tuple([rest[pair.index(label)] for label in labels])
+        matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
+        return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
     def transposed_product(self, node: Node, root: Node, name: str) -> Definition:
         """The product that fills a result with its axes in another order."""

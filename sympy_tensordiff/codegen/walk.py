@@ -11,6 +11,7 @@ from sympy_tensordiff.codegen.loops import (
     Apply,
     Argument,
     Bound,
+    CofactorTangent,
     Contraction,
     External,
     If,
@@ -90,7 +91,7 @@ def uses(kernel: Step) -> Uses:
     """What has to be passed to a step besides the array that it fills."""
     if isinstance(kernel, Contraction):
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), ())
-    if isinstance(kernel, Solve):
+    if isinstance(kernel, Solve | CofactorTangent):
         return Uses(tuple(dict.fromkeys((kernel.matrix.array, kernel.right.array))), (), ())
     if isinstance(kernel, Apply):
         return Uses((kernel.operand,), (), ())

@@ -13,7 +13,7 @@ import sympy
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.count import count
-from sympy_tensordiff.codegen.loops import Apply, Argument, Array, Contraction, Operand, Program, Solve
+from sympy_tensordiff.codegen.loops import Apply, Argument, Array, CofactorTangent, Contraction, Operand, Program, Solve
 from sympy_tensordiff.codegen.materialise import LARGE
 from sympy_tensordiff.codegen.paths import contraction_path, operation_count
 from sympy_tensordiff.codegen.program import assemble
@@ -139,7 +139,7 @@ def test_the_numbers_of_operations():
     work = {
         td.einsum("ij,jk->ik", square, square): 216, td.inv(square): 216, td.det(square): 216,
         td.einsum("ij,j->i", td.inv(square), v): 36 + 72, td.adj(square): 216, td.logsumexp(square): 36,
-        td.TensorCofactor(2, square): 6**5,
+        td.TensorCofactor(2, square): 6**5, td.jvp(td.adj(square), square, square): 5 * 216,
     }  # fmt: skip
     for expr, expected in work.items():
         assert totals(build_program([square, v], expr)) == expected
@@ -303,6 +303,7 @@ N, M = Affine.variable("N"), Affine.variable("M")
 ARRAYS = (Argument("array", "A", "A", (N, M)), Argument("array", "x", "x", (M,)), Argument("array", "S", "S", (N, N)))
 PRODUCT = Contraction("r", (0,), Operand("A", (0, 1)), Operand("x", (1,)))
 SOLUTION = Solve("r", (0, 2), Operand("S", (0, 1)), Operand("A", (1, 2)))
+TANGENT = CofactorTangent("r", (0, 1), Operand("S", (0, 1)), Operand("S", (1, 0)))
 
 
 def one_step(step, *shape):
@@ -318,6 +319,12 @@ BROKEN = {
     r"the result has shape \(N,\), the array \(M,\)": one_step(PRODUCT, M),
     "one axis of a square matrix is summed over": one_step(
         Solve("r", (0,), Operand("A", (0, 1)), Operand("x", (1,))), N
+    ),
+    r"two square matrices are needed, under the labels \(0, 1\)": one_step(
+        CofactorTangent("r", (0, 1), Operand("A", (0, 1)), Operand("A", (0, 1))), N, M
+    ),
+    r"two square matrices are needed, under the labels \(0, 2\)": one_step(
+        replace(TANGENT, output=(0, 2), right=Operand("S", (2, 1))), N, N
     ),
     "Apply r: a square matrix is needed, not an array of shape": one_step(Apply("r", "inv", "A"), N, M),
     "no library call is named 'exp'": one_step(Apply("r", "exp", "S"), N, N),
@@ -335,5 +342,6 @@ def test_lawful_library_calls():
     for step, shape in [
         (PRODUCT, (N,)), (SOLUTION, (N, M)), (Apply("r", "cofactor", "S", (2,)), (N,) * 4),
         (Apply("r", "logsumexp", "A", (0,)), (M,)), (Apply("r", "det", "S"), ()),
+        (TANGENT, (N, N)),
     ]:  # fmt: skip
         verify(one_step(step, *shape))

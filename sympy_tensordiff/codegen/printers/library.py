@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sympy_tensordiff.codegen.loops import Apply, Contraction, Kernel, Operand, Program, Solve, Step
+from sympy_tensordiff.codegen.loops import (
+    Apply,
+    CofactorTangent,
+    Contraction,
+    Kernel,
+    Operand,
+    Product,
+    Program,
+    Solve,
+    Step,
+)
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text, function_name
 from sympy_tensordiff.codegen.printers.forms import Names
@@ -64,6 +74,30 @@ def cofactor(x, order):
         result = np.tensordot(np.tensordot(result, u, (0, 1)), v, (0, 0))
     return np.round(np.linalg.det(u)*np.linalg.det(v))*result
 ''',
+    "cofactor_tangent": '''
+def cofactor_tangent(x, direction):
+    """The derivative of the cofactors of x, a matrix, in a direction, at singular x too.
+
+    With x = u diag(s) v it is that at diag(s), u m v, without division: rest[i, j] is the product
+    of all s but two.
+    """
+    if not (np.isfinite(x).all() and np.isfinite(direction).all()):
+        return np.full(x.shape, math.nan, x.dtype)
+    u, s, v = np.linalg.svd(x)
+    n = len(s)
+    before, behind = np.ones_like(s), np.ones_like(s)
+    before[1:] = np.cumprod(s[:-1])
+    behind[:-1] = np.cumprod(s[:0:-1])[::-1]
+    rest = np.zeros_like(x)
+    for i in range(n - 1):
+        between = np.ones_like(s[i + 1:])
+        between[1:] = np.cumprod(s[i + 1:-1])
+        rest[i, i + 1:] = before[i]*between*behind[i + 1:]
+    rest += rest.T
+    turned = u.T @ direction @ v.T
+    m = np.diag(rest @ np.diag(turned)) - rest*turned.T
+    return np.round(np.linalg.det(u)*np.linalg.det(v))*(u @ m @ v)
+''',
     "logsumexp": '''
 def logsumexp(x, axes):
     """log(sum(exp(x))) over the axes, without the overflow of exp."""
@@ -77,13 +111,15 @@ def logsumexp(x, axes):
 LIBRARY_NAMES = frozenset({"itertools", *LIBRARY_HELPERS})
 
 
-def library_text(step: Contraction | Solve | Apply, program: Program, names: Names) -> str:
+def library_text(step: Product | Apply, program: Program, names: Names) -> str:
     """The function of a library call."""
     printer = _Printer(step, program, names)
     if isinstance(step, Contraction):
         lines = printer.contraction(step)
     elif isinstance(step, Solve):
         lines = printer.solve(step)
+    elif isinstance(step, CofactorTangent):
+        lines = printer.cofactor_tangent(step)
     else:
         lines = printer.apply(step)
     head = f"def {function_name(step)}{call_text(step, names)}:"
@@ -98,7 +134,7 @@ def library_helpers(steps: Iterable[Step], texts: Sequence[str]) -> list[str]:
 
 
 class _Printer:
-    def __init__(self, step: Contraction | Solve | Apply, program: Program, names: Names) -> None:
+    def __init__(self, step: Product | Apply, program: Program, names: Names) -> None:
         self.step = step
         self.target = names(step.array)
         self.names = names
@@ -163,6 +199,14 @@ class _Printer:
         return [
             self.docstring(f"the solution of equations with {left}"),
             f"{self.target}[...] = {_permuted(solution, [free, *rest], out)}",
+        ]
+
+    def cofactor_tangent(self, step: CofactorTangent) -> list[str]:
+        # The derivative at a transposed matrix, in a transposed direction, is transposed, too.
+        matrix, direction = (_permuted(self.names(op.array), op.labels, step.output) for op in operands(step))
+        return [
+            self.docstring(f"the derivative of the cofactors of {matrix} in the direction {direction}"),
+            f"{self.target}[...] = cofactor_tangent({matrix}, {direction})",
         ]
 
     def entries(self, operand: Operand) -> str:

@@ -7,7 +7,7 @@ text is the same for a device and for Numba's simulator.
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.in_loops import contractions_in_loops
-from sympy_tensordiff.codegen.loops import Apply, Kernel, Program, Step
+from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Kernel, Program, Step
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import (
     Temporaries,
@@ -108,6 +108,8 @@ def _refused(step: Step) -> str:
     names = {"inv": "an inverse", "cofactor": "a cofactor", "det": "a determinant"}
     if isinstance(step, Apply):
         what = names.get(step.function, "the logarithm of a determinant")
+    elif isinstance(step, CofactorTangent):
+        what = names["cofactor"]
     else:
         what = "the solution of equations with a matrix (its inverse)"
     return f"{what} cannot be computed without a library for matrices, which there is none of"
