@@ -199,7 +199,7 @@ def _opposite(
 
 
 def _signs(graph: Graph, product: Product) -> list[Operand] | None:
-    """sign(x) abs(x) = x,  x sign(x) = abs(x)"""
+    """sign(x) abs(x)**n = x**n for odd n,  x sign(x) = abs(x)"""
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
         if node.op != "call" or node.data is not sympy.sign:
@@ -207,8 +207,14 @@ def _signs(graph: Graph, product: Product) -> list[Operand] | None:
         argument = node.args[0]
         size = graph.call(sympy.Abs, (argument,))
         for m, (other, others) in enumerate(parts):
-            if tuple(others) == tuple(labels) and other in (argument, size):
-                return [*_without(parts, n, m), (argument if other is size else size, labels)]
+            if tuple(others) != tuple(labels):
+                continue
+            if other is argument:
+                return [*_without(parts, n, m), (size, labels)]
+            exponent = other.args[1] if other.op == "pow" else graph.one
+            odd = exponent.op == "const" and isinstance(exponent.data, int) and exponent.data % 2 == 1
+            if odd and _base(other) is size:
+                return [*_without(parts, n, m), (graph.pow(argument, exponent), labels)]
     return None
 
 

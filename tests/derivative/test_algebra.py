@@ -8,6 +8,7 @@ import sympy
 from random_expressions import build, random_expression
 from tensor_graphs import evaluate
 
+import sympy_tensordiff as td
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -224,6 +225,14 @@ RULES = {
     "abs(x)**2": (lambda f: f.pow(f.call(sympy.Abs, f.x), 2), lambda f: f.pow(f.x, 2)),
     "abs(x)**3 stays": (lambda f: f.pow(f.call(sympy.Abs, f.x), 3), lambda f: f.pow(f.call(sympy.Abs, f.x), 3)),
     "sign(x) abs(x)": (lambda f: f.mul(f.call(sympy.sign, f.x), f.call(sympy.Abs, f.x)), lambda f: f.x),
+    "sign(x) abs(x)**-1": (
+        lambda f: f.mul(f.call(sympy.sign, f.x), f.pow(f.call(sympy.Abs, f.x), -1)),
+        lambda f: f.pow(f.x, -1),
+    ),
+    "sign(x) abs(x)**(1/2) stays": (
+        lambda f: f.mul(f.call(sympy.sign, f.x), f.pow(f.call(sympy.Abs, f.x), F(1, 2))),
+        lambda f: f.mul(f.call(sympy.sign, f.x), f.pow(f.call(sympy.Abs, f.x), F(1, 2))),
+    ),
     "x sign(x)": (lambda f: f.mul(f.call(sympy.sign, f.x), f.x), lambda f: f.call(sympy.Abs, f.x)),
     "x (x y)**-1": (
         lambda f: f.ein("i,i,j->ij", f.x, f.pow(f.mul(f.x, f.y), -1), f.z),
@@ -433,3 +442,8 @@ def test_rules_keep_the_value(name):
     values[forms.y] = values[forms.y] * [-1, 1, -1]
     written, expected = (evaluate(form(forms), values) for form in RULES[name])
     np.testing.assert_allclose(written, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_the_logarithm_of_the_size_of_a_determinant():
+    X = td.TensorSymbol("X", (4, 4))
+    assert td.gradient(td.log(td.abs(td.det(X))), X) == td.inv(X).T
