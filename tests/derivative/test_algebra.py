@@ -446,4 +446,4 @@ def test_rules_keep_the_value(name):
 
 def test_the_logarithm_of_the_size_of_a_determinant():
     X = td.TensorSymbol("X", (4, 4))
-    assert td.gradient(td.log(td.abs(td.det(X))), X) == td.inv(X).T
+    assert td.canonical(td.gradient(td.log(td.abs(td.det(X))), X)) == td.canonical(td.inv(X).T)
