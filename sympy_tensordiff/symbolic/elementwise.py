@@ -280,8 +280,8 @@ def apply_to(variables: Sequence[Any], body: Any, operands: Sequence[Any]) -> An
     for node in tensors:
         if not node.free_symbols.isdisjoint(variables):
             raise ArgumentError(
-                f"elementwise: the function puts its argument into {node}, which is no function of SymPy's; "
-                "write the tensor as a td.TensorComprehension"
+                f"elementwise: the function puts its argument into {node}, which is no function of SymPy's; give "
+                "other tensors as operands, td.elementwise(lambda a, b: …, A, B), or write a td.TensorComprehension"
             )
     body = body.xreplace(tensors)
     symbols = free_symbols_in([body]).difference(variables, tensors.values())

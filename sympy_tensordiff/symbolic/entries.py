@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from sympy import Basic, Expr, Symbol, Tuple, Wild
+from sympy import Basic, Expr, Mod, Symbol, Tuple, Wild
 from sympy.core.kind import NumberKind
 from sympy.tensor.array.ndim_array import ArrayKind
 
@@ -65,7 +65,11 @@ class TensorExpr(Node):
 
     @property
     def is_scalar(self) -> bool:
+        whole.refuse_asked(self, sys._getframe(1))
         return self.rank == 0
+
+    def _eval_Mod(self, other: Any) -> Any:  # noqa: N802
+        return Mod(self, other, evaluate=False)  # SymPy's gcd takes what has an __iter__ for a list
 
     @property
     def is_extended_real(self) -> bool | None:

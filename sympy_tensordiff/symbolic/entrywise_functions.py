@@ -13,7 +13,7 @@ from sympy.core.function import FunctionClass
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.operations import operand, shape_of
+from sympy_tensordiff.symbolic.operations import broadcast_shape, operand, shape_of
 
 
 def elementwise(f: Any, *operands: Any) -> Any:
@@ -57,6 +57,9 @@ def elementwise(f: Any, *operands: Any) -> Any:
         return as_expr(_called(f, checked), "the value of the function")
     variables = [Dummy(f"t{number}", real=True) for number in range(len(checked))]
     body = operand(_called(f, variables), "elementwise")
+    if body in variables and shape_of(checked[variables.index(body)]):
+        broadcast_shape(checked, "elementwise")
+        return checked[variables.index(body)]
     return apply_to(variables, body, checked)
 
 

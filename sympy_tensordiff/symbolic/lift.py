@@ -138,10 +138,15 @@ class _Lift(Rewriting):
         """The tensor, if its name means no other one here."""
         other, origin = self.tensors.setdefault(tensor.name, (tensor, written))
         if other != tensor:
+            way_out = "give them different names"
+            if not (isinstance(origin, TensorSymbol) and isinstance(written, TensorSymbol)):
+                way_out = (
+                    f"give the IndexedBase one shape everywhere, IndexedBase({tensor.name!r}, shape=(n, …)), "
+                    "or use two names"
+                )
             raise ShapeError(
                 f"two different tensors are called {tensor.name}: {origin} of shape {other.shape} and {written} of "
-                f"shape {tensor.shape}; give the IndexedBase one shape everywhere, IndexedBase({tensor.name!r}, "
-                f"shape=(n, …)), or use two names"
+                f"shape {tensor.shape}; {way_out}"
             )
         return tensor
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 from sympy import Expr, Integer, Tuple, exp, log
 
@@ -241,11 +242,12 @@ def checked_axes(axes: Any, tensor: Any, owner: str) -> tuple[int, ...]:
         return tuple(range(rank))
     numbers = []
     for axis in axes if isinstance(axes, (tuple, list, Tuple)) else (axes,):
-        if isinstance(axis, bool) or not isinstance(axis, (int, Integer)):
+        if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
             raise ArgumentTypeError(f"{owner}: an axis must be an int, not {axis!r}")
-        if not -rank <= axis < rank:
-            raise ShapeError(f"{owner}: {tensor} of shape {shape_of(tensor)} has no axis {axis}")
-        numbers.append(int(axis) % rank)
+        number = index(axis)
+        if not -rank <= number < rank:
+            raise ShapeError(f"{owner}: {tensor} of shape {shape_of(tensor)} has no axis {number}")
+        numbers.append(number % rank)
     if len(set(numbers)) < len(numbers):
         raise ShapeError(f"{owner}: an axis is named twice in {axes}")
     return tuple(numbers)

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from sympy import Basic, Expr, Indexed, IndexedBase, S, Tuple
+from sympy import Basic, Derivative, Expr, Indexed, IndexedBase, Lambda, S, Tuple
+from sympy.logic.boolalg import Boolean
 from sympy.matrices.expressions.matexpr import MatrixExpr
 from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.expressions.array_expressions import _ArrayExpr
@@ -19,7 +20,7 @@ from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, checked_extent
-from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.tabulate import namesakes, same_extent
 from sympy_tensordiff.symbolic.tensor_printing import PrintedTensor
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
@@ -109,14 +110,20 @@ def operand(value: Any, owner: str) -> Expr:
             f"{owner}: {expr} is SymPy's own {type(expr).__name__}, which is lifted first: write td.lift({expr}) "
             "in its place, or a td.TensorSymbol"
         )
-    if not isinstance(expr, Expr):
+    if not isinstance(expr, Expr) or isinstance(expr, Lambda):
+        hint = "; a condition selects entries in a Piecewise under a TensorComprehension"
         raise ArgumentTypeError(
-            f"{owner}: an operand must be a tensor or a real scalar, not {expr} ({type(expr).__name__}); "
-            "a condition selects entries in a Piecewise under a TensorComprehension"
+            f"{owner}: an operand must be a tensor or a real scalar, not {expr} ({type(expr).__name__})"
+            f"{hint if isinstance(expr, Boolean) else ''}"
         )
     if expr.is_commutative is False:
         raise UnsupportedError(f"{owner}: the operand {expr} does not commute, so it is no real number")
     for node in nodes_in([expr], lambda node: () if isinstance(node, (Node, Indexed)) else node.args):
+        if isinstance(node, Derivative) and any(shape_of(part) for part in (node.expr, *node.variables)):
+            raise UnsupportedError(
+                f"{owner}: the operand {expr} is a whole tensor that has no shape yet: evaluate the derivative first, "
+                "with .doit(), or write td.diff"
+            )
         if node is S.ImaginaryUnit or node in NOT_FINITE:
             raise UnsupportedError(f"{owner}: the operand {expr} is not a finite real number; tensors are real")
     return expr
@@ -153,7 +160,7 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
                 here, there = named(first, operands[first]), named(position, other)
                 raise ShapeError(
                     f"{owner}: axis {axis} of {here} has extent {left}, that of {there} has extent {right} "
-                    f"(shapes {expected} and {shape}); the shapes must be equal"
+                    f"(shapes {expected} and {shape}); the shapes must be equal{namesakes(left, right)}"
                 )
     return () if first is None else shape_of(operands[first])
 

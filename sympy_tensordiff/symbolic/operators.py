@@ -25,8 +25,11 @@ from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_asked, 
 
 def add(*terms: Any) -> Any:
     """The sum of tensors and scalars."""
-    checked = [operand(term, "operator +") for term in terms]
-    kept = [term for term in checked if term != 0]
+    checked = [term for term in (operand(term, "operator +") for term in terms) if term != 0]
+    shape = broadcast_shape(checked, "operator +")
+    kept = [term for term in checked if not _is_zero(term)]
+    if not any(map(shape_of, kept)):
+        return FilledTensor(Add(*kept), shape)
     return kept[0] if len(kept) == 1 else TensorAdd(*kept)
 
 
@@ -38,11 +41,16 @@ def multiply(*factors: Any) -> Any:
         coefficient *= number
         rest += others
     shape = broadcast_shape(rest, "operator *")
-    if coefficient == 0:
-        return FilledTensor(coefficient, shape)
+    if coefficient == 0 or any(map(_is_zero, rest)):
+        return FilledTensor(S.Zero, shape)
     if coefficient != 1:
         return TensorMul(coefficient, *rest)
     return rest[0] if len(rest) == 1 else TensorMul(*rest)
+
+
+def _is_zero(expr: Any) -> bool:
+    """Whether a tensor is filled with zeros, as SymPy's rules of derivation leave many."""
+    return isinstance(expr, FilledTensor) and bool(expr.value == 0) and bool(expr.shape)
 
 
 def _coefficient(factor: Any) -> tuple[Any, list[Any]]:

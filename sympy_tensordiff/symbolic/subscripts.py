@@ -9,7 +9,7 @@ from string import ascii_letters
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
-from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.tabulate import namesakes, same_extent
 
 LETTERS = ascii_letters
 FROM_I = ascii_letters[8:26] + ascii_letters[:8] + ascii_letters[26:]
@@ -48,9 +48,8 @@ def _parsed(text: str) -> Subscripts:
     if not arrow:
         counts = Counter(text.replace(",", ""))
         once = "".join(sorted(label for label in counts if counts[label] == 1))
-        raise ArgumentError(
-            f'{owner}: the subscripts have no "->": write "{text}->{once}", or "{text}->" for the sum of everything'
-        )
+        kept = f'"{text}->{once}", or ' if once else ""
+        raise ArgumentError(f'{owner}: the subscripts have no "->": write {kept}"{text}->" for the sum of everything')
     if "->" in output or "," in output:
         raise ArgumentError(f'{owner}: there is one result, after the only "->", e.g. "ij,jk->ik"')
     return Subscripts(tuple(inputs.split(",")), output)
@@ -62,14 +61,15 @@ def check_subscripts(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) ->
     inputs, output = subscripts
     if len(inputs) != len(shapes):
         raise ArgumentError(
-            f"{owner}: the subscripts name {len(inputs)} operands, but {len(shapes)} are given; "
+            f"{owner}: the subscripts name {counted(len(inputs), 'operand')}, but {len(shapes)} "
+            f"{'is' if len(shapes) == 1 else 'are'} given; "
             'numbers and scalars have empty labels, as in ",i->i"'
         )
     for position, (labels, shape) in enumerate(zip(inputs, shapes, strict=True)):
         if len(labels) != len(shape):
             raise ShapeError(
                 f"{owner}: operand {position} has rank {len(shape)} (shape {tuple(shape)}), so it needs "
-                f'{len(shape)} labels, not {len(labels)} ("{labels}")'
+                f'{counted(len(shape), "label")}, not {len(labels)} ("{labels}")'
             )
     extents = label_extents(subscripts, shapes)
     for label in output:
@@ -81,6 +81,11 @@ def check_subscripts(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) ->
                 f"{owner}: the label {label} of the result is in no operand, so its extent is unknown: add an operand "
                 f"of ones, td.einsum({ones}, …, td.ones(n))"
             )
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things, in words."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _refuse_repeated(subscripts: Subscripts, label: str, extent: Any, owner: str) -> None:
@@ -119,5 +124,6 @@ def label_extents(subscripts: Subscripts, shapes: Sequence[Sequence[Any]]) -> di
                 raise ShapeError(
                     f'EinsumProduct("{subscripts}"): the label {label} is axis {which} of operand {where} with extent '
                     f"{known}, and axis {axis} of operand {position} with extent {extent}; the extents must be equal"
+                    f"{namesakes(known, extent)}"
                 )
     return {label: extent for label, (extent, _, _) in found.items()}

@@ -44,6 +44,13 @@ def same_extent(first: Expr, second: Expr) -> bool:
     return bool(first == second or expand(first - second) == 0)
 
 
+def namesakes(first: Expr, second: Expr) -> str:
+    """What a message adds where two different extents read alike."""
+    if str(first) != str(second):
+        return ""
+    return "; they are named alike, but differ in their assumptions: make the symbol of the size once"
+
+
 def common_shape(shapes: Sequence[Sequence[Expr]], owner: str) -> tuple[Expr, ...]:
     """The one shape of all operands.
 

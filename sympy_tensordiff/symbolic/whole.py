@@ -18,7 +18,10 @@ from sympy_tensordiff.errors import UnsupportedError
 
 CASES = "select entries: td.elementwise(lambda a, b: Piecewise((a, a > b), (b, True)), A, B)"
 COMPARISON = "a comparison of tensors is one truth for each entry: " + CASES
-SUM = "write td.sum(A, axis) for a sum over axes, or sum entries: td.IndexedSum(A[i, j], (i, 0, n - 1))"
+SUM = (
+    "write td.sum(A, axis) for a sum over axes, or sum entries: td.IndexedSum(A[i, j], (i, 0, n - 1)); "
+    "the derivative of a sum by a whole tensor is td.gradient(expression, X)"
+)
 ARRAY = "write td.lift(array) in place of the array"
 
 # Who asks a tensor for a property, by module and name: constructors of scalar nodes, and those who would take it for
@@ -31,6 +34,10 @@ ASKING = {
     ("sympy.core.relational", "__new__"): ("a comparison of a whole tensor", COMPARISON),
     ("sympy.solvers.inequalities", "solve_univariate_inequality"): ("the solution for a whole tensor", ""),
     ("sympy.tensor.array.arrayop", "tensorproduct"): ("tensorproduct of whole tensors", "write td.outer(A, B)"),
+    ("sympy.tensor.array.array_derivatives", "_dispatch_eval_derivative_n_times"): (
+        "SymPy's derivative of or by its own matrices and arrays",
+        "write td.diff(td.lift(M), X), or differentiate by entries, X[i, j]",
+    ),
     ("sympy.core.mul", "<genexpr>"): ("Mul with 0", "SymPy makes it the scalar 0: write 0*A or td.zeros(A.shape)"),
 }
 # Who makes a SymPy object of it, directly or through a function or two.
@@ -53,6 +60,10 @@ TAKING = {
         "write A*B or A**p",
     ),
     ("sympy.matrices.expressions.diagonal", "__new__"): ("SymPy's DiagMatrix of a whole tensor", "write td.diag(x)"),
+    ("sympy.core.expr", "__new__"): (
+        "UnevaluatedExpr of a whole tensor",
+        "write the tensor itself: nothing evaluates it",
+    ),
     ("sympy.series.order", "__new__"): ("an order of SymPy of a whole tensor", "give entries"),
     ("sympy.core.basic", "as_Basic"): (
         "a case of Piecewise",
@@ -100,10 +111,12 @@ def refuse_taken(tensor: Any, asking: FrameType) -> None:
         return
     kind = taking.f_locals.get("cls") if taking.f_code.co_name == "__new__" else None
     if isinstance(kind, type) and issubclass(kind, Application) and kind not in ENTRYWISE:
+        operands = ", ".join("ABCDEFGH"[: len(taking.f_locals.get("args", ()))]) or "A"
         refuse_whole(
             tensor,
             f"{kind.__name__} of a whole tensor",
-            f"entry by entry it is td.elementwise({kind.__name__}, A); td.exp, td.log, td.sin and others have names",
+            f"entry by entry it is td.elementwise({kind.__name__}, {operands}); td.exp, td.log, td.sin and others "
+            "have names",
         )
     frame: FrameType | None = taking
     for _ in range(3):

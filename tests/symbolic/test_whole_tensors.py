@@ -64,6 +64,17 @@ PLACES = {
     "Sum": (lambda: sympy.Sum(A, (i, 0, 2)), r"a sum or an integral of SymPy .* write td.sum\(A, axis\)"),
     "summation": (lambda: sympy.summation(A, (i, 0, 2)), "a sum or an integral"),
     "Integral": (lambda: sympy.Integral(A, (t, 0, 1)), "a sum or an integral"),
+    "derivative of a sum": (
+        lambda: sympy.diff(sympy.Sum(x[i], (i, 0, 2)), x),
+        r"the derivative of a sum by a whole tensor is td.gradient\(expression, X\)",
+    ),
+    "unevaluated": (lambda: sympy.UnevaluatedExpr(A), "UnevaluatedExpr of a whole tensor: .* write the tensor itself"),
+    "matrix by a tensor": (
+        lambda: sympy.Matrix([td.sum(A), t]).diff(A),
+        r"SymPy's derivative of or by its own matrices and arrays: .* write td.diff\(td.lift\(M\), X\)",
+    ),
+    "array by a tensor": (lambda: sympy.diff(sympy.Array([td.sum(A), t]), A), "of or by its own matrices and arrays"),
+    "function of two": (lambda: sympy.atan2(A, B), r"entry by entry it is td.elementwise\(atan2, A, B\)"),
     "Order": (lambda: sympy.Order(A), "an order of SymPy of a whole tensor"),
     "Order of a product": (lambda: Mul(A, sympy.Order(t)), "an order of SymPy of a whole tensor"),
     "entry of a matrix": (lambda: sympy.Matrix([[A]]), "an entry of SymPy's own matrix or array"),
@@ -207,3 +218,9 @@ def test_rank_0_passes():
         assert sympy.transpose(scalar) == scalar == scalar.T and Mul(0, scalar) == 0 and Pow(scalar, 0) == 1
         assert (2 - scalar) / 2 == 1 - scalar / 2 and abs(scalar) == sympy.Abs(scalar)
         assert np.float64(2) * scalar == 2.0 * scalar and Rational(1, 2) * scalar == scalar / Integer(2)
+
+
+def test_what_sympy_takes_for_scalars_of_rank_0():
+    total = td.sum(x)
+    assert sympy.Mod(total, 2).args == (total, 2) and sympy.UnevaluatedExpr(total).doit() == total
+    assert sympy.Matrix([total**2, t]).diff(x[0]) == sympy.Matrix([2 * total, 0])
