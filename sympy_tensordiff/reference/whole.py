@@ -54,11 +54,13 @@ class WholeTensors:
         self.interpreter = interpreter
         self._known: dict[tuple[Any, ...], ObjectArray] = {}
         self._operands: dict[Basic, list[Basic]] = {}
+        self._free: dict[Basic, set[Basic]] = {}
 
     def array(self, tensor: Expr, env: Environment) -> ObjectArray:
         """All entries of a whole tensor."""
         around = [s for s, value in env.items() if self.interpreter.numbers.get(s) is not value]
-        stack: list[Basic] = [tensor]
+        wanted = self._key(tensor, env, around)
+        stack: list[Basic] = [] if wanted in self._known else [tensor]
         while stack:
             node = stack[-1]
             missing = [n for n in self._whole_operands(node) if self._key(n, env, around) not in self._known]
@@ -68,12 +70,14 @@ class WholeTensors:
             key = self._key(stack.pop(), env, around)
             if key not in self._known:
                 self._known[key] = RULES[type(node)](self, node, env)
-        return self._known[self._key(tensor, env, around)]
+        return self._known[wanted]
 
     def _key(self, node: Basic, env: Environment, around: list[Basic]) -> tuple[Any, ...]:
         if not around:
             return (node,)
-        free = node.free_symbols
+        free = self._free.get(node)
+        if free is None:
+            free = self._free[node] = node.free_symbols
         return (node, *((s, env[s]) for s in around if s in free))
 
     def _whole_operands(self, node: Basic) -> list[Basic]:
@@ -129,22 +133,22 @@ def _is_guarded(node: Basic) -> bool:
 
 
 def _einsum(whole: WholeTensors, node: EinsumProduct, env: Environment) -> ObjectArray:
-    inputs, output = node.subscripts.split("->")
-    arrays = whole.operands(node.args[1:], env)
+    left, output = node.subscripts.split("->")
+    inputs, arrays = left.split(","), whole.operands(node.args[1:], env)
     lengths: dict[str, int] = {}
-    for labels, array in zip(inputs.split(","), arrays, strict=True):
+    for labels, array in zip(inputs, arrays, strict=True):
         for label, length in zip(labels, array.shape, strict=True):
             if lengths.setdefault(label, length) != length:
                 raise ShapeError(
                     f"the axes {label} of {node.subscripts} have the lengths {lengths[label]} and {length}"
                 )
-    summed = [label for label in lengths if label not in output]
+    order = [*output, *(label for label in lengths if label not in output)]
+    reads = [(array, [order.index(label) for label in labels]) for labels, array in zip(inputs, arrays, strict=True)]
     result = np.full([lengths[label] for label in output], 0, dtype=object)
-    for position in product(*(range(lengths[label]) for label in [*output, *summed])):
-        place = dict(zip([*output, *summed], position, strict=True))
+    for position in product(*(range(lengths[label]) for label in order)):
         term: Number = 1
-        for labels, array in zip(inputs.split(","), arrays, strict=True):
-            term = multiply(term, array[tuple(place[label] for label in labels)])
+        for array, axes in reads:
+            term = multiply(term, array[tuple([position[axis] for axis in axes])])
         target = position[: len(output)]
         result[target] = add(result[target], term)
     return result
