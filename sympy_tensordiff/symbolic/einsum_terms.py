@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from sympy import Add, Expr, Mul, S
+from sympy import Add, Dummy, Expr, Lambda, Mul, S
 
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.subscripts import LETTERS, unused_labels
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -74,6 +74,15 @@ def added(terms: Sequence[Term]) -> Term:
     if not labels:
         return Term(Add(*(term.scale for term in terms)))
     return Term(factors=(Factor(TensorAdd(*(operand_of(term, labels) for term in terms)), labels),))
+
+
+def applied(terms: Sequence[Term], function: Callable[[Sequence[Any]], Any]) -> Term:
+    """A function of some terms; numbers stay in it."""
+    labels = union(terms)
+    values = [term.scale if not term.labels and term.scale.is_number else Dummy("t", real=True) for term in terms]
+    operands = [operand_of(term, labels) for term, value in zip(terms, values, strict=True) if value.is_Dummy]
+    template = Lambda(tuple(value for value in values if value.is_Dummy), function(values))
+    return Term(factors=(Factor(TensorFunction(template, *operands), labels),))
 
 
 def operand_of(term: Term, labels: Sequence[Label]) -> Any:

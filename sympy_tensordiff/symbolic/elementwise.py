@@ -33,6 +33,10 @@ def order_key(expr: Any) -> Any:
 class Entrywise(TensorOperation):
     """Base of the operations entry by entry."""
 
+    @classmethod
+    def _inferred(cls, *args: Any) -> Shape:
+        return broadcast_shape(args, cls.__name__)
+
     def applied(self, *values: Any) -> Any:
         """The scalar operation on ``values`` in place of the operands."""
         raise NotImplementedError
@@ -55,10 +59,6 @@ class Commutative(Entrywise):
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
         return super()._unchecked(*sorted(args, key=order_key))
-
-    @classmethod
-    def _inferred(cls, *args: Any) -> Shape:
-        return broadcast_shape(args, cls.__name__)
 
 
 class TensorAdd(Commutative):
@@ -138,10 +138,6 @@ class TensorPow(Entrywise):
         operands = operand(base, "TensorPow"), operand(exponent, "TensorPow")
         refuse_scalars(operands, "TensorPow")
         return cls._unchecked(*operands)
-
-    @classmethod
-    def _inferred(cls, *args: Any) -> Shape:
-        return broadcast_shape(args, cls.__name__)
 
     @property
     def base(self) -> Any:

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from sympy import (
     Add,
-    Dummy,
     Expr,
     Function,
     Idx,
@@ -25,18 +24,19 @@ from sympy import (
     Mul,
     Piecewise,
     Pow,
-    S,
     Symbol,
     expand,
 )
 
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.einsum import DeltaTensor
+from sympy_tensordiff.symbolic.einsum_scopes import Scope, among, axis, closed, depends, is_open, restricted
 from sympy_tensordiff.symbolic.einsum_terms import (
     Factor,
     Label,
     Term,
     added,
+    applied,
     one_factor,
     operand_of,
     product,
@@ -44,20 +44,16 @@ from sympy_tensordiff.symbolic.einsum_terms import (
     tensor_of,
     union,
 )
-from sympy_tensordiff.symbolic.elementwise import TensorFunction, TensorPow
+from sympy_tensordiff.symbolic.elementwise import TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.plain_reads import plain_reads
-from sympy_tensordiff.symbolic.rewriting import with_args
+from sympy_tensordiff.symbolic.rewriting import EMPTY, Rewriting, with_args
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import same_extent
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import is_whole
-
-Scope: TypeAlias = frozenset[tuple[Any, Label | None]]
-"""The indices that are bound around, and their labels; None for one that is no axis of a whole tensor."""
 
 
 def to_einsum(expr: Any) -> Any:
@@ -77,38 +73,24 @@ def to_einsum(expr: Any) -> Any:
     return _Einsum(expr).run(expr)
 
 
-class _Einsum:
-    """One rewriting; shared parts are visited once for each scope."""
+class _Einsum(Rewriting):
+    """One rewriting of scalars into terms, which are None where no part fits, and of tensors into tensors."""
 
     def __init__(self, root: Any) -> None:
-        # Nodes are known by identity: comparing and hashing deep ones is a recursion of its own.
-        self.terms: dict[tuple[int, Scope], tuple[Any, Term | None]] = {}
+        super().__init__()
         self.tensors: dict[tuple[int, Scope], tuple[Any, Any]] = {}
         self.extents = {expand(e) for node in nodes_in([root]) if isinstance(node, TensorExpr) for e in node.shape}
         self.positions = count()
 
-    def run(self, expr: Any) -> Any:
+    def run(self, expr: Any, scope: Scope = EMPTY) -> Any:
         """The rewritten expression."""
         if is_whole(expr):
-            return trampoline(self.tensor(expr, frozenset()))
-        term: Any = trampoline(self.visit(expr, frozenset()))
-        return term.scale
+            return trampoline(self.tensor(expr, scope))
+        return super().run(expr, scope).scale
 
-    def visit(self, expr: Any, scope: Scope) -> Recursion[Term | None]:
-        """The scalar as a term; None where no part of it fits."""
-        if isinstance(expr, Node):
-            scope = restricted(scope, expr)
-        key = id(expr), scope
-        if key not in self.terms:
-            rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), type(self).other)
-            self.terms[key] = expr, (yield rule(self, expr, scope))
-        return self.terms[key][1]
-
-    def all(self, exprs: Iterable[Any], scope: Scope) -> Recursion[list[Any]]:
-        results = []
-        for expr in exprs:
-            results.append((yield self.visit(expr, scope)))
-        return results
+    def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        """The scalar as a term."""
+        return super().visit(expr, restricted(scope, expr) if isinstance(expr, Node) else scope)
 
     # -------------------------------------------------------------- parts that do not fit
 
@@ -142,8 +124,8 @@ class _Einsum:
 
     # -------------------------------------------------------------- leaves of the expression
 
-    def symbol(self, expr: Any, scope: Scope) -> Recursion[Term | None]:
-        yield from ()
+    def symbol(self, expr: Any, scope: Scope) -> Term | None:
+        """An index of an axis is no factor; everything else is a scalar."""
         return None if dict(scope).get(expr) is not None else Term(expr)
 
     def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Term | None]:
@@ -215,11 +197,11 @@ class _Einsum:
         if None in terms:
             return None
         if not union(terms):
-            term: Term | None = yield self.other(expr, scope)
+            term: Term | None = yield self.rebuilt(expr, scope)
             return term
         return applied(terms, lambda values: expr.xreplace(dict(zip(parts, values, strict=True))))
 
-    def other(self, expr: Any, scope: Scope) -> Recursion[Term | None]:
+    def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Term | None]:
         """A node that is no operation on whole tensors."""
         terms = yield self.all(expr.args, scope)
         if any(term is None or term.labels for term in terms):
@@ -313,8 +295,6 @@ class _Einsum:
         return with_args(expr, args)
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Term | None]]]] = {
-        Symbol: symbol,
-        Idx: symbol,
         TensorEntry: entry,
         TensorExpr: scalar_tensor,
         KroneckerDelta: delta,
@@ -327,23 +307,6 @@ class _Einsum:
         Min: function,
         IndexedSum: sum,
     }
-
-
-def axis(index: Any, extent: Expr, labels: dict[Any, Label | None]) -> Label | None:
-    """The label of an axis that is read at an index; None where it is not read all along."""
-    label = labels.get(index)
-    if label is not None and same_extent(label.extent, extent):
-        return label
-    return Label(None, S.One, None) if index == 0 and extent == 1 else None
-
-
-def applied(terms: Sequence[Term], function: Callable[[Sequence[Any]], Any]) -> Term:
-    """A function of some terms; numbers stay in it."""
-    labels = union(terms)
-    values = [term.scale if not term.labels and term.scale.is_number else Dummy("t", real=True) for term in terms]
-    operands = [operand_of(term, labels) for term, value in zip(terms, values, strict=True) if value.is_Dummy]
-    template = Lambda(tuple(value for value in values if value.is_Dummy), function(values))
-    return Term(factors=(Factor(TensorFunction(template, *operands), labels),))
 
 
 def connected(factors: Iterable[Any], scope: Scope) -> list[Any]:
@@ -366,30 +329,3 @@ def outer_parts(expr: Any) -> list[Any]:
 def outside_of_entries(node: Any) -> tuple[Any, ...]:
     """The parts of a node that are not inside of a tensor."""
     return () if isinstance(node, TensorEntry) else tuple(node.args)
-
-
-def depends(exprs: Iterable[Any], scope: Scope) -> bool:
-    """Whether an operation on whole tensors depends on an index around, which it must not."""
-    indices = {index for index, label in scope if label is None}
-    operations = (node for node in nodes_in(exprs) if isinstance(node, TensorOperation)) if indices else ()
-    return any(not indices.isdisjoint(node.free_symbols) for node in operations)
-
-
-def is_open(scope: Scope) -> bool:
-    """Whether there are axes around."""
-    return any(label is not None for _, label in scope)
-
-
-def closed(scope: Scope) -> Scope:
-    """The same indices, none of which is an axis."""
-    return frozenset((index, None) for index, _ in scope)
-
-
-def among(scope: Scope, symbols: Iterable[Any]) -> Scope:
-    """The part of a scope about some symbols."""
-    return frozenset(pair for pair in scope if pair[0] in symbols)
-
-
-def restricted(scope: Scope, expr: Any) -> Scope:
-    """The part of a scope that an expression depends on."""
-    return among(scope, expr.free_symbols) if scope else scope
