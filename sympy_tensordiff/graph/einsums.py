@@ -121,6 +121,8 @@ class _Recognition:
         known = [extent for extent in extents if extent is not None]
         if len(known) != len(extents) or set(rows) != set(ranges(variables, known)):
             return None
+        if any(v in self.extents or v in variables for extent in known for v in extent.atoms()):
+            return None  # a triangle: the range depends on another index
         self.extents.update(zip(variables, known, strict=True))
         inner = yield self.visit(body)
         if inner is None:

@@ -96,3 +96,14 @@ def nodes_of_chain(depth):
 def test_chains_through_both_worlds_grow_linearly():
     sizes = [nodes_of_chain(depth) for depth in (4, 8, 12)]
     assert sizes[2] - sizes[1] == sizes[1] - sizes[0]
+
+
+def test_a_triangle_of_sums_is_no_einsum():
+    """``Sum_(k <= j) 1`` is a number for each j: the index does not leave the table."""
+    v, t = td.TensorSymbol("v", 2), td.TensorSymbol("t", 2)
+    table = td.TensorComprehension(td.IndexedSum(v[q], (k, 0, j), (q, 0, 1)), (i, 3), (j, 4))
+    for expr in (table, td.sum(table, axis=0)):
+        tangent = td.lambdify([v, t], td.jvp(expr, v, t), "numpy")(np.ones(2), np.array([1.0, 2]))
+        entries = 3 * np.arange(1.0, 5) if expr is table else 9 * np.arange(1.0, 5)
+        np.testing.assert_array_equal(tangent, np.broadcast_to(entries, tangent.shape))
+    np.testing.assert_array_equal(td.lambdify([v], td.gradient(td.sum(table), v), "numpy")(np.ones(2)), [30, 30])
