@@ -20,7 +20,8 @@ from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.whole import is_whole
 
-LETTERS = "ijklmnpqrstuvw"
+NAMES = "ijklmnpqrstuvw"
+"""What indices are called, in this order."""
 WRITTEN_OUT = 40
 """Bodies of more nodes than these are read as tensors, so that what is written grows linearly."""
 TYPICAL_EXTENT = 100
@@ -76,7 +77,7 @@ def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = (
     taken |= {
         part.name for expr in avoid if not is_whole(expr) for part in _upper_nodes(expr) if isinstance(part, Symbol)
     }
-    others = chain(LETTERS, (f"i_{n}" for n in count(1)))
+    others = chain(NAMES, (f"i_{n}" for n in count(1)))
     names = [name if name not in taken else "" for name in (*wanted[:number], *[""] * (number - len(wanted)))]
     taken.update(names)
     return [Symbol(name or next(name for name in others if name not in taken), integer=True) for name in names]

@@ -6,21 +6,20 @@ that, and what is long, stays a comprehension that is read, so that the text gro
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any, ClassVar
 
-from sympy import Idx, Lambda, Symbol
+from sympy import Lambda
 
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.operations import TensorOperation
-from sympy_tensordiff.symbolic.rewriting import with_args
+from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
 from sympy_tensordiff.symbolic.tabulate import read, tabulate
-from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.whole import is_whole
-
-Scope: TypeAlias = frozenset[Any]
-"""The indices that are bound around."""
 
 
 def to_indices(expr: Any) -> Any:
@@ -37,39 +36,41 @@ def to_indices(expr: Any) -> Any:
         Inverses, determinants, adjugates and cofactors stay what they are, of matrices in index
         notation. A log-sum-exp becomes the logarithm of a sum, which may overflow.
     """
-    return trampoline(_Index().visit(expr, frozenset()))
+    return _Index().run(expr)
 
 
-class _Index:
-    """One rewriting; shared parts are visited once for each scope."""
-
-    def __init__(self) -> None:
-        # Nodes are known by identity: comparing and hashing deep ones is a recursion of its own.
-        self.done: dict[tuple[int, Scope], tuple[Any, Any]] = {}
+class _Index(Rewriting):
+    """One rewriting; the indices that are bound around stand for themselves."""
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The scalar or tensor in index notation."""
-        if is_whole(expr):
-            scope = scope.intersection(expr.free_symbols) if scope else scope
-        key = id(expr), scope
-        if key not in self.done:
-            self.done[key] = expr, (yield self.rewritten(expr, scope))
-        return self.done[key][1]
+        if scope and is_whole(expr):
+            free = expr.free_symbols
+            scope = frozenset(pair for pair in scope if pair[0] in free)
+        return super().visit(expr, scope)
 
-    def rewritten(self, expr: Any, scope: Scope) -> Recursion[Any]:
-        if isinstance(expr, (Symbol, Idx, Lambda)) or getattr(expr, "is_symbol", False):
-            return expr
-        if isinstance(expr, TensorEntry):
-            tensor = yield self.visit(expr.tensor, scope)
-            return expr if tensor is expr.tensor else read(tensor, expr.indices, scope or None)
-        if isinstance(expr, Binder):
-            body = yield self.visit(expr.body, scope.union(expr.variables))
-            return expr if body is expr.body else expr._trusted(body, expr.limits)
-        args = []
-        for arg in expr.args:
-            args.append((yield self.visit(arg, scope)))
-        node = with_args(expr, args)
-        return written(node) if isinstance(node, TensorOperation) else node
+    def kept(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        yield from ()
+        return expr
+
+    def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
+        tensor = yield self.visit(expr.tensor, scope)
+        return expr if tensor is expr.tensor else read(tensor, expr.indices, {index for index, _ in scope} or None)
+
+    def binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        body = yield self.visit(expr.body, scope | {(index, index) for index in expr.variables})
+        return expr if body is expr.body else expr._trusted(body, expr.limits)
+
+    def operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
+        return written((yield self.rebuilt(expr, scope)))
+
+    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+        Lambda: kept,
+        TensorSymbol: kept,
+        TensorEntry: entry,
+        Binder: binder,
+        TensorOperation: operation,
+    }
 
 
 def written(node: TensorOperation) -> Any:
