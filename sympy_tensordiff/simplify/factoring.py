@@ -134,7 +134,7 @@ class _Sum:
             return build(self.graph, term._replace(parts=parts))
         role = {role: label for label, role in _roles(term, place).items()}
         others = [role[own] for own in sorted(candidate.others)]
-        is_scalar = not any(own for _, own in parts)
+        is_scalar = not any(label in others for _, own in parts for label in own)
         return build(self.graph, term._replace(parts=parts, output=() if is_scalar else others))
 
     # -------------------------------------------------------------- weights

@@ -107,3 +107,14 @@ def test_a_triangle_of_sums_is_no_einsum():
         entries = 3 * np.arange(1.0, 5) if expr is table else 9 * np.arange(1.0, 5)
         np.testing.assert_array_equal(tangent, np.broadcast_to(entries, tangent.shape))
     np.testing.assert_array_equal(td.lambdify([v], td.gradient(td.sum(table), v), "numpy")(np.ones(2)), [30, 30])
+
+
+def test_terms_that_leave_a_sum_of_products_are_scalars():
+    """What is left of a term next to a common factor may be a scalar that is a sum over other operands."""
+    a, u, v = td.TensorSymbol("a", ()), td.TensorSymbol("u", 3), td.TensorSymbol("v", 2)
+    total = td.logsumexp(a * td.outer(v, u))
+    mixed = td.jacobian(td.gradient(total, v), a)
+    at = 0.7, np.array([0.3, -0.2, 0.9]), np.array([1.1, 0.4])
+    gradient = td.lambdify([a, u, v], td.gradient(total, v), "numpy")
+    expected = (gradient(at[0] + 1e-5, *at[1:]) - gradient(at[0] - 1e-5, *at[1:])) / 2e-5
+    np.testing.assert_allclose(td.lambdify([a, u, v], mixed, "numpy")(*at), expected, rtol=1e-7)
