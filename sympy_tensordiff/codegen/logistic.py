@@ -85,7 +85,7 @@ class _Logistic:
         graph, terms = self.graph, node.args
         for term in terms if len(terms) <= _FEW else ():
             coefficient, rest = graph.split_view(term)
-            factors = _factors(rest)
+            factors = graph.factors(rest)
             for factor in factors:
                 base, times = self.raised(factor)
                 if times:
@@ -135,12 +135,3 @@ class _Logistic:
 
 def _is_call(node: Node, function: type) -> bool:
     return node.op == "call" and node.data is function
-
-
-def _factors(node: Node) -> tuple[Node, ...]:
-    """The factors of a product, of whole tensors entry by entry."""
-    if node.op == "mul":
-        return node.args
-    if node.op == "ein" and all(labels in ((), node.data.output) for labels in node.data.inputs):
-        return node.args
-    return (node,)
