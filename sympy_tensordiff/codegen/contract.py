@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.absorb import Extents, Labelled, Products, hint, is_outer, volume
+from sympy_tensordiff.codegen.calls import is_computed
 from sympy_tensordiff.codegen.directions import cofactor_direction, cofactor_tangent
 from sympy_tensordiff.codegen.paths import contraction_path, operation_count, products
 from sympy_tensordiff.graph.contractions import is_core, is_view
@@ -36,6 +37,7 @@ class _Pairing:
         uses = self.products.uses
         self.done: dict[Node, Node] = {}
         self.single: set[Node] = set()
+        self.results = {root.args[0] if is_view(root) and root.args else root for root in roots}
         for part in parts:
             if part in self.products.absorbed:
                 continue
@@ -49,7 +51,8 @@ class _Pairing:
         """An einsum with all that is absorbed by it."""
         output = tuple(range(len(node.shape)))
         operands, extents = self.products.gathered(node, output, self.done)
-        work, result = self.ordered(operands, output, extents)
+        scaled = self.scaled(operands, output, extents) if node in self.results else operands
+        work, result = self.ordered(scaled, output, extents)
         for place, (operand, labels) in enumerate(operands):
             if operand.op == "add" and operand.shape and any(map(_is_sparse, operand.args)):
                 own = len(operand.args) * volume(labels, extents) if operand in self.single else 0
@@ -57,6 +60,19 @@ class _Pairing:
                 if 2 * sum(cost for cost, _ in apart) <= work + own:
                     return self.graph.add([part for _, part in apart])
         return result
+
+    def scaled(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> list[Labelled]:
+        """The operands of a result; a loop that computes one multiplies with the scalars, which would need another."""
+        scalars = [part for part in operands if not part[0].shape]
+        tensors = [part for part in operands if part[0].shape]
+        if not scalars or {label for _, labels in tensors for label in labels}.issubset(output):
+            return operands
+        for place, (node, labels) in enumerate(tensors):
+            if node in self.single and is_computed(node) and volume(labels, extents) <= volume(output, extents):
+                axes = tuple(range(len(labels)))
+                tensors[place] = (self.graph.ein(1, [(node, axes), *scalars], axes), labels)
+                return tensors
+        return operands
 
     def term(
         self, operands: Sequence[Labelled], place: int, term: Node, output: tuple[int, ...], extents: Extents

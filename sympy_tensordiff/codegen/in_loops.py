@@ -13,8 +13,10 @@ from sympy_tensordiff.codegen.loops import (
     Load,
     Loop,
     Name,
+    Number,
     Operation,
     Program,
+    Scalar,
     Statement,
     Store,
 )
@@ -50,6 +52,8 @@ def _kernel(step: Contraction, shapes: Shapes, taken: set[str]) -> Kernel:
     body: tuple[Statement, ...] = (Add(total, Operation("mul", tuple(loads))),)
     for label in reversed(summed):
         body = (Loop(names[label], (Bound(Affine.of(0)),), (Bound(known[label] - 1),), body),)
-    return Kernel(
-        step.array, tuple([names[label] for label in step.output]), (Accumulator(total), *body, Store(Name(total)))
-    )
+    value: Scalar = Name(total)
+    if step.factor != 1:
+        value = Operation("mul", (Number(step.factor), value))
+    axes = tuple([names[label] for label in step.output])
+    return Kernel(step.array, axes, (Accumulator(total), *body, Store(value)))

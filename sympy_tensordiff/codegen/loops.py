@@ -226,12 +226,14 @@ class Contraction:
     """Fills ``array``: the entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
 
     Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
+    The entries are multiplied by ``factor`` then, as those of the other calls.
     """
 
     array: str
     output: tuple[int, ...]
     left: Operand
     right: Operand
+    factor: int | Fraction | float = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,7 @@ class Solve:
     output: tuple[int, ...]
     matrix: Operand
     right: Operand
+    factor: int | Fraction | float = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +262,7 @@ class CofactorTangent:
     output: tuple[int, ...]
     matrix: Operand
     right: Operand
+    factor: int | Fraction | float = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,13 +271,16 @@ class Apply:
 
     ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan where that is
     negative); "logabsdet", that of its absolute value; "cofactor", the derivative of the determinant,
-    ``options[0]`` times (1 or more) by the matrix; "logsumexp" over the axes ``options``.
+    ``options[0]`` times (1 or more) by the matrix; "logsumexp" over the axes ``options``. The axes
+    of the value are put into the order ``axes`` where that is not empty.
     """
 
     array: str
     function: str
     operand: str
     options: tuple[int, ...] = ()
+    axes: tuple[int, ...] = ()
+    factor: int | Fraction | float = 1
 
 
 Product: TypeAlias = "Contraction | Solve | CofactorTangent"

@@ -46,7 +46,8 @@ def describe(step: Step, shapes: Shapes) -> str:
     """What a library call computes, in a line of ``.plan``."""
     if isinstance(step, Apply):
         options = "".join(f", {option}" for option in step.options)
-        return f"fill {step.array} = {step.function}({step.operand}{options})"
+        axes = f", its axes in the order {step.axes}" if step.axes else ""
+        return f"fill {step.array} = {_times(step)}{step.function}({step.operand}{options}){axes}"
     assert not isinstance(step, Kernel)
     known = extents(step, shapes)
     letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
@@ -56,14 +57,20 @@ def describe(step: Step, shapes: Shapes) -> str:
     axes = ", ".join(letters[label] for label in step.output)
     if isinstance(step, CofactorTangent):
         length = _factor(known[step.output[0]])
-        what = f"cofactors of {texts[0]} in the direction {texts[1]}"
+        what = f"{_times(step)}cofactors of {texts[0]} in the direction {texts[1]}"
         return f"fill {step.array}[{axes}] = {what}: 5*{length}*{length}*{length} products"
     work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
     how = ""
     if isinstance(step, Solve):
         length = _factor(known[step.matrix.labels[0]])
         how, work = " by solving equations", f"{length}*{length}*{length}/3 + {work}"
-    return f"fill {step.array}[{axes}] = sum of {'*'.join(texts)}{how}: {work} products"
+    return f"fill {step.array}[{axes}] = {_times(step)}sum of {'*'.join(texts)}{how}: {work} products"
+
+
+def _times(step: Product | Apply) -> str:
+    if step.factor in (1, -1):
+        return "" if step.factor == 1 else "-"
+    return f"{step.factor}*"
 
 
 def _factor(form: Affine) -> str:
@@ -117,7 +124,10 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
     results = {"inv": shape, "det": (), "logdet": (), "logabsdet": (), "cofactor": shape * sum(step.options)}
     if step.function not in results:
         raise VerificationError(f"{where}: no library call is named {step.function!r}")
-    return results[step.function]
+    found = results[step.function]
+    if step.axes and sorted(step.axes) != list(range(len(found))):
+        raise VerificationError(f"{where}: {step.axes} is no order of {len(found)} axes")
+    return tuple([found[axis] for axis in step.axes]) if step.axes else found
 
 
 def _is_square(shape: tuple[Affine, ...]) -> bool:

@@ -7,7 +7,7 @@ lowered as what a user writes in index notation is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.calls import determinant, direction_place, is_product, solved_place
@@ -61,19 +61,19 @@ def _array(graph: Graph, name: str, node: Node) -> Node:
     return graph.tensor(f"array {name}", node.shape)
 
 
-def _transposed(roots: Sequence[Node]) -> dict[Node, Node]:
-    """The products that nothing uses but a result, which is a transpose of them, with that result."""
+def _moved(roots: Sequence[Node], arrays: Iterable[Node]) -> dict[Node, Node]:
+    """The arrays that are what a library gives, but for a factor and the order of axes, if nothing else uses that."""
     uses = Counter(roots)
     for part in reachable(*roots):
         uses.update(part.args)
     found = {}
-    for root in roots:
-        if is_view(root) and root.args and root.data.coefficient == 1:
-            inputs, output = root.data.inputs[0], root.data.output
-            if len(set(inputs)) == len(inputs) == len(output) == len(set(output)):
-                (core,) = root.args
-                if is_product(core) and uses[core] == uses[root] == 1:
-                    found[core] = root
+    for node in arrays:
+        if is_view(node) and node.args and uses[node.args[0]] == 1:
+            (value,) = node.args
+            labels, output = node.data.inputs[0], node.data.output
+            permuted = len(set(labels)) == len(labels) == len(output) == len(set(output))
+            if permuted and (is_product(value) or value.op in ("inv", "cof")):
+                found[node] = value
     return found
 
 
@@ -92,10 +92,9 @@ class _Definitions:
         for root, name in zip(roots, results, strict=True):
             if root.op != "tensor":
                 self.names.setdefault(root, name)
-        self.transposed = _transposed(roots)
-        for node, root in self.transposed.items():
-            self.names[node] = self.names[root]
-        ordered = sorted(arrays_of(roots) - set(self.transposed.values()), key=lambda node: node.id)
+        arrays = arrays_of(roots)
+        self.moved = _moved(roots, arrays)
+        ordered = sorted(arrays.difference(self.moved.values()), key=lambda node: node.id)
         used = set(results)
         tried: dict[str, int] = {}
         for node in ordered:
@@ -116,16 +115,14 @@ class _Definitions:
     def definition(self, node: Node) -> Definition:
         name = self.names[node]
         array = _array(self.graph, name, node)
-        if node in self.transposed:
-            return self.transposed_product(node, self.transposed[node], name)
-        step = self.step(node, name)
+        step = self.moved_step(node, name) if node in self.moved else self.step(node, name)
         if step is not None:
             return Definition(name, array, step=step)
         return Definition(name, array, trampoline(self.entries(node)))
 
     # -------------------------------------------------------------- library calls
 
-    def step(self, node: Node, name: str) -> Step | None:
+    def step(self, node: Node, name: str) -> Product | Apply | None:
         """The library call that computes a node; None where loops do."""
         if (found := determinant(node)) is not None:
             return Apply(name, found[0], self.name(found[1]))
@@ -160,11 +157,17 @@ class _Definitions:
         matrix = Operand(self.name(node.args[1 - place].args[0]), rest)
         return CofactorTangent(name, node.data.output, matrix, Operand(self.name(node.args[place]), direction))
 
-    def transposed_product(self, node: Node, root: Node, name: str) -> Definition:
-        """The product that fills a result with its axes in another order."""
-        places = dict(zip(root.data.inputs[0], node.data.output, strict=True))
-        step = replace(self.product(node, name), output=tuple([places[label] for label in root.data.output]))
-        return Definition(name, _array(self.graph, name, root), step=step)
+    def moved_step(self, node: Node, name: str) -> Product | Apply:
+        """The library call that fills an array with its axes in another order, and with a factor."""
+        step = self.step(self.moved[node], name)
+        assert step is not None
+        coefficient, inputs, output, _ = node.data
+        given = range(len(output)) if isinstance(step, Apply) else step.output
+        places = dict(zip(inputs[0], given, strict=True))
+        order = tuple([places[label] for label in output])
+        if isinstance(step, Apply):
+            return replace(step, axes=order if order != tuple(given) else (), factor=coefficient)
+        return replace(step, output=order, factor=coefficient)
 
     def name(self, node: Node) -> str:
         """The array that holds an operand."""

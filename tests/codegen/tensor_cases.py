@@ -30,6 +30,7 @@ def values(dtype=np.float64, seed=0):
 
 
 AB = td.einsum("ij,jk->ik", A, B)
+TURNED_A = td.einsum("ij->ji", A)
 TURNED = td.einsum("ijk->ikj", T)
 PRODUCTS = {
     "ij,jk->ik": (A, B), "ij,jk->ki": (A, B), "ij,kj->ki": (A, D), "ij,j->i": (A, y), "ij,i->j": (A, x),
@@ -82,6 +83,25 @@ ENTRY = {
         td.einsum("ij,jk->ik", td.sin(A), td.exp(B)),
         lambda v: np.sin(v["A"]) @ np.exp(v["B"]),
     ),
+    "a multiple of a product": (mul(2, AB), lambda v: 2 * v["A"] @ v["B"]),
+    "a transposed multiple": (td.einsum("ij->ji", mul(-1, AB)), lambda v: -(v["A"] @ v["B"]).T),
+    "a part of a product": (
+        mul(sympy.Rational(-1, 3), td.einsum("ijk,jk->i", V, B)),
+        lambda v: -np.einsum("ijk,jk->i", v["V"], v["B"]) / 3,
+    ),
+    "a multiple in between": (
+        td.logsumexp(mul(-2.5, td.einsum("ij,j->i", A, y))),
+        lambda v: np.log(np.exp(-2.5 * v["A"] @ v["y"]).sum()),
+    ),
+    "a multiple of a scalar's": (
+        mul(lam, s, td.einsum("ij,j->i", A, y)),
+        lambda v: v["lam"] * v["s"] * v["A"] @ v["y"],
+    ),
+    "a scalar and a residual": (
+        mul(2, lam, TURNED_A @ add(mul(A, D) @ y, mul(-1, x))),
+        lambda v: 2 * v["lam"] * v["A"].T @ ((v["A"] * v["D"]) @ v["y"] - v["x"]),
+    ),
+    "an average": (mul(1 / n, TURNED_A @ add(x, mul(s, x))), lambda v: v["A"].T @ (v["x"] * (1 + v["s"])) / 3),
     "a norm": (td.norm(AB), lambda v: np.linalg.norm(v["A"] @ v["B"])),
     "a softmax": (td.softmax(A), lambda v: softmax(v["A"], 1)),
     "a softmax of a product": (td.softmax(AB, axis=0), lambda v: softmax(v["A"] @ v["B"], 0)),
@@ -108,6 +128,31 @@ ENTRY = {
 MATRICES = {
     "inverse": (td.inv(S), lambda v: np.linalg.inv(v["S"])),
     "transposed inverse": (td.einsum("ij->ji", td.inv(S)), lambda v: np.linalg.inv(v["S"]).T),
+    "multiple of an inverse": (mul(-1, td.inv(S)), lambda v: -np.linalg.inv(v["S"])),
+    "transposed multiple of an inverse": (
+        td.einsum("ij->ji", td.inv(mul(4, S))),
+        lambda v: np.linalg.inv(v["S"]).T / 4,
+    ),
+    "multiple of a solution": (
+        mul(-2, td.einsum("ij,jk->ki", td.inv(S), A)),
+        lambda v: -2 * np.linalg.solve(v["S"], v["A"]).T,
+    ),
+    "inverse of a sum with a multiple": (
+        td.inv(add(S, mul(2, td.einsum("ij,kj->ik", A, D)))),
+        lambda v: np.linalg.inv(v["S"] + 2 * v["A"] @ v["D"].T),
+    ),
+    "multiple of an adjugate": (
+        mul(0.5, td.adj(S)),
+        lambda v: np.linalg.det(v["S"]) * np.linalg.inv(v["S"]) / 2,
+    ),
+    "adjugate of a multiple": (
+        td.adj(mul(2, td.einsum("ij,kj->ik", A, D))),
+        lambda v: cofactor(2 * v["A"] @ v["D"].T, 1).T,
+    ),
+    "multiple of a derivative": (
+        mul(3, td.jvp(td.adj(S), S, td.einsum("i,j->ij", x, x))),
+        lambda v: 3 * np.einsum("jiab,a,b->ij", cofactor(v["S"], 2), v["x"], v["x"]),
+    ),
     "solution": (td.einsum("ij,jk->ik", td.inv(S), A), lambda v: np.linalg.solve(v["S"], v["A"])),
     "solution of a vector": (td.einsum("ij,j->i", td.inv(S), x), lambda v: np.linalg.solve(v["S"], v["x"])),
     "from the other side": (td.einsum("ij,ik->jk", td.inv(S), A), lambda v: np.linalg.solve(v["S"].T, v["A"])),

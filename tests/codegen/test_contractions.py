@@ -216,6 +216,36 @@ def test_entry_by_entry_operations_need_no_arrays():
     assert _temporaries([A], expr) == []
 
 
+def test_factors_and_transposes_of_library_results_need_no_arrays():
+    square = td.TensorSymbol("S", (n, n))
+    turned, ab = td.einsum("ij->ji", A), td.einsum("ij,jk->ik", A, B)
+    exprs = [
+        td.TensorMul(2, td.einsum("ij,j->i", A, y)), td.TensorMul(sympy.Rational(-1, 3), td.einsum("ij->ji", ab)),
+        td.TensorMul(-1, td.einsum("ij,jk->ik", td.inv(square), A)), td.einsum("ij->ji", td.inv(square)),
+        td.TensorMul(-0.5, td.inv(square)), td.adj(square), td.TensorMul(3, td.adj(square)),
+        td.TensorMul(2, td.einsum("ij->ji", td.jvp(td.adj(square), square, square))),
+    ]  # fmt: skip
+    for expr in exprs:
+        assert _temporaries([A, B, y, square], expr) == []
+    # What the result is a multiple of is an array where something else needs it.
+    assert _temporaries([A, B], (td.TensorMul(2, ab), td.sum(td.exp(ab)))) == [("t", 2)]
+    assert _temporaries([A, B], (ab, td.TensorMul(2, ab))) == []
+    # A residual is multiplied by the scalar of a mean as it is computed: its two arrays, and none for the result.
+    loss = td.mean(td.TensorPow(td.TensorAdd(td.einsum("ij,j->i", A, y), td.TensorMul(-1, x)), 2))
+    assert _temporaries([A, x, y], td.gradient(loss, y)) == [("t", 1), ("t0", 1)]
+    lam = sympy.Symbol("lam", real=True)
+    assert _temporaries([A, x, y, lam], td.TensorMul(lam, turned @ td.exp(x))) == [("t", 1)]
+
+
+def test_the_plan_shows_factors_and_transposes():
+    square = td.TensorSymbol("S", (n, n))
+    results = (td.TensorMul(-2, td.einsum("ij,j->i", A, y)), td.TensorMul(-1, td.adj(square)), td.inv(square))
+    plan = td.lambdify([A, y, square], results, "numpy").plan
+    assert "fill result0[i] = -2*sum of A[i, j]*y[j]: n*m products" in plan
+    assert "fill result1 = -cofactor(S, 1), its axes in the order (1, 0)" in plan
+    assert plan.endswith("fill result2 = inv(S)")
+
+
 def test_a_function_is_not_computed_again_for_every_entry():
     """exp(x) and exp(y) once each, the outer product from arrays; so the factor of a tensor."""
     assert _temporaries([x, y], td.einsum("i,j->ij", td.exp(x), td.exp(y))) == [("t", 1), ("t0", 1)]
@@ -328,6 +358,7 @@ BROKEN = {
     ),
     "Apply r: a square matrix is needed, not an array of shape": one_step(Apply("r", "inv", "A"), N, M),
     "no library call is named 'exp'": one_step(Apply("r", "exp", "S"), N, N),
+    r"\(0, 0\) is no order of 2 axes": one_step(Apply("r", "inv", "S", axes=(0, 0)), N, N),
     "r is an argument or has been written before": replace(one_step(PRODUCT, N), kernels=(PRODUCT, PRODUCT)),
 }
 
@@ -342,6 +373,6 @@ def test_lawful_library_calls():
     for step, shape in [
         (PRODUCT, (N,)), (SOLUTION, (N, M)), (Apply("r", "cofactor", "S", (2,)), (N,) * 4),
         (Apply("r", "logsumexp", "A", (0,)), (M,)), (Apply("r", "det", "S"), ()),
-        (TANGENT, (N, N)),
+        (TANGENT, (N, N)), (Apply("r", "inv", "S", axes=(1, 0), factor=-1), (N, N)),
     ]:  # fmt: skip
         verify(one_step(step, *shape))

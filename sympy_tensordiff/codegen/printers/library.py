@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.loops import (
     Solve,
     Step,
 )
+from sympy_tensordiff.codegen.printers.base import number_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text, function_name
 from sympy_tensordiff.codegen.printers.forms import Names
@@ -122,6 +123,9 @@ def library_text(step: Product | Apply, program: Program, names: Names) -> str:
         lines = printer.cofactor_tangent(step)
     else:
         lines = printer.apply(step)
+    if step.factor != 1:
+        factor = number_text(step.factor) if step.factor > 0 else "-" + number_text(-step.factor)
+        lines.append(f"{names(step.array)} *= {factor}")
     head = f"def {function_name(step)}{call_text(step, names)}:"
     return "\n".join([head, *(INDENT + line for line in lines)])
 
@@ -165,7 +169,8 @@ class _Printer:
             "cofactor": f"cofactor({matrix}, {', '.join(map(str, step.options))})",
             "logsumexp": f"logsumexp({matrix}, {step.options})",
         }
-        return [self.docstring(f"a function of {matrix}"), f"{self.target}[...] = {texts[step.function]}"]
+        value = _permuted(texts[step.function], range(len(step.axes)), step.axes)
+        return [self.docstring(f"a function of {matrix}"), f"{self.target}[...] = {value}"]
 
     # -------------------------------------------------------------- products
 
