@@ -58,7 +58,8 @@ def lambdify(
         new arrays (a NumPy scalar for a scalar) or fills ``out=``. ``.source`` is the generated
         module, ``.plan`` what is computed in which order. float32 in, float32 out; integers count
         as float64. It pickles, if the functions do. A call in which a matrix to be inverted is
-        singular raises `SingularMatrixError`.
+        singular raises `SingularMatrixError`, also where a condition keeps all of the inverse out of
+        the result: what whole arrays need is computed first, conditions choose between entries.
 
     Raises
     ------

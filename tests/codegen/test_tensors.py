@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sympy
 import tensor_cases
-from tensor_cases import MATRICES, A, B, S, cases, check, m, n, p, values, x, y
+from tensor_cases import MATRICES, A, B, S, cases, check, lam, m, n, p, values, x, y
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, OutOfShapeError, SingularMatrixError, UnsupportedError
@@ -166,6 +166,21 @@ def test_a_singular_matrix_is_named(backend):
     shifted = td.inv(td.TensorAdd(S, td.DeltaTensor((n,))))
     with pytest.raises(SingularMatrixError, match=r"the matrix t \(see .plan\) is singular"):
         td.lambdify([S, x], td.einsum("ij,j->i", shifted, x), backend)(-np.eye(3), V["x"])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_conditions_keep_out_is_computed(backend):
+    """An inverse is computed, or refused, before any condition is looked at; a determinant of 0 is no error."""
+    positive = lam > 0
+    inverse = td.TensorComprehension(sympy.Piecewise((td.inv(S)[i, 0], positive), (x[i], True)), (i, n))
+    function = td.lambdify([S, x, lam], inverse, backend)
+    zero = np.zeros((3, 3))
+    for chosen in (1, -1):
+        with pytest.raises(SingularMatrixError, match="the matrix S is singular: it has no inverse"):
+            function(zero, V["x"], chosen)
+    np.testing.assert_allclose(function(np.eye(3), V["x"], -1), V["x"])
+    determinant = sympy.Piecewise((1 / td.det(S) + td.log(td.det(S)), positive), (lam, True))
+    assert td.lambdify([S, lam], determinant, backend)(zero, -1) == -1
 
 
 def test_singular_matrices_have_cofactors():
