@@ -46,14 +46,21 @@ class EinsumProduct(TensorOperation):
     ArgumentTypeError, UnsupportedError
         If an operand is neither a tensor expression nor a real scalar.
 
+    Notes
+    -----
+    The product is linear in each operand: its derivative by one is the product of the others (Laue,
+    Mitterreiter & Giesen 2020, *A Simple and Efficient Tensor Calculus*).
+
     Examples
     --------
     >>> import sympy_tensordiff as td
-    >>> n, m = td.indices("n m")
+    >>> i, n, m = td.indices("i n m")
     >>> A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
     >>> product = td.EinsumProduct("ij,j->i", A, x)
     >>> product.shape, product.inputs, product.output
     ((n,), ('ij', 'j'), 'i')
+    >>> product[i].doit()
+    IndexedSum(A[i, j]*x[j], (j, 0, m - 1))
     """
 
     def __new__(cls, subscripts: Any, *operands: Any) -> Any:
@@ -129,11 +136,17 @@ class DeltaTensor(TensorOperation):
     shape : int, Expr, or sequence of them
         Half of the shape; ``()`` gives a scalar that is 1.
 
+    Raises
+    ------
+    ShapeError
+        If an extent is no positive integer.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
-    >>> td.DeltaTensor((2, 3)).shape
-    (2, 3, 2, 3)
+    >>> i, j, n = td.indices("i j n")
+    >>> td.DeltaTensor((2, 3)).shape, td.DeltaTensor(n)[i, j].doit()
+    ((2, 3, 2, 3), KroneckerDelta(i, j))
     """
 
     def __new__(cls, shape: Any) -> Any:
@@ -160,14 +173,17 @@ class FilledTensor(TensorOperation):
 
     Raises
     ------
-    ArgumentTypeError
-        If the value is a tensor of rank > 0.
+    ArgumentTypeError, UnsupportedError
+        If the value is a tensor of rank > 0, or no real scalar.
+    ShapeError
+        If an extent is no positive integer.
 
     Examples
     --------
     >>> import sympy_tensordiff as td
-    >>> td.FilledTensor(3, (2, 4)).shape
-    (2, 4)
+    >>> T = td.FilledTensor(3, (2, 4))
+    >>> T.shape, T[1, 2].doit()
+    ((2, 4), 3)
     """
 
     def __new__(cls, value: Any, shape: Any) -> Any:

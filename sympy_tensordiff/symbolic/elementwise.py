@@ -73,6 +73,8 @@ class TensorAdd(Commutative):
     ------
     ShapeError
         If two operands of rank > 0 have different shapes, or none has an axis.
+    ArgumentTypeError, UnsupportedError
+        If an operand is neither a tensor expression nor a real scalar.
 
     Examples
     --------
@@ -80,6 +82,8 @@ class TensorAdd(Commutative):
     >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
     >>> td.TensorAdd(A, B) == td.TensorAdd(B, A)
     True
+    >>> td.TensorAdd(A, B, 1)[0, 2].doit()
+    A[0, 2] + B[0, 2] + 1
     """
 
     def applied(self, *values: Any) -> Any:
@@ -99,6 +103,8 @@ class TensorMul(Commutative):
     ------
     ShapeError
         If two operands of rank > 0 have different shapes, or none has an axis.
+    ArgumentTypeError, UnsupportedError
+        If an operand is neither a tensor expression nor a real scalar.
 
     Examples
     --------
@@ -106,6 +112,8 @@ class TensorMul(Commutative):
     >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (2, 3))
     >>> td.TensorMul(2, A, B) == td.TensorMul(B, A, 2)
     True
+    >>> td.TensorMul(2, A, B)[0, 2].doit()
+    2*A[0, 2]*B[0, 2]
     """
 
     def applied(self, *values: Any) -> Any:
@@ -125,6 +133,12 @@ class TensorPow(Entrywise):
     ------
     ShapeError
         If the shapes are different, or both are scalars.
+    ArgumentTypeError, UnsupportedError
+        If one is neither a tensor expression nor a real scalar.
+
+    Notes
+    -----
+    Tensors are real: the base of a power that is no integer is not negative.
 
     Examples
     --------
@@ -132,6 +146,8 @@ class TensorPow(Entrywise):
     >>> A = td.TensorSymbol("A", (2, 3))
     >>> td.TensorPow(A, 2).shape, td.TensorPow(2, A).shape
     ((2, 3), (2, 3))
+    >>> td.TensorPow(2, A)[0, 2].doit()
+    2**A[0, 2]
     """
 
     def __new__(cls, base: Any, exponent: Any) -> Any:

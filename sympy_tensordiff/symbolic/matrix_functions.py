@@ -59,12 +59,19 @@ class TensorInverse(MatrixFunction):
     ShapeError
         If it is no square matrix.
 
+    Notes
+    -----
+    A singular matrix has none; kernels raise `SingularMatrixError` there. The derivative of entry
+    ``[i, j]`` by ``X[k, l]`` is ``-inv(X)[i, k]*inv(X)[l, j]``.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
     >>> X = td.TensorSymbol("X", (3, 3))
     >>> td.TensorInverse(X).shape, td.inv(X) == td.TensorInverse(X)
     ((3, 3), True)
+    >>> td.gradient(td.trace(td.TensorInverse(X)), X)
+    -inv(X).T @ inv(X).T
     """
 
 
@@ -85,8 +92,8 @@ class TensorDeterminant(MatrixFunction):
     --------
     >>> import sympy, sympy_tensordiff as td
     >>> X = td.TensorSymbol("X", (3, 3))
-    >>> sympy.log(td.TensorDeterminant(X)) == sympy.log(td.det(X))
-    True
+    >>> td.gradient(td.TensorDeterminant(X), X), td.gradient(sympy.log(td.det(X)), X)
+    (adj(X).T, inv(X).T)
     """
 
     @classmethod
@@ -122,7 +129,8 @@ class TensorCofactor(TensorOperation):
     Its entry ``[i1, j1, …, ik, jk]`` is 0 where two of the i or two of the j are equal, else the
     determinant of the matrix without these rows and columns, times a sign: ``(-1)**(i1 + j1 + …)``
     and the signs of the permutations that sort the i and the j. Order 0 is the determinant, order 1
-    the transposed adjugate.
+    the transposed adjugate. All of them are polynomials in the entries of the matrix; the derivative of
+    that of order k is that of order k + 1.
 
     Parameters
     ----------
@@ -196,6 +204,9 @@ class TensorLogSumExp(TensorOperation):
     >>> A = td.TensorSymbol("A", (3, 4))
     >>> td.TensorLogSumExp(A, 1).shape, td.TensorLogSumExp(A, (0, 1)).shape
     ((3,), ())
+    >>> x = td.TensorSymbol("x", 4)
+    >>> td.gradient(td.TensorLogSumExp(x, 0), x)
+    softmax(x)
     """
 
     def __new__(cls, tensor: Any, axes: Any) -> Any:
