@@ -63,6 +63,7 @@ class Graph(Elementwise):
         self.hints: dict[int, tuple[str, ...]] = {}
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
+        self.symmetric: dict[Node, bool] = {}
 
     # -------------------------------------------------------------- binders
 

@@ -47,7 +47,7 @@ def recognise(
         return list(roots)
     chosen = RULES if rules is None else rules
     nodes = reachable(*roots) if nodes is None else nodes
-    facts = Facts(counted(nodes, roots), {})
+    facts = Facts(counted(nodes, roots), graph.symmetric)
 
     def rewriting(node: Node) -> Node:
         while True:
@@ -57,7 +57,7 @@ def recognise(
                     node = found
                     break
             else:
-                if len(node.shape) == 2 and node.shape[0] == node.shape[1]:
+                if len(node.shape) == 2 and node.shape[0] == node.shape[1] and node not in facts.symmetric:
                     facts.symmetric[node] = _is_symmetric(graph, node, facts.symmetric)
                 return node
 
@@ -242,7 +242,7 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
 def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     """Whether a matrix is its own transpose because of how it is made: ``X^T X``, ``A + A^T``, functions of such."""
     if node.op == "ein":
-        return _flipped(graph, node, known) is node
+        return _may_be_flipped(graph, node) and _flipped(graph, node, known) is node
     if node.op == "add" and not all(known.get(arg, not arg.shape) for arg in node.args):
         return {_flipped(graph, term, known) for term in node.args} == set(node.args)
     return bool(node.args) and node.op not in _OTHER and all(known.get(arg, not arg.shape) for arg in node.args)
@@ -250,6 +250,15 @@ def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
 
 _OTHER = frozenset({"comprehension", "cof", "lse"})
 """Matrices that are not made entry by entry of matrices: the inverse may count as if it were."""
+
+
+def _may_be_flipped(graph: Graph, node: Node) -> bool:
+    """Whether the same tensors stand at one axis of a product as at the other: a quick answer for most."""
+    product = product_of(graph, node)
+    parts = inner_parts(node, product.output) if is_core(node) else product.parts
+    first, second = product.output
+    at_first = sorted(arg.id for arg, labels in parts if first in labels and second not in labels)
+    return at_first == sorted(arg.id for arg, labels in parts if second in labels and first not in labels)
 
 
 def _flipped(graph: Graph, term: Node, known: dict[Node, bool]) -> Node:
