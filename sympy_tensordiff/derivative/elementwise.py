@@ -25,6 +25,7 @@ from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.einsums import as_einsums
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.simplify.recognition import recognise
@@ -112,7 +113,10 @@ class Differentiation:
         nodes = without_sparse_operands(self.graph, nodes)
         nodes = inline_single_reads(self.graph, nodes, written)
         nodes = simplify(self.graph, nodes)
-        return tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
+        nodes = tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
+        # Without the deltas and guards of the sweep, more of it is an einsum.
+        found = as_einsums(self.graph, nodes, written) if self.is_whole else nodes
+        return nodes if found == nodes else simplify(self.graph, found)
 
     def sizes(self) -> frozenset[int]:
         """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""

@@ -118,3 +118,36 @@ def test_terms_that_leave_a_sum_of_products_are_scalars():
     gradient = td.lambdify([a, u, v], td.gradient(total, v), "numpy")
     expected = (gradient(at[0] + 1e-5, *at[1:]) - gradient(at[0] - 1e-5, *at[1:])) / 2e-5
     np.testing.assert_allclose(td.lambdify([a, u, v], mixed, "numpy")(*at), expected, rtol=1e-7)
+
+
+EINSUMS = {
+    "read as such only without its deltas": (
+        td.IndexedSum(A[i, j] * x[j] * td.exp(x)[i], (i, 0, n - 1), (j, 0, n - 1)),
+        "A.T @ exp(x) + exp(x)*(A @ x)",
+    ),
+    "beside a sum of all": (
+        td.IndexedSum(A[i, j] * x[j] * x[i], (i, 0, n - 1), (j, 0, n - 1)) + td.sum(x),
+        "A @ x + A.T @ x + 1",
+    ),
+    "a sum over an axis": (td.sum(td.TensorComprehension(B[i, j] * x[i], (j, m), (i, n))), "sum(B, axis=1)"),
+    "of a written table": (
+        td.sum(td.TensorComprehension(td.IndexedSum(A[i, j] * x[j], (j, 0, n - 1)), (i, n)) ** 2),
+        "2*A.T @ TensorComprehension(IndexedSum(A[i, j]*x[j], (j, 0, n - 1)), (i, n))",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EINSUMS)
+def test_sums_that_are_einsums_come_back_as_such(name):
+    expr, text = EINSUMS[name]
+    gradient = td.gradient(expr, x)
+    assert str(gradient) == text
+    assert td.simplify_deltas(gradient) == gradient
+    assert td.check_derivative(expr, x, sizes={n: 3, m: 2}) < 1e-6
+
+
+def test_tables_of_derivatives_have_their_axes_in_order():
+    gradient = td.gradient(td.inv(X)[0, 1], X)
+    tables = gradient.atoms(td.TensorComprehension)
+    assert len(tables) == 1 and not gradient.atoms(td.EinsumProduct)
+    assert td.check_derivative(td.inv(X)[0, 1], X, sizes={n: 3}) < 1e-6
