@@ -32,6 +32,8 @@ def _evaluate(node, args):
             return float(node.data)
         case "index":
             return float(node.data.constant)
+        case "read" if not node.data:
+            return args[0]
         case "add":
             return sum(args)
         case "mul":

@@ -1,0 +1,40 @@
+"""Entries of whole-tensor nodes in index notation, and index notation as whole tensors: each undoes the other."""
+
+import numpy as np
+import pytest
+from tensor_graphs import evaluate, random_graph
+
+from sympy_tensordiff.graph.einsums import as_tensor
+from sympy_tensordiff.graph.entries import entry, written_out
+from sympy_tensordiff.graph.nodes import ranges, reachable
+from sympy_tensordiff.integer.affine import Affine, Row
+
+
+@pytest.mark.parametrize("write", [entry, written_out])
+@pytest.mark.parametrize("seed", range(20))
+def test_entries_are_read_back(seed, write):
+    graph, values, _, nodes, _ = random_graph(np.random.default_rng(seed), 20)
+    tensors = [node for node in reachable(*nodes) if node.shape]
+    for node in tensors:
+        axes = [graph.fresh("p") for _ in node.shape]
+        found = as_tensor(graph, axes, node.shape, write(graph, node, [Affine.variable(v) for v in axes]))
+        assert found is not None
+        np.testing.assert_allclose(evaluate(found, values), evaluate(node, values), rtol=1e-9)
+    assert len(tensors) > 10
+
+
+def test_what_is_no_einsum_has_no_whole_form():
+    graph = random_graph(np.random.default_rng(0), 0)[0]
+    three = Affine.of(3)
+    x, p, k = graph.tensor("x", (three,)), graph.fresh("p"), graph.fresh("k")
+    at_p, at_k = Affine.variable(p), Affine.variable(k)
+    below = graph.sum([k], [Row("ge", at_k), Row("ge", at_p - at_k)], graph.read(x, (at_k,)))
+    entries = {
+        "shifted": graph.read(x, (at_p + 1,)),
+        "an index as a number": graph.mul((graph.index(at_p), graph.read(x, (at_p,)))),
+        "another range": below,
+        "a part of a range": graph.guard([Row("ge", at_p - 1)], graph.read(x, (at_p,))),
+    }
+    assert not {what for what, value in entries.items() if as_tensor(graph, [p], (three,), value) is not None}
+    whole = graph.sum([k], ranges((k,), (three,)), graph.read(x, (at_k,)))
+    assert as_tensor(graph, [p], (three,), whole) is not None
