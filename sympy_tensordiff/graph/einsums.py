@@ -56,6 +56,13 @@ def tensor_of(graph: Graph, axes: Sequence[int], shape: Shape, value: Node) -> N
     return graph.add(parts)
 
 
+def scalar_of(graph: Graph, node: Node) -> Node:
+    """A sum in which no bound variable is free, as a contraction of whole tensors where it is one."""
+    work = _Recognition(graph, {})
+    found = trampoline(work.visit_sum(node))
+    return node if found is None else graph.ein(1, [found], (), work.extents)
+
+
 class _Recognition:
     def __init__(self, graph: Graph, extents: Mapping[int, Affine]) -> None:
         self.graph = graph
@@ -67,7 +74,7 @@ class _Recognition:
             if all(v >= 0 and v not in self.extents for v in node.free):
                 self._done[node] = (node, ())
             else:
-                special = getattr(self, f"_{node.op}", None)
+                special = self.visit_sum if node.op == "sum" else getattr(self, f"_{node.op}", None)
                 if special is None and node.op in ELEMENTWISE:
                     special = self._elementwise
                 self._done[node] = None if special is None else (yield special(node))
@@ -114,7 +121,7 @@ class _Recognition:
         ]
         return self.graph.rebuild(node, args), labels
 
-    def _sum(self, node: Node) -> Recursion[Labelled | None]:
+    def visit_sum(self, node: Node) -> Recursion[Labelled | None]:
         graph = self.graph
         variables, rows, body = graph.open(node)
         extents = [_extent(v, rows) for v in variables]

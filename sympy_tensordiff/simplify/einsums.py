@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.einsums import tensor_of
+from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.simplify.passes import counted
 
 
 def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -> list[Node]:
-    """``roots`` with the comprehensions that a derivative has made as einsums, where they are some.
+    """``roots`` with the comprehensions and sums that a derivative has made as einsums, where they are some.
 
     Those that stay have their axes in the order in which they are needed.
 
@@ -30,8 +30,7 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     for node in nodes:
         new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
         if _is_made(node, written):
-            axes, _, body = graph.open(new)
-            new = tensor_of(graph, axes, new.shape, body)
+            new = _as_einsum(graph, new)
         elif _is_transposed(new) and uses[node.args[0]] == 1:
             new = _in_order(graph, new)
         if new is not node:
@@ -40,8 +39,15 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
 
 
 def _is_made(node: Node, written: Collection[Node]) -> bool:
-    """Whether a node is a comprehension of no user, in which no bound variable is free."""
-    return node.op == "comprehension" and node not in written and all(variable >= 0 for variable in node.free)
+    """Whether a node is a comprehension or a sum of no user, in which no bound variable is free."""
+    return node.op in ("comprehension", "sum") and node not in written and all(variable >= 0 for variable in node.free)
+
+
+def _as_einsum(graph: Graph, node: Node) -> Node:
+    if node.op == "sum":
+        return scalar_of(graph, node)
+    axes, _, body = graph.open(node)
+    return tensor_of(graph, axes, node.shape, body)
 
 
 def _is_transposed(node: Node) -> bool:
