@@ -22,6 +22,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.simplify.recognition import recognise
 
 
 def assemble(
@@ -56,7 +57,7 @@ def assemble(
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if single else f"result{n}", {*taken, *results}))
-    definitions = define_arrays(graph, without_overflow(graph, nodes), results, arrays, taken)
+    definitions = define_arrays(graph, without_overflow(graph, recognise(graph, nodes)), results, arrays, taken)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     facts = input_facts(graph, entries)
     lowered = iter(defined_at_zero(graph, tighten(graph, entries, facts, sizes)))

@@ -58,7 +58,7 @@ def _within(graph: Graph, node: Node, factors: Sequence[Node], anyway: bool) -> 
     """``node`` times the factors, which stand beside what ``node`` chooses."""
     if node is graph.zero:
         return node
-    if node.op == "select" and (graph.is_choice(node) or not anyway):
+    if node.op == "select" and (graph.is_choice(node) or (not anyway and is_chosen(graph, node))):
         return graph.select(node.args[0], *(_within(graph, side, factors, anyway) for side in node.args[1:]))
     if not anyway and is_chosen(graph, node):
         if node.op == "guard":

@@ -106,12 +106,15 @@ def _is_integer(node: Node) -> bool:
 
 def _select(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     """D (a if c else b) / d a = (1 if c else 0); a condition has derivative 0."""
-    condition = node.args[0]
     if position == 0:
         return graph.zero
+    if node.shape and graph.is_choice(cotangent):
+        # The choice inside of the one around it: so the cotangents of all branches choose by the same condition first.
+        sides = [side if side is graph.zero else _select(graph, node, side, position) for side in cotangent.args[1:]]
+        return graph.select(cotangent.args[0], *sides)
     if position == 1:
-        return graph.select(condition, cotangent, graph.zero)
-    return graph.select(condition, graph.zero, cotangent)
+        return graph.select(node.args[0], cotangent, graph.zero)
+    return graph.select(node.args[0], graph.zero, cotangent)
 
 
 def _zero(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

@@ -15,6 +15,9 @@ from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.graph.contractions import Contractions, is_core, is_view
 from sympy_tensordiff.graph.interning import NOTHING, Node, Number, Shape
 
+CHOICES = 8
+"""Choices in the branches of choices are joined so many levels deep."""
+
 
 class Elementwise(Contractions):
     """The constructors of element-wise nodes, on scalars those of `Arithmetic`."""
@@ -27,6 +30,31 @@ class Elementwise(Contractions):
         shape = common_shape(terms)
         if not shape:
             return super().add(terms)
+        return self._sum_of_tensors(self._with_joined_choices(terms, CHOICES), shape)
+
+    def _with_joined_choices(self, terms: tuple[Node, ...], levels: int) -> tuple[Node, ...]:
+        """The terms, those that choose by one condition as one choice between sums, in which the same is done.
+
+        So that the cotangents of the branches of a choice are one choice again, and chains of choices grow linearly.
+        """
+        if not levels or sum(term.op == "select" for term in terms) < 2:
+            return terms
+        groups: dict[Node, list[Node]] = {}
+        for term in terms:
+            groups.setdefault(term.args[0] if term.op == "select" else term, []).append(term)
+        joined: list[Node] = []
+        for condition, group in groups.items():
+            if len(group) == 1 or group[0] is condition:
+                joined += group
+                continue
+            sides = []
+            for position in (1, 2):
+                parts = tuple([self.broadcast(term.args[position], term.shape) for term in group])
+                sides.append(self._sum_of_tensors(self._with_joined_choices(parts, levels - 1), group[0].shape))
+            joined.append(self.select(condition, *sides))
+        return tuple(joined)
+
+    def _sum_of_tensors(self, terms: Sequence[Node], shape: Shape) -> Node:
         coefficients: dict[Node, Number] = {}
         scalars: list[Node] = []
         for term in terms:

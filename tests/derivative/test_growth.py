@@ -5,6 +5,8 @@ import pytest
 import sympy
 from tensor_graphs import random_graph, size
 
+import sympy_tensordiff as td
+from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine
@@ -216,3 +218,26 @@ def test_a_jacobian_grows_as_the_gradient_does():
         y = level(graph, y)
     sweep = TensorSweep(graph, [x], frozenset(), names).start(y, graph.delta(y.shape), y.shape)
     assert size(y, sweep.of(x)) <= TABLE * size(y)
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        lambda t: sympy.Piecewise((sympy.log(t), t > 0), (t, True)),
+        lambda t: sympy.Piecewise((t * sympy.log(t), t > 0), (t, True)),
+        lambda t: sympy.Piecewise((t * sympy.log(t) * sympy.sqrt(t), t > 1), (sympy.sin(t), t > 0), (t, True)),
+    ],
+)
+def test_chains_of_choices_grow_linearly(choice):
+    """Each level chooses between slopes; a choice in a choice is multiplied once, not once for each branch."""
+
+    def nodes(depth):
+        y = td.TensorSymbol("x", td.indices("n"))
+        leaf = y
+        for _ in range(depth):
+            y = td.elementwise(choice, y)
+        work = Differentiation(td.sum(y))
+        return len(reachable(*work.pullbacks([work.leaf(leaf)], work.graph.one)))
+
+    sizes = [nodes(depth) for depth in (4, 8, 12)]
+    assert sizes[2] - sizes[1] == sizes[1] - sizes[0]
