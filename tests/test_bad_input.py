@@ -461,7 +461,7 @@ KERNELS = {
         ArgumentError,
         "[mn] is .*add it to args",
     ),
-    "nested tuple": (lambda: td.lambdify([x], ((f,),)), UnsupportedError, "Tuple is not supported"),
+    "dictionary": (lambda: td.lambdify([x], (f, {"f": f})), UnsupportedError, "Dict is not supported"),
     "matrix": (lambda: td.lambdify([x], MatrixSymbol("M", 3, 3).I), ArgumentError, "M occurs in the expression"),
     "condition": (lambda: td.lambdify([r], r > 1), UnsupportedError, "r > 1"),
     "undefined function": (

@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, 
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.loops import Argument, Program
 from sympy_tensordiff.codegen.program import assemble
+from sympy_tensordiff.codegen.results import flatten
 from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.graph.functions import Partial
@@ -36,8 +37,9 @@ def lambdify(
     ----------
     args : sequence
         Tensor symbols, real scalar symbols and integer symbols (free indices, sizes), in call order.
-    expr : Expr or tuple of Expr
-        A tensor expression, a scalar, or several: a tuple comes back as a tuple.
+    expr : Expr, or tuple of Expr
+        A tensor expression, a scalar, or several: tuples, also in tuples (the blocks that `hessian`
+        gives), come back as such.
     backend : {"numba", "numpy", "cuda"}
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
@@ -55,17 +57,18 @@ def lambdify(
     -------
     CompiledFunction
         Takes arrays and numbers, reads symbolic sizes off the shapes, checks all arguments, returns
-        new arrays (a NumPy scalar for a scalar) or fills ``out=``. ``.source`` is the generated
-        module, ``.plan`` what is computed in which order. float32 in, float32 out; integers count
-        as float64. It pickles, if the functions do. A call in which a matrix to be inverted is
-        singular raises `SingularMatrixError`, also where a condition keeps all of the inverse out of
-        the result: what whole arrays need is computed first, conditions choose between entries.
+        new arrays (a NumPy scalar for a scalar) or fills ``out=``, which is nested as ``expr`` is.
+        ``.source`` is the generated module, ``.plan`` what is computed in which order. float32 in,
+        float32 out; integers count as float64. It pickles, if the functions do. A call in which a
+        matrix to be inverted is singular raises `SingularMatrixError`, also where a condition keeps
+        all of the inverse out of the result: what whole arrays need is computed first, conditions
+        choose between entries.
 
     Raises
     ------
     ArgumentError
-        If a symbol of ``expr`` is missing from ``args``, an argument is given twice, or ``functions``
-        has a key that is not in ``expr``.
+        If a symbol of ``expr`` is missing from ``args``, an argument is given twice, a tuple of ``expr``
+        is empty, or ``functions`` has a key that is not in ``expr``.
     UnsupportedError
         If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
         Or, for ``backend="cuda"``, if an inverse, a determinant or an adjugate is needed.
@@ -80,6 +83,11 @@ def lambdify(
     >>> dot = td.lambdify([x, y], td.IndexedSum(x[i]*y[i], (i, 0, n - 1)), "numpy")
     >>> float(dot(np.array([1.0, 2.0]), np.array([3.0, 4.0])))
     11.0
+    >>> blocks = td.lambdify((x, y), td.hessian(td.dot(x, y), (x, y)), "numpy")
+    >>> (by_x_x, by_x_y), (by_y_x, by_y_y) = blocks(np.ones(2), np.ones(2))
+    >>> by_x_y
+    array([[1., 0.],
+           [0., 1.]])
     """
     return compile_program(build_program(args, expr, temporaries=temporaries), backend, functions)
 
@@ -87,6 +95,7 @@ def lambdify(
 def generate_code(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool = True) -> str:
     """The text of the module that `lambdify` would compile, for the same arguments.
 
+    The results of nested tuples are parameters of its ``run`` from left to right.
     Nothing but this package needs to be installed, also for ``backend="cuda"``. Functions that no
     backend knows are listed in the text, under ``FUNCTIONS``; they are yours to supply.
 
@@ -104,12 +113,10 @@ def generate_code(args: Any, expr: Any, backend: str = "numba", *, temporaries: 
 
 def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     """The verified loop nests of one or several expressions."""
-    single = not isinstance(expr, tuple | list | sympy.Tuple)
-    exprs = [as_operand(e, "the expression") for e in ([expr] if single else expr)]
+    flat, structure = flatten(expr)
+    exprs = [as_operand(e, "the expression") for e in flat]
     if not isinstance(temporaries, bool):
         raise ArgumentTypeError(f"temporaries must be True or False, not {temporaries!r}")
-    if not exprs:
-        raise ArgumentError("there is no expression: give one, or a tuple of them")
     graph = Graph()
     reader = Reader(graph)
     nodes = [reader.read(e) for e in exprs]
@@ -126,7 +133,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
         else a
         for a, arg in zip(arguments, args, strict=True)
     )
-    return assemble(graph, nodes, arguments, names, arrays, sizes, temporaries=temporaries, single=single)
+    return assemble(graph, nodes, arguments, names, arrays, sizes, temporaries=temporaries, structure=structure)
 
 
 def _named(form: Any, names: dict[Any, str]) -> Any:

@@ -16,11 +16,12 @@ from sympy_tensordiff.codegen.cache import load_source
 from sympy_tensordiff.codegen.externals import bind, for_backend
 from sympy_tensordiff.codegen.loops import Kernel, Program
 from sympy_tensordiff.codegen.partition import split_large
+from sympy_tensordiff.codegen.results import fit, nest
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.steps import describe
 from sympy_tensordiff.codegen.walk import array_shapes, externals
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, SingularMatrixError
+from sympy_tensordiff.errors import ArgumentError, BackendError, SingularMatrixError
 from sympy_tensordiff.integer.affine import Affine
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
@@ -104,7 +105,7 @@ class CompiledFunction:
         self._run: Callable[..., None] | None = None
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
-        """Compute; ``out`` is an array (a tuple of them for several results) to be filled."""
+        """Compute; ``out`` is an array to be filled (tuples of them, nested as the results are)."""
         prepared = self._checker.prepare(args)
         targets = self._targets(args, prepared, out)
         filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
@@ -116,8 +117,7 @@ class CompiledFunction:
                 target[...] = array
         if out is not None:
             return out
-        results = tuple(array if array.ndim else array[()] for array in filled)
-        return results[0] if self.program.single else results
+        return nest(self.program.structure, [array if array.ndim else array[()] for array in filled])
 
     def _run_quietly(self, *values: Any) -> None:
         assert self._run is not None
@@ -155,11 +155,7 @@ class CompiledFunction:
         outputs = self.program.outputs
         if out is None:
             return [np.empty(shape, prepared.dtype) for shape in prepared.shapes]
-        if not self.program.single and not isinstance(out, tuple | list):
-            raise ArgumentTypeError(f"out is {type(out).__name__}, a tuple of {len(outputs)} arrays is needed")
-        given = (out,) if self.program.single else tuple(out)
-        if len(given) != len(outputs):
-            raise ArgumentError(f"out has {len(given)} arrays, {len(outputs)} are needed")
+        given = fit(self.program.structure, out)
         others = [(f"argument {a.label}", v) for a, v in zip(self.program.arguments, args, strict=True)]
         targets = []
         for output, array, shape in zip(outputs, given, prepared.shapes, strict=True):

@@ -289,7 +289,7 @@ Step: TypeAlias = "Kernel | Product | Apply"
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a callable does. ``single``: one result that is returned bare, else a tuple."""
+    """What a callable does. ``structure``: how its results are nested, as `codegen.results` writes it."""
 
     arguments: tuple[Argument, ...]
     outputs: tuple[Array, ...]
@@ -297,7 +297,7 @@ class Program:
     kernels: tuple[Step, ...]
     sizes: tuple[Size, ...] = ()
     checks: tuple[Check, ...] = ()
-    single: bool = True
+    structure: str = "."
     notes: tuple[str, ...] = ()
     """Why each temporary exists, for ``fn.plan``."""
 

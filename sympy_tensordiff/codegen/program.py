@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.powers import defined_at_zero
+from sympy_tensordiff.codegen.results import SINGLE
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
@@ -34,7 +35,7 @@ def assemble(
     sizes: frozenset[int],
     *,
     temporaries: bool = True,
-    single: bool = True,
+    structure: str = SINGLE,
 ) -> Program:
     """The verified program that computes ``nodes``.
 
@@ -50,13 +51,15 @@ def assemble(
         Names of the tensor arguments by the names of the tensors.
     sizes : frozenset of int
         The variables that are sizes.
-    temporaries, single : bool
-        As in `lambdify` and `Program`.
+    temporaries : bool
+        As in `lambdify`.
+    structure : str
+        As in `Program`.
     """
     taken = {*names.values(), *arrays.values()}
     results: list[str] = []
     for n in range(len(nodes)):
-        results.append(unique("result" if single else f"result{n}", {*taken, *results}))
+        results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     definitions = define_arrays(graph, without_overflow(graph, recognise(graph, nodes)), results, arrays, taken)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     facts = input_facts(graph, entries)
@@ -77,7 +80,7 @@ def assemble(
         tuple(lowering.kept),
         tuple(lowering.kernels),
         tuple(lowering.sizes),
-        single=single,
+        structure=structure,
         notes=tuple(lowering.notes),
     )
     check_determined(program)

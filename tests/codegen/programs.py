@@ -167,7 +167,7 @@ def elementary() -> Program:
     weighted = [op("mul", n + 1, value) for n, value in enumerate(values)]
     kernels = tuple(Kernel(f"f{n}", ("i",), (Store(op("add", *weighted[n::5])),)) for n in range(5))
     outputs = tuple(result(kernel.array, N) for kernel in kernels)
-    return Program((array("x", N), array("y", N)), outputs, (), kernels, single=False)
+    return Program((array("x", N), array("y", N)), outputs, (), kernels, structure=f"({'.' * len(outputs)})")
 
 
 # ---------------------------------------------------------------------------- reads
@@ -245,7 +245,7 @@ def long_sums() -> Program:
         )),
     )  # fmt: skip
     outputs = (result("s"), result("v", N), result("w", N, N), result("u"))
-    return Program((array("a", N, M), array("x", M)), outputs, (), kernels, single=False)
+    return Program((array("a", N, M), array("x", M)), outputs, (), kernels, structure="(....)")
 
 
 @case
@@ -324,7 +324,7 @@ def section_six() -> Program:
         Kernel("dc", ("p", "q"), (Accumulator("s"), on, Store(Name("s")))),
     )
     temporaries = (result("f", L, M), result("r", L))
-    return Program(arguments, (result("dd", L + K - 1), result("dc", L, L)), temporaries, kernels, single=False,
+    return Program(arguments, (result("dd", L + K - 1), result("dc", L, L)), temporaries, kernels, structure="(..)",
                    notes=("f is used by every derivative", "r is the sum over j"))  # fmt: skip
 
 
@@ -380,7 +380,7 @@ def two_outputs() -> Program:
         Kernel("y", ("i",), (Store(op("mul", load("x", i), op("pow", load("t"), -1))),)),
         Kernel("z", (), (Store(op("log", load("t"))),)),
     )
-    return Program((array("x", N),), (result("y", N), result("z")), (result("t"),), kernels, single=False)
+    return Program((array("x", N),), (result("y", N), result("z")), (result("t"),), kernels, structure="(..)")
 
 
 @case

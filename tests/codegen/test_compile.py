@@ -38,7 +38,7 @@ def test_unknown_backend():
 
 def test_result_is_bare_or_a_tuple():
     assert isinstance(compile_program(doubled(), "numpy")(A[0]), np.ndarray)
-    found = compile_program(replace(doubled(), single=False), "numpy")(A[0])
+    found = compile_program(replace(doubled(), structure="(.)"), "numpy")(A[0])
     assert isinstance(found, tuple)
     assert len(found) == 1
 

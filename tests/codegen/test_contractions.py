@@ -281,7 +281,9 @@ def program_of(graph, roots, tensors):
     """The program of a graph over tensors of numeric sizes."""
     arguments = tuple(Argument("array", t.data[0], t.data[0], t.data[1]) for t in tensors)
     names = {t.data[0]: t.data[0] for t in tensors}
-    return assemble(graph, roots, arguments, {}, names, frozenset(), single=len(roots) == 1)
+    return assemble(
+        graph, roots, arguments, {}, names, frozenset(), structure="." if len(roots) == 1 else f"({'.' * len(roots)})"
+    )
 
 
 def test_a_deep_chain_of_functions_has_bounded_kernels():

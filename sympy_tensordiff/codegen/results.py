@@ -1,0 +1,116 @@
+"""Nested tuples of results: laid out flat for a program, and back for the caller.
+
+A structure is a text, ``.`` for one result and parentheses round those of a tuple: ``"."`` is a bare
+result, ``"((..)(..))"`` the four blocks of a Hessian by two variables. It is flat on purpose: tuples
+in tuples are nested as deep as the user likes, and nothing here recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import sympy
+
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+
+SINGLE = "."
+
+
+class _End(NamedTuple):
+    """Stands behind the entries of a tuple."""
+
+    identity: int
+
+
+def flatten(expr: Any) -> tuple[list[Any], str]:
+    """The expressions of ``expr`` from left to right, and their structure.
+
+    >>> flatten((1, [2, 3]))
+    ([1, 2, 3], '(.(..))')
+    """
+    leaves: list[Any] = []
+    structure: list[str] = []
+    todo: list[Any] = [expr]
+    inside: set[int] = set()
+    while todo:
+        value = todo.pop()
+        if isinstance(value, _End):
+            inside.remove(value.identity)
+            structure.append(")")
+        elif isinstance(value, tuple | list | sympy.Tuple):
+            if not len(value):
+                raise ArgumentError(
+                    "there is no expression in an empty tuple: give one, or a tuple of them, "
+                    "and leave out the tuples that have none"
+                )
+            if id(value) in inside:
+                raise ArgumentError("a list of expressions contains itself: give tuples of expressions")
+            inside.add(id(value))
+            structure.append("(")
+            todo += [_End(id(value)), *reversed(value)]
+        else:
+            leaves.append(value)
+            structure.append(SINGLE)
+    return leaves, "".join(structure)
+
+
+def nest(structure: str, values: Sequence[Any]) -> Any:
+    """``values`` in nested tuples.
+
+    >>> nest("(.(..))", [1, 2, 3])
+    (1, (2, 3))
+    """
+    assert structure.count(SINGLE) == len(values)
+    rest = iter(values)
+    levels: list[list[Any]] = [[]]
+    for mark in structure:
+        if mark == "(":
+            levels.append([])
+        else:
+            value = tuple(levels.pop()) if mark == ")" else next(rest)
+            levels[-1].append(value)
+    return levels[0][0]
+
+
+def fit(structure: str, out: Any) -> list[Any]:
+    """The arrays of ``out``, which is nested as the results are."""
+    counts = iter(_lengths(structure))
+    leaves: list[Any] = []
+    todo: list[tuple[Any, str]] = [(out, "out")]
+    for mark in structure:
+        if mark == ")":
+            continue
+        value, place = todo.pop()
+        if mark == SINGLE:
+            leaves.append(value)
+            continue
+        count = next(counts)
+        if not isinstance(value, tuple | list):
+            raise ArgumentTypeError(
+                f"{place} is {type(value).__name__}, a tuple of {count} {_noun(structure)} is needed"
+            )
+        if len(value) != count:
+            raise ArgumentError(f"{place} has {len(value)} {_noun(structure)}, {count} are needed")
+        todo += reversed([(part, f"{place}[{n}]") for n, part in enumerate(value)])
+    return leaves
+
+
+def _noun(structure: str) -> str:
+    return "entries" if "(" in structure[1:] else "arrays"
+
+
+def _lengths(structure: str) -> Iterator[int]:
+    """How many entries each tuple has, in the order in which the tuples begin."""
+    counts: list[int] = []
+    open_ones: list[int] = []
+    for mark in structure:
+        if mark == ")":
+            open_ones.pop()
+            continue
+        if open_ones:
+            counts[open_ones[-1]] += 1
+        if mark == "(":
+            open_ones.append(len(counts))
+            counts.append(0)
+    return iter(counts)
