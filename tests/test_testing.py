@@ -11,7 +11,7 @@ from sympy import Abs, Max, Symbol, log, sqrt
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative import api
-from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch
+from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, ShapeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -127,6 +127,33 @@ def test_a_wrong_pullback_of_a_large_variable_is_found(monkeypatch):
     u = TensorSymbol("u", 200)
     with pytest.raises(DerivativeMismatch, match="random direction"):
         check_derivative(TensorComprehension(u[i] ** 2, (i, 200)), u)
+
+
+def test_a_derivative_found_by_hand():
+    u, v = TensorSymbol("u", n), TensorSymbol("v", n)
+    function = IndexedSum(u[i] ** 2 * v[i], (i, 0, n - 1))
+    by_u, by_v = TensorComprehension(2 * u[i] * v[i], (i, n)), TensorComprehension(u[i] ** 2, (i, n))
+    assert check_derivative(function, u, derivative=by_u) < 1e-7
+    assert check_derivative(function, (u, v), {n: 1}, derivative=(by_u, by_v)) < 1e-7
+    for wrong in (by_v, TensorComprehension(by_u[i] + sympy.Piecewise((1e-4, sympy.Eq(i, 0)), (0, True)), (i, n))):
+        with pytest.raises(DerivativeMismatch, match="by u: entry"):
+            check_derivative(function, u, {n: 3}, derivative=wrong)
+    assert check_derivative(function, u, {n: 200}, derivative=by_u) < 1e-7
+    with pytest.raises(DerivativeMismatch, match="by u: random direction"):
+        check_derivative(function, u, {n: 200}, derivative=by_v)
+    table = TensorComprehension(2 * u[i] * sympy.KroneckerDelta(i, j), (i, n), (j, n))
+    square = TensorComprehension(u[i] ** 2, (i, n))
+    assert check_derivative(square, u, {n: 120}, derivative=table) < 1e-7
+    with pytest.raises(DerivativeMismatch, match="by u: random direction"):
+        check_derivative(square, u, {n: 120}, derivative=2 * table)
+
+
+def test_a_derivative_that_does_not_fit():
+    function = TensorComprehension(x[i] ** 2, (i, 6))
+    with pytest.raises(ShapeError, match=r"the derivative by x has the shape \(6, 6\), not \(6,\)"):
+        check_derivative(function, x, derivative=x)
+    with pytest.raises(ArgumentError, match="derivative has 1 expressions, 2 are needed, one for each of wrt"):
+        check_derivative(function, (x, y), derivative=(x,))
 
 
 def test_a_function_without_finite_values():

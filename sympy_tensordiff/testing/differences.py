@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import sympy
@@ -30,6 +30,7 @@ _DIRECTIONS = 8
 _RANGES = ((-2.0, 2.0), (0.25, 1.75), (-0.9, 0.9), (1.25, 3.0))
 
 FloatArray = NDArray[np.float64]
+_Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
 class _Slope(NamedTuple):
@@ -75,7 +76,13 @@ class _Point:
 
 
 def check_derivative(
-    expression: Expr, wrt: Any, sizes: Mapping[Any, int] | None = None, seed: int = 0, rtol: float = 1e-6
+    expression: Expr,
+    wrt: Any,
+    sizes: Mapping[Any, int] | None = None,
+    seed: int = 0,
+    rtol: float = 1e-6,
+    *,
+    derivative: Any = None,
 ) -> float:
     """Compare the derivative of an expression with central differences of its values.
 
@@ -92,6 +99,9 @@ def check_derivative(
     seed : int
     rtol : float
         Relative to the largest entry.
+    derivative : expression, or tuple of expressions, optional
+        What is to be the derivative by ``wrt``, of shape ``expression.shape + wrt.shape``: one that
+        was found by hand, for one. Otherwise the package's own.
 
     Returns
     -------
@@ -105,6 +115,20 @@ def check_derivative(
         quotient.
     ArgumentError
         No inputs or no sizes were found at which the function is differentiable.
+    ShapeError
+        ``derivative`` has another shape.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n = td.indices("n")
+    >>> x = td.TensorSymbol("x", n)
+    >>> td.check_derivative(td.sum(x**3), x) < 1e-9
+    True
+    >>> td.check_derivative(td.sum(x**3), x, {n: 2}, derivative=2*x**2)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    sympy_tensordiff.errors.DerivativeMismatch: derivative by x: entry (0,) is 3.796..., expected 5.694... from ...
     """
     expression = lift(as_expr(expression, "the expression"))
     variables = tuple(wrt) if isinstance(wrt, (tuple, list, sympy.Tuple)) else (wrt,)
@@ -117,7 +141,28 @@ def check_derivative(
     if not isinstance(seed, int) or seed < 0 or not isinstance(rtol, (int, float)) or not rtol > 0:
         raise ArgumentTypeError(f"seed must be an int from 0 on and rtol a positive number, not {seed!r} and {rtol!r}")
     _check_sizes((expression, *variables), {} if sizes is None else sizes)
-    return max(_check_one(expression, v, dict(sizes or {}), seed, rtol) for v in variables)
+    claims = _claims(expression, variables, derivative, isinstance(wrt, (tuple, list, sympy.Tuple)))
+    return max(
+        _check_one(expression, v, dict(sizes or {}), seed, rtol, claim)
+        for v, claim in zip(variables, claims, strict=True)
+    )
+
+
+def _claims(expression: Expr, variables: tuple[Expr, ...], derivative: Any, several: bool) -> list[Expr | None]:
+    """What each derivative is to be, None where the caller has not said."""
+    if derivative is None:
+        return [None] * len(variables)
+    given = tuple(derivative) if several and isinstance(derivative, (tuple, list, sympy.Tuple)) else (derivative,)
+    if len(given) != len(variables):
+        raise ArgumentError(
+            f"derivative has {len(given)} expressions, {len(variables)} are needed, one for each of wrt"
+        )
+    claims = [lift(as_expr(claim, "the derivative")) for claim in given]
+    for variable, claim in zip(variables, claims, strict=True):
+        wanted = shape_of(expression) + shape_of(variable)
+        if shape_of(claim) != wanted:
+            raise ShapeError(f"the derivative by {variable} has the shape {wanted}, not {shape_of(claim)}")
+    return claims
 
 
 def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
@@ -141,41 +186,64 @@ def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:
     return [(tensor, extent) for tensor in tensors for extent in tensor.shape]
 
 
-def _check_one(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float) -> float:
-    cotangent = TensorSymbol("cotangent", shape_of(expression))
-    points = _points(expression, wrt, sizes, seed)
+def _check_one(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int, rtol: float, claim: Expr | None) -> float:
+    involved = (expression, wrt) if claim is None else (expression, wrt, claim)
+    points = _points(expression, wrt, involved, sizes, seed)
     first, values = next(points)
     dense = first.start.size <= _SMALL and first.start.size * first.value.size <= _SMALL_JACOBIAN
-    derived = jacobian(expression, wrt) if dense else vjp(expression, wrt, cotangent)
-    involved = (expression, wrt) if dense else (expression, wrt, cotangent)
-    arguments, _ = call_arguments(involved, {**values, **random_values(cotangent, values, seed, "float")})
-    kernel = lambdify(arguments, derived, backend="numpy")
+    table = _table(expression, wrt, claim, involved, values) if dense or claim is not None else None
+    pullback = _pullback(expression, wrt, values, seed) if table is None else _contraction(table)
     for point, drawn in chain([(first, values)], points):
-        generator = np.random.default_rng(seed)
         if dense:
-            got = np.asarray(kernel(*call_arguments(involved, drawn)[1]), dtype=np.float64)
+            assert table is not None
+            got = table(drawn)
             expected, smooth, noise = _dense_differences(point)
         else:
-            got, expected, smooth, noise = _directions(point, kernel, involved, cotangent, drawn, generator)
+            got, expected, smooth, noise = _directions(point, pullback, drawn, np.random.default_rng(seed))
         if smooth.all() and np.isfinite(expected).all():
             return _compare(got, expected, noise, rtol, wrt, "entry" if dense else "random direction")
     raise ArgumentError(f"no inputs found near which {expression} is smooth in {wrt}")
 
 
-def _points(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int) -> Iterator[tuple[_Point, dict[Any, Any]]]:
+def _table(
+    expression: Expr, wrt: Expr, claim: Expr | None, involved: tuple[Expr, ...], values: dict[Any, Any]
+) -> Callable[[dict[Any, Any]], FloatArray]:
+    """The whole Jacobian as a function of the inputs."""
+    arguments, _ = call_arguments(involved, values)
+    kernel = lambdify(arguments, jacobian(expression, wrt) if claim is None else claim, backend="numpy")
+    return lambda drawn: np.asarray(kernel(*call_arguments(involved, drawn)[1]), dtype=np.float64)
+
+
+def _pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed: int) -> _Pullback:
+    """The product of a cotangent with the Jacobian, which is never written down."""
+    cotangent = TensorSymbol("cotangent", shape_of(expression))
+    involved = (expression, wrt, cotangent)
+    arguments, _ = call_arguments(involved, {**values, **random_values(cotangent, values, seed, "float")})
+    kernel = lambdify(arguments, vjp(expression, wrt, cotangent), backend="numpy")
+    return lambda drawn, weights: np.asarray(kernel(*call_arguments(involved, {**drawn, cotangent: weights})[1]))
+
+
+def _contraction(table: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:
+    """The product of a cotangent with a Jacobian that is written down."""
+    return lambda drawn, weights: np.tensordot(weights, table(drawn), axes=weights.ndim)
+
+
+def _points(
+    expression: Expr, wrt: Expr, involved: tuple[Expr, ...], sizes: dict[Any, int], seed: int
+) -> Iterator[tuple[_Point, dict[Any, Any]]]:
     """Inputs at which the expression is finite, up to a number of attempts."""
     kernel: Callable[..., Any] | None = None
     found = False
     for attempt in range(_ATTEMPTS):
         low, high = _RANGES[attempt % len(_RANGES)]
-        for chosen in _choices(expression, wrt, sizes, seed + attempt):
+        for chosen in _choices(involved, sizes, seed + attempt):
             try:
-                values = random_values((expression, wrt), chosen, seed + attempt, "float", low=low, high=high)
+                values = random_values(involved, chosen, seed + attempt, "float", low=low, high=high)
                 arguments, arrays = call_arguments((expression, wrt), values)
                 kernel = kernel or lambdify(arguments, expression, backend="numpy")
                 point = _Point(kernel, arguments, arrays, wrt)
             except (OutOfShapeError, ShapeError):
-                if not size_symbols(expression, wrt) or set(size_symbols(expression, wrt)) <= set(sizes):
+                if set(size_symbols(*involved)) <= set(sizes):
                     raise
                 continue
             if np.isfinite(point.value).all():
@@ -186,11 +254,11 @@ def _points(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int) -> It
         raise ArgumentError(f"no inputs found at which {expression} has a finite value; pass sizes=")
 
 
-def _choices(expression: Expr, wrt: Expr, sizes: dict[Any, int], seed: int) -> Iterator[dict[Any, int]]:
+def _choices(involved: tuple[Expr, ...], sizes: dict[Any, int], seed: int) -> Iterator[dict[Any, int]]:
     """Sizes and free indices to try: those given, the others at random."""
     generator = random.Random(seed)
-    open_ = [s for s in size_symbols(expression, wrt) if s not in sizes]
-    extents = [extent for _, extent in _extents((expression, wrt))]
+    open_ = [s for s in size_symbols(*involved) if s not in sizes]
+    extents = [extent for _, extent in _extents(involved)]
     for _ in range(200 if open_ else 1):
         chosen = {**sizes, **{s: generator.randint(1 if s.is_positive else 0, 6) for s in open_}}
         if all(extent.subs(chosen) >= 1 for extent in extents):
@@ -211,20 +279,14 @@ def _dense_differences(point: _Point) -> tuple[FloatArray, NDArray[np.bool_], fl
 
 
 def _directions(
-    point: _Point,
-    kernel: Callable[..., Any],
-    involved: tuple[Expr, ...],
-    cotangent: TensorSymbol,
-    values: dict[Any, Any],
-    generator: np.random.Generator,
+    point: _Point, pullback: _Pullback, values: dict[Any, Any], generator: np.random.Generator
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], float]:
     """Pullbacks of random cotangents along random directions, and their differences."""
     got, expected, smooth, noise = [], [], [], 0.0
     for _ in range(_DIRECTIONS):
         weights = generator.standard_normal(point.value.shape)
         direction = generator.standard_normal(point.start.shape)
-        arguments = call_arguments(involved, {**values, cotangent: weights})[1]
-        got.append(float(np.sum(np.asarray(kernel(*arguments)) * direction)))
+        got.append(float(np.sum(pullback(values, weights) * direction)))
         slope = point.slope(direction)
         expected.append(float(np.sum(weights * slope.value)))
         smooth.append(bool(slope.smooth.all()))
