@@ -170,11 +170,16 @@ class Differentiation:
 
     def jacobians(self, leaves: Sequence[Node]) -> list[Node]:
         """The derivatives by several variables; of an expression of whole tensors out of one sweep."""
+        return self.jacobians_with_pullbacks(leaves)[0]
+
+    def jacobians_with_pullbacks(self, leaves: Sequence[Node]) -> tuple[list[Node], dict[Node, Node]]:
+        """The derivatives by several variables, and those by all nodes that are known on the way to them."""
         if not self.is_whole:
-            return [self.entrywise_jacobian(leaf) for leaf in leaves]
+            results = [self.entrywise_jacobian(leaf) for leaf in leaves]
+            return results, dict(zip(leaves, results, strict=True))
         shape = self.root.shape
         sweep = self.tensor_sweep(leaves).start(self.root, self.graph.delta(shape) if shape else self.graph.one, shape)
-        return [sweep.of(leaf) for leaf in leaves]
+        return [sweep.of(leaf) for leaf in leaves], sweep.cotangents
 
     def entrywise_jacobian(self, leaf: Node) -> Node:
         """The derivative of an entry, as a tensor over the axes of both."""

@@ -47,6 +47,12 @@ class TensorSweep:
         The variables that are never bound.
     names : callable
         Names for a number of axes.
+
+    Attributes
+    ----------
+    cotangents : dict of Node to Node
+        After the sweep, the complete cotangent of every node that it has visited and that is not
+        zero, of shape ``prefix + node.shape``.
     """
 
     def __init__(self, graph: Graph, leaves: Iterable[Node], sizes: frozenset[int], names: Names) -> None:
@@ -55,8 +61,8 @@ class TensorSweep:
         self._names = names
         self._leaves = set(leaves)
         self._active: dict[Node, bool] = {}
-        self._cotangents: dict[Node, list[Node]] = {}
-        self._results: dict[Node, Node] = {}
+        self._contributions: dict[Node, list[Node]] = {}
+        self.cotangents: dict[Node, Node] = {}
         self._heap: list[tuple[int, int, Node]] = []
         self._anyway: set[Node] = set()
         self._prefix: Shape = ()
@@ -73,7 +79,7 @@ class TensorSweep:
 
     def of(self, leaf: Node) -> Node:
         """The cotangent of a leaf, of shape ``prefix + leaf.shape``."""
-        found = self._results.get(leaf)
+        found = self.cotangents.get(leaf)
         if found is None:
             return self.graph.filled(0, (*self._prefix, *leaf.shape))
         return found
@@ -83,18 +89,19 @@ class TensorSweep:
     def _hand(self, node: Node, cotangent: Node) -> None:
         if not self._is_active(node) or self.graph.is_zero(cotangent):
             return
-        if node not in self._cotangents:
-            self._cotangents[node] = []
+        if node not in self._contributions:
+            self._contributions[node] = []
             heapq.heappush(self._heap, (-node.depth, -node.id, node))
-        self._cotangents[node].append(cotangent)
+        self._contributions[node].append(cotangent)
 
     def _visit(self, node: Node) -> None:
-        cotangent = total(self.graph, self._cotangents.pop(node))
+        cotangent = total(self.graph, self._contributions.pop(node))
         if self.graph.is_zero(cotangent):
             return
+        self.cotangents[node] = cotangent
         if node in self._leaves:
-            self._results[node] = cotangent
-        elif node.op in ENTRYWISE:
+            return
+        if node.op in ENTRYWISE:
             self._entries(node, cotangent)
         else:
             anyway = node in self._anyway
