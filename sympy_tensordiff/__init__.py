@@ -14,6 +14,8 @@ from sympy_tensordiff.derivative.api import jvp as jvp
 from sympy_tensordiff.derivative.api import simplify_deltas as simplify_deltas
 from sympy_tensordiff.derivative.api import vjp as vjp
 from sympy_tensordiff.derivative.native import diff as diff
+from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
+from sympy_tensordiff.drawing.api import draw_graph as draw_graph
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.einsum import DeltaTensor as DeltaTensor
 from sympy_tensordiff.symbolic.einsum import EinsumProduct as EinsumProduct
@@ -86,6 +88,7 @@ __all__ = [
     "DeltaTensor",
     "EinsumProduct",
     "FilledTensor",
+    "GraphDrawing",
     "IndexedSum",
     "TensorAdd",
     "TensorAdjugate",
@@ -119,6 +122,7 @@ __all__ = [
     "diag",
     "diff",
     "dot",
+    "draw_graph",
     "einsum",
     "elementwise",
     "erf",

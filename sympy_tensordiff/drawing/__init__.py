@@ -1,0 +1,1 @@
+"""Pictures of expressions and of their derivatives."""

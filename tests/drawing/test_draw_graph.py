@@ -1,0 +1,434 @@
+"""Pictures of expressions: what is drawn, what it says, how it is written."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import sympy
+from read_text import evaluate, trees
+
+import sympy_tensordiff as td
+from sympy_tensordiff.derivative.elementwise import Differentiation
+from sympy_tensordiff.drawing import render
+from sympy_tensordiff.drawing.labels import label
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.integer.affine import Affine, Row
+
+ROOT = Path(__file__).parents[2]
+NEEDS_DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed")
+
+i, j, k, n, m = td.indices("i j k n m")
+A, X = td.TensorSymbol("A", (n, n)), td.TensorSymbol("X", (n, n))
+v, w, y = td.TensorSymbol("v", n), td.TensorSymbol("w", n), td.TensorSymbol("y", n)
+a = sympy.Symbol("a", real=True)
+
+EXPRESSIONS = {
+    "figure 3.2": ((X + 1) + X * (X + 1), X),
+    "figure 4.5": (X * X, X),
+    "figure 4.7": (td.sin(v) + td.cos(td.sin(v)), v),
+    "figure 4.10": (td.einsum("ij,j->", A, v), A),
+    "a layer": (td.sum(td.tanh(A @ td.sin(X @ v)) ** 2), X),
+    "log det": (sympy.log(td.det(A)), A),
+    "det": (td.det(A) * a, A),
+    "cross entropy": (-td.sum(y * td.log(td.softmax(v))), v),
+    "a power": (v**a, v),
+    "a choice": (td.sum(td.relu(A @ v)), v),
+    "logistic": (td.sum(td.softplus(A @ w)) - td.dot(y, A @ w), w),
+    "a multiple": (sympy.Rational(2, 3) * A.T, A),
+    "quotients": (td.sum(v / (td.exp(w) + 2)), w),
+}  # fmt: skip
+
+
+def nodes_of(source: str) -> list[str]:
+    """The labels of the nodes of a source, of all clusters."""
+    return re.findall(r'^ *[ed]\d+ \[label="((?:[^"\\]|\\.)*)"', source, re.MULTILINE)
+
+
+def edges_of(source: str) -> list[tuple[str, str]]:
+    return re.findall(r"^ *([ed]\d+) -> ([ed]\d+)", source, re.MULTILINE)
+
+
+def graph_size(expr) -> tuple[int, int]:
+    """Nodes and edges of the graph, found by a walk of its own."""
+    seen, edges = set(), 0
+    stack = [Differentiation(expr).root]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            edges += len(node.args)
+            stack += node.args
+    return len(seen), edges
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        td.sin(v) + td.cos(td.sin(v)),
+        td.einsum("ij,jk,kl->il", A, X, A @ X) + A @ X,
+        td.TensorComprehension(td.IndexedSum(A[i, k] * w[k] * sympy.sin(w[k]), (k, 0, n - 1)), (i, n)),
+        (X + 1) + X * (X + 1),
+        A,
+    ],
+    ids=str,
+)
+def test_one_node_for_each_of_the_graph(expr) -> None:
+    drawing = td.draw_graph(expr)
+    assert (len(nodes_of(drawing.source)), len(edges_of(drawing.source))) == graph_size(expr)
+
+
+def test_shared_nodes_stand_once() -> None:
+    drawing = td.draw_graph(td.exp(A @ v) * (A @ v) + td.sin(A @ v))
+    assert nodes_of(drawing.source).count("*(ij,j->i)") == 1
+    assert drawing.text.count("*(ij,j->i)") == 3
+    assert len(re.findall(r"see #1: \*\(ij,j->i\)", drawing.text)) == 2
+    assert drawing.text.count("A") == 1
+
+
+def test_each_graph_has_its_own_nodes() -> None:
+    drawing = td.draw_graph(td.sum(td.sin(v)), v)
+    assert nodes_of(drawing.source) == ["Σ (i->)", "sin", "v", "cos\\npullback of v", "v"]
+    assert edges_of(drawing.source) == [("e0", "e1"), ("e1", "e2"), ("d0", "d1")]
+    assert "cluster_0" in drawing.source and "cluster_1" in drawing.source
+    assert "cluster" not in td.draw_graph(td.sum(td.sin(v))).source
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
+    expr, wrt = EXPRESSIONS[name]
+    extent, rng = 3, np.random.default_rng(1)
+    args = (A, X, v, w, y, a)
+    values = {str(arg): rng.uniform(0.5, 1.5, (extent,) * len(getattr(arg, "shape", ()))) for arg in args}
+    values["A"] += 2 * np.eye(extent)
+    text = td.draw_graph(expr, wrt).text
+    found, numbered = trees(text)
+    parts = [("expression", expr), (f"derivative by {wrt}", td.jacobian(expr, wrt))]
+    for title, meant in parts:
+        wanted = td.lambdify((n, *args), meant, backend="numpy")(extent, *values.values())
+        (tree,) = found[title]
+        np.testing.assert_allclose(evaluate(tree, numbered, values, extent), wanted, rtol=1e-10)
+    found, numbered = trees(td.draw_graph(expr, wrt, simplify=True).text)
+    (tree,) = found[f"derivative by {wrt}"]
+    np.testing.assert_allclose(evaluate(tree, numbered, values, extent), wanted, rtol=1e-10)
+
+
+# ---------------------------------------------------------------- what nodes say
+
+
+def test_index_notation() -> None:
+    x, q = td.TensorSymbol("x", 11), td.TensorSymbol("q", 3)
+    convolution = td.TensorComprehension(td.IndexedSum(x[2 * i + k] * q[k], (k, 0, 2)), (i, 4))
+    assert td.draw_graph(convolution, x).text.splitlines() == [
+        "expression:",
+        "[i < 4]",
+        "└─ Σ k = 0 … 2",
+        "   └─ *",
+        "      ├─ q[k]",
+        "      │  └─ q",
+        "      └─ x[2*i + k]",
+        "         └─ x",
+        "derivative by x:",
+        "[i < 4, p < 11]   (pullback of x)",
+        "└─ if p ≤ 2*i + 2 and 2*i ≤ p",
+        "   └─ q[p - 2*i]",
+        "      └─ q",
+    ]
+
+
+def test_conditions_bounds_and_floors() -> None:
+    body = sympy.Piecewise((v[i // 2], sympy.Eq(sympy.Mod(i, 3), 1)), (v[i], True))
+    text = td.draw_graph(td.TensorComprehension(body, (i, n))).text
+    assert re.findall(r"if .*|v\[.*", text) == [
+        "if i ≡ 1 (mod 3)", "v[floor(i/2)]", "if i ≡ 2 (mod 3)", "v[i]", "if i ≡ 0 (mod 3)", "v[i]",
+    ]  # fmt: skip
+    text = td.draw_graph(td.IndexedSum(A[i, j], (j, i, sympy.Min(n - 1, 2 * i)), (i, 0, n - 1))).text
+    assert text.startswith("Σ i = 0 … n - 1, j = i … min(2*i, n - 1)\n")
+
+
+def test_bounds_that_are_none_of_one_variable() -> None:
+    graph = Graph()
+    s, t = (graph.fresh(name) for name in "st")
+    forms = Affine.variable(s), Affine.variable(t)
+    rows = [2 * forms[0] - forms[1], forms[1], 5 - forms[1], 9 - forms[0], 7 - 2 * forms[1]]
+    node = graph.sum((s, t), [Row("ge", row) for row in rows], graph.index(forms[0]))
+    own = graph.bound(node)
+    text = label(node, own, dict(zip(own, "st", strict=True)))
+    assert text == "Σ s, t = 0 … min(5, 2*s) where 2*t ≤ 7 and s ≤ 9"
+
+
+def test_names_of_indices_differ_from_those_around_them() -> None:
+    """The inner sums are one node of the graph, with the name `j` of the first: the second stands below another j."""
+    first = td.IndexedSum(y[i] * td.IndexedSum(A[j, i], (j, 0, n - 1)), (i, 0, n - 1))
+    second = td.IndexedSum(w[j] * td.IndexedSum(A[k, j], (k, 0, n - 1)), (j, 0, n - 1))
+    lines = [line.strip("│├└─ ") for line in td.draw_graph(sympy.cos(first) + sympy.sin(second)).text.splitlines()]
+    assert [line for line in lines if line[:2] in ("Σ ", "A[")] == [
+        *("Σ i = 0 … n - 1", "Σ j = 0 … n - 1", "A[j, i]"),
+        *("Σ j = 0 … n - 1", "Σ j_1 = 0 … n - 1", "A[j_1, j]"),
+    ]
+
+
+def test_a_bound_index_has_no_name_of_a_tensor() -> None:
+    named = td.TensorSymbol("k", n)
+    expr = td.IndexedSum(v[k], (k, 0, n - 1)) * td.sum(named)
+    assert {"Σ k_1 = 0 … n - 1", "v[k_1]", "k"} <= set(nodes_of(td.draw_graph(expr).source))
+
+
+def test_functions_and_matrices() -> None:
+    g = sympy.Function("g")
+    drawing = td.draw_graph(td.elementwise(g, v, w), v)
+    assert "∂g (1, 0)" in drawing.text
+    assert "f''" in td.draw_graph(td.diff(td.elementwise(sympy.Function("f"), v), v), v).text
+    assert nodes_of(td.draw_graph(td.adj(A)).source) == ["(ji->ij)", "adjᵀ", "A"]
+    assert "derivative 2 of det" in td.draw_graph(td.adj(A), A).text
+    assert nodes_of(td.draw_graph(td.logsumexp(A, axis=1)).source) == ["logsumexp over axis 1", "A"]
+    assert nodes_of(td.draw_graph(td.DeltaTensor((n, 2))).source) == ["δ [n, 2]"]
+    assert nodes_of(td.draw_graph((A @ v)[i]).source) == ["entry [i]", "*(ij,j->i)", "A", "v"]
+
+
+# ---------------------------------------------------------------- derivatives
+
+
+def test_pullbacks_are_named() -> None:
+    found, numbered = trees(td.draw_graph(td.sum(td.sin(v) + td.cos(td.sin(v))), v).text)
+    assert numbered["1"].text == "sin"
+    (tree,) = found["derivative by v"]
+    assert (tree.text, tree.pullback_of) == ("*(i,i->i)", "v")
+    assert [(part.text, part.pullback_of) for part in tree.children] == [("+", "#1"), ("cos", None)]
+
+
+def test_pullbacks_under_a_view_are_named() -> None:
+    """The sweep moves the cotangent of the sine, a diagonal, into the product: its entries stand there alone."""
+    assert "+   (pullback of #1 as (i->ii))" in td.draw_graph(td.sin(v) + td.cos(td.sin(v)), v).text
+
+
+def test_nodes_and_pullbacks_have_one_colour() -> None:
+    source = td.draw_graph(td.sum(td.exp(td.sin(A @ v))), v).source
+    colours: dict[str, list[str]] = {}
+    for node, text, colour in re.findall(r'([ed])\d+ \[label="([^"]*)".*fillcolor="(#\w+)"', source):
+        if colour != "#eeeeee":
+            colours.setdefault(colour, []).append(f"{node} {text}")
+    assert sorted(colours.values()) == [
+        ["e #1   sin", "d exp\\npullback of #1"],
+        ["e #2   *(ij,j->i)", "d *(i,i->i)\\npullback of #2"],
+        ["e v", "d *(ij,i->j)\\npullback of v"],
+    ]
+
+
+def test_several_variables_share_one_graph() -> None:
+    drawing = td.draw_graph(td.sum((A @ v - y) ** 2), (A, v))
+    found, _ = trees(drawing.text)
+    assert [tree.pullback_of for tree in found["derivative by A, v"]] == ["A", "v"]
+    assert nodes_of(drawing.source).count("+") == 2  # one in each graph
+    assert td.draw_graph(td.sum((A @ v - y) ** 2), [A, v]).source == drawing.source
+
+
+def test_a_variable_that_does_not_occur() -> None:
+    found, _ = trees(td.draw_graph(td.sum(v), (w, v)).text)
+    assert [(tree.text, tree.pullback_of) for tree in found["derivative by w, v"]] == [("0 [n]", "w"), ("1 [n]", "v")]
+
+
+def test_simplified() -> None:
+    raw, simplified = (td.draw_graph(td.sum(td.softmax(v) * y), v, simplify=flag) for flag in (False, True))
+    assert len(nodes_of(simplified.source)) <= len(nodes_of(raw.source))
+    convolution = td.TensorComprehension(td.IndexedSum(v[i + k], (k, 0, 2)), (i, n - 2))
+    text = td.draw_graph(td.IndexedSum(convolution[i] ** 2, (i, 0, n - 3)), v, simplify=True).text
+    assert "n ≥ 1" not in text and "(pullback of v)" in text
+
+
+def test_a_parsed_text() -> None:
+    """Anything with an expression and arguments, as `td.parse` gives it."""
+    parsed = SimpleNamespace(expression=td.sum(A @ v), arguments=(v, A))
+    assert td.draw_graph(parsed).source == td.draw_graph(td.sum(A @ v), v).source
+    assert td.draw_graph(parsed, A).source == td.draw_graph(td.sum(A @ v), A).source
+    assert td.draw_graph(SimpleNamespace(expression=v, arguments=())).source == td.draw_graph(v).source
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ArgumentTypeError, match="the expression must be a SymPy expression"):
+        td.draw_graph("x")
+    with pytest.raises(ArgumentTypeError, match="cannot differentiate by 3"):
+        td.draw_graph(v, 3)
+
+
+# ---------------------------------------------------------------- text and source
+
+
+def test_deep_chains_have_short_lines() -> None:
+    expr = v
+    for _ in range(10_000):
+        expr = td.sin(expr)
+    drawing = td.draw_graph(expr)
+    assert len(nodes_of(drawing.source)) == 10_001
+    lines = drawing.text.splitlines()
+    assert sum(line.endswith("sin") and "see" not in line for line in lines) == 10_000
+    assert max(map(len, lines)) < 120
+    with pytest.raises(UnsupportedError, match="a picture of 10001 nodes is larger than 2000"):
+        drawing.svg()
+    assert drawing._repr_svg_() is None
+
+
+def test_deep_trees_can_be_read_back() -> None:
+    """What goes on at the left margin has the number that the branch ends with."""
+    expr = v
+    for _ in range(60):
+        expr = td.exp(-expr)
+    found, numbered = trees(td.draw_graph(expr).text)
+    value = np.array([0.2, 0.5, 0.7])
+    wanted = value
+    for _ in range(60):
+        wanted = np.exp(-wanted)
+    np.testing.assert_allclose(evaluate(found[""][0], numbered, {"v": value}, 3), wanted)
+    assert numbered
+
+
+def test_shared_graphs_have_short_texts() -> None:
+    expr = v
+    for _ in range(200):
+        expr = td.sin(expr) * expr
+    drawing = td.draw_graph(expr)
+    assert len(nodes_of(drawing.source)) == 401
+    assert len(drawing.text.splitlines()) < 1000
+
+
+EVIL = 'q"];\\N\n&lt;<b> -> x'
+
+
+def test_names_do_not_break_out() -> None:
+    drawing = td.draw_graph(sympy.sin(sympy.Symbol(EVIL, real=True)))
+    assert len(nodes_of(drawing.source)) == 2
+    assert r'label="q\"];\\N�&amp;lt;<b> -> x"' in drawing.source
+    assert drawing.text == "sin\n└─ " + EVIL.replace("\n", "�")
+
+
+def test_long_texts_are_cut() -> None:
+    drawing = td.draw_graph(td.sin(td.TensorSymbol("x" * 500, 3)), td.TensorSymbol("x" * 500, 3))
+    assert max(map(len, drawing.text.splitlines())) < 160
+    assert max(len(label) for label in nodes_of(drawing.source)) < 160
+    assert "…" in drawing.text
+
+
+PROGRAM = """
+import sympy, sympy_tensordiff as td
+n, i, k = td.indices("n i k")
+A, v, w = td.TensorSymbol("A", (n, n)), td.TensorSymbol("v", n), td.TensorSymbol("w", n)
+f = td.sum(td.relu(A @ td.tanh(A @ v)) * w) + td.IndexedSum(A[i, k]*v[k]*w[i], (k, 0, i), (i, 0, n - 1))
+drawings = td.draw_graph(f, (A, v, w)), td.draw_graph(f, v, simplify=True)
+text = "".join(drawing.source + drawing.text for drawing in drawings)
+"""
+
+
+def test_the_same_text_in_every_process() -> None:
+    here: dict[str, str] = {}
+    exec(PROGRAM, here)
+    program = f"{PROGRAM}\nimport sys\nsys.stdout.buffer.write(text.encode())"
+    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": str(Path(td.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, timeout=120)
+    assert done.stdout.decode() == here["text"], done.stderr.decode()
+    assert "pullback of A" in here["text"]
+
+
+# ---------------------------------------------------------------- files and programs
+
+
+def test_save_without_graphviz(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    drawing = td.draw_graph(td.sin(v))
+    with pytest.raises(BackendError, match="svg pictures need the program dot: install graphviz"):
+        drawing.svg()
+    with pytest.raises(BackendError, match="png pictures need the program dot"):
+        drawing.save(tmp_path / "x.png")
+    assert drawing._repr_svg_() is None
+    assert str(drawing) == repr(drawing) == drawing.text == "sin\n└─ v"
+    drawing.save(tmp_path / "x.DOT")
+    drawing.save(str(tmp_path / "x.gv"))
+    drawing.save(tmp_path / "x.txt")
+    assert (tmp_path / "x.DOT").read_text("utf-8") == (tmp_path / "x.gv").read_text("utf-8") == drawing.source
+    assert (tmp_path / "x.txt").read_text("utf-8") == "sin\n└─ v\n"
+    for name in ("x.pdf", "x", "svg"):
+        with pytest.raises(ArgumentError, match=rf"cannot save a picture as '{name}': use .svg, .png"):
+            drawing.save(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.DOT", "x.gv", "x.txt"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the program is a shell script")
+def test_a_program_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "dot"
+    program.write_text("#!/bin/sh\necho something is wrong >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    drawing = td.draw_graph(td.sin(v))
+    with pytest.raises(BackendError, match=r"has drawn nothing \(exit code 3\): something is wrong"):
+        drawing.svg()
+    program.write_text("#!/bin/sh\nwhile :; do :; done\n")
+    monkeypatch.setattr(render, "SECONDS", 0.2)
+    with pytest.raises(UnsupportedError, match=r"the layout of 2 nodes takes dot longer than 0.2 s"):
+        drawing.svg()
+    assert drawing._repr_svg_() is None
+
+
+def svg_texts(svg: str) -> list[str]:
+    return [part.text for part in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+@NEEDS_DOT
+@pytest.mark.parametrize("expr", [sympy.sin(sympy.Symbol(EVIL, real=True)), td.sum(td.relu(A @ v) * w)], ids=["0", "1"])
+def test_the_picture_shows_what_the_source_says(expr) -> None:
+    drawing = td.draw_graph(expr, next(iter(expr.free_symbols - {n})))
+    root = ElementTree.fromstring(drawing.svg())
+    kinds = [part.get("class") for part in root.iter("{http://www.w3.org/2000/svg}g")]
+    assert kinds.count("node") == len(nodes_of(drawing.source))
+    assert kinds.count("edge") == len(edges_of(drawing.source))
+    shown = " ".join(svg_texts(drawing.svg()))
+    for line in drawing.text.splitlines():
+        words = re.sub(r"see #\d+: |#\d+ |   \(pullback.*|^[│├└─ ]*|:$", "", line)
+        assert " ".join(words.split()) in " ".join(shown.replace("\xa0", " ").split())
+
+
+@NEEDS_DOT
+def test_children_of_a_tree_stand_in_order() -> None:
+    drawing = td.draw_graph(td.einsum("ij,jk,k->i", A, td.sin(X), td.exp(w)) + (y**2) ** v)
+    plain = subprocess.run(["dot", "-Tplain"], input=drawing.source.encode(), capture_output=True, timeout=60)
+    places = {line.split()[1]: float(line.split()[2]) for line in plain.stdout.decode().splitlines() if line[0] == "n"}
+    children: dict[str, list[float]] = {}
+    for parent, child in edges_of(drawing.source):
+        children.setdefault(parent, []).append(places[child])
+    assert max(map(len, children.values())) == 3
+    assert all(found == sorted(found) for found in children.values())
+
+
+def test_edges_are_numbered_where_left_and_right_may_change() -> None:
+    shared = td.draw_graph(td.sin(A) @ v + td.sin(A) @ w).source
+    assert re.findall(r'-> e\d+ \[label=" (\d)"\]', shared) == ["1", "2", "1", "2"]
+    assert 'label=" ' not in td.draw_graph(A @ v).source
+    assert re.findall(r'label=" (\w+)"', td.draw_graph(td.relu(A @ v), v).source).count("then") == 1
+
+
+@NEEDS_DOT
+def test_save_pictures(tmp_path: Path) -> None:
+    drawing = td.draw_graph(td.sin(v), v)
+    drawing.save(tmp_path / "x.svg")
+    assert svg_texts((tmp_path / "x.svg").read_text("utf-8")) == svg_texts(drawing._repr_svg_())
+    drawing.save(tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_the_pictures_of_the_documentation_are_those_of_today() -> None:
+    b, X = td.TensorSymbol("b", n), td.TensorSymbol("X", (n, m))
+    w = td.TensorSymbol("w", m)
+    loss = td.sum(td.softplus(X @ w + b)) - td.dot(y, X @ w + b)
+    drawings = {
+        "pullbacks": td.draw_graph(td.sum(td.sin(v) + td.cos(td.sin(v))), v),
+        "logistic": td.draw_graph(loss, (w, b)),
+    }
+    for name, drawing in drawings.items():
+        shown = svg_texts((ROOT / "docs" / "_static" / f"{name}.svg").read_text("utf-8"))
+        for line in "\\n".join(nodes_of(drawing.source)).split("\\n"):
+            assert " ".join(line.split()) in [" ".join(text.split()) for text in shown]
