@@ -16,6 +16,8 @@ from sympy_tensordiff.derivative.api import vjp as vjp
 from sympy_tensordiff.derivative.native import diff as diff
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
+from sympy_tensordiff.parsing.api import ParsedExpression as ParsedExpression
+from sympy_tensordiff.parsing.api import parse as parse
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.einsum import DeltaTensor as DeltaTensor
 from sympy_tensordiff.symbolic.einsum import EinsumProduct as EinsumProduct
@@ -90,6 +92,7 @@ __all__ = [
     "FilledTensor",
     "GraphDrawing",
     "IndexedSum",
+    "ParsedExpression",
     "TensorAdd",
     "TensorAdjugate",
     "TensorCofactor",
@@ -146,6 +149,7 @@ __all__ = [
     "norm",
     "ones",
     "outer",
+    "parse",
     "relu",
     "sigmoid",
     "sign",

@@ -4,6 +4,8 @@ Every message carries the offending values; every class is a `TensorDiffError`, 
 also the built-in exception a Python programmer would expect in its place.
 """
 
+import unicodedata
+
 
 class TensorDiffError(Exception):
     """Base class of all errors raised by this package."""
@@ -41,6 +43,33 @@ class SingularMatrixError(TensorDiffError, ValueError):
     """A matrix of a call has no inverse; the message names it."""
 
 
+class ParseError(TensorDiffError, ValueError):
+    """A text is not an input of the language, or its tensors do not fit; the message points at the place.
+
+    Attributes
+    ----------
+    message : str
+        What is wrong and what was expected.
+    line, column : int
+        The place in the text, both from 1 on.
+    text : str
+        The line of the text.
+    """
+
+    def __init__(self, message: str, source: str = "", place: int = 0) -> None:
+        super().__init__(message, source, place)
+        self.message = message
+        start = source.rfind("\n", 0, place) + 1
+        end = source.find("\n", place)
+        self.line = source.count("\n", 0, place) + 1
+        self.column = place - start + 1
+        self.text = source[start : len(source) if end < 0 else end]
+
+    def __str__(self) -> str:
+        line, caret = _excerpt(self.text, self.column - 1)
+        return f"line {self.line}, column {self.column}: {self.message}\n{line}\n{caret}"
+
+
 class BackendError(TensorDiffError, ImportError):
     """The backend asked for is not installed or has no device; the message names what to install."""
 
@@ -51,3 +80,24 @@ class DerivativeMismatch(TensorDiffError, AssertionError):
 
 class VerificationError(TensorDiffError, AssertionError):
     """Generated loops break a law (a read outside a shape, two writers of one entry): a bug of ours."""
+
+
+_WIDTH = 80
+
+
+def _excerpt(text: str, place: int) -> tuple[str, str]:
+    """The part of a line of text round a place, every character visible, and a caret under the place."""
+    first = max(0, min(place - _WIDTH // 2, len(text) - _WIDTH))
+    last = min(len(text), first + _WIDTH)
+    line = "…" * (first > 0) + "".join(map(_visible, text[first:last])) + "…" * (last < len(text))
+    before = "…" * (first > 0) + "".join(map(_visible, text[first:place]))
+    width = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in before)
+    return line, " " * width + "^"
+
+
+def _visible(character: str) -> str:
+    """A character of one or two columns in place of any character."""
+    if character < " " or character == "\x7f":
+        return chr(0x2421 if character == "\x7f" else 0x2400 + ord(character))
+    kind = unicodedata.category(character)
+    return "\ufffd" if kind[0] in "CM" or kind in ("Zl", "Zp") else character

@@ -9,7 +9,8 @@ import sympy
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
-from sympy_tensordiff.symbolic.hooks import register_derivative, register_simplification
+from sympy_tensordiff.graph.write import write_all
+from sympy_tensordiff.symbolic.hooks import register_derivative, register_jacobian, register_simplification
 from sympy_tensordiff.symbolic.lift import as_operand
 
 register_derivative(entry_derivative)
@@ -176,6 +177,16 @@ def jacobian(T: Any, wrt: Any) -> Any:
     work = Differentiation(T)
     results = tuple(work.finish_all(work.jacobians([work.leaf(v) for v in (wrt if _is_tuple(wrt) else (wrt,))])))
     return results if _is_tuple(wrt) else results[0]
+
+
+def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
+    """The derivative of a parsed expression; as the sweep leaves it, unless ``simplify``."""
+    work = Differentiation(as_operand(T, "the expression"))
+    nodes = work.jacobians([work.leaf(variable)])
+    return work.finish_all(nodes)[0] if simplify else write_all(work.reader, nodes)[0]
+
+
+register_jacobian(_derivative)
 
 
 def hessian(s: Any, wrt: Any) -> Any:

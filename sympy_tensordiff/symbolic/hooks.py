@@ -62,3 +62,18 @@ def register_simplification(function: Rewriting) -> None:
 def simplified(expr: Expr) -> Any:
     """``expr`` without deltas under sums; as it is where nobody has registered a function."""
     return _simplification[0](expr) if _simplification else expr
+
+
+Jacobian: TypeAlias = Callable[[Any, Any, bool], Any]
+
+_jacobian: list[Jacobian] = []
+
+
+def register_jacobian(function: Jacobian) -> None:
+    """Make ``function(T, variable, simplify)`` the derivative of a parsed expression by a tensor symbol."""
+    _jacobian[:] = [function]
+
+
+def jacobian(T: Any, variable: Any, simplify: bool) -> Any:
+    """The derivative by a tensor symbol, axes of ``T`` first, by the registered function."""
+    return _jacobian[0](T, variable, simplify)

@@ -1,0 +1,180 @@
+"""The expression of a tree, bottom-up.
+
+Chains of sums, and of element-wise products and quotients, become one node each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sympy import Rational, S
+
+from sympy_tensordiff.errors import ParseError
+from sympy_tensordiff.parsing.axes import Sizes
+from sympy_tensordiff.parsing.constants import Constant
+from sympy_tensordiff.parsing.letters import Letters
+from sympy_tensordiff.parsing.scalars import Scalars, is_real
+from sympy_tensordiff.parsing.tree import Tree, shown
+from sympy_tensordiff.symbolic import entrywise_functions, functions, operators
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+ENTRYWISE: dict[str, Callable[[Any], Any]] = {
+    name: getattr(entrywise_functions, name)
+    for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "tanh", "exp", "log", "sign", "relu", "abs")
+}
+OF_MATRICES: dict[str, Callable[[Any], Any]] = {"det": functions.det, "inv": functions.inv, "adj": functions.adj}
+Chain = list[tuple[bool, Any]]
+"""The operands of a chain, each with whether it is subtracted or divided by."""
+
+
+class Builder:
+    """One pass over a tree, the parts of each node first."""
+
+    def __init__(self, sizes: Sizes, constants: dict[Tree, Constant], source: str) -> None:
+        self.sizes = sizes
+        self.letters = sizes.letters
+        self.constants = constants
+        self.source = source
+        self.tensors = {name: TensorSymbol(name, sizes.shape(axes)) for name, axes in sizes.tensors.items()}
+        self.scalars = Scalars()
+        self.values: dict[Tree, Any] = {}
+        self.chains: dict[Tree, Chain] = {}
+
+    def expression(self, nodes: Sequence[Tree]) -> Any:
+        """The expression of the last node."""
+        for node in nodes:
+            constant = self.constants.get(node)
+            if constant is not None and constant.exact is not None:
+                self.values[node] = Rational(constant.exact.numerator, constant.exact.denominator)
+            elif node.kind in ("sum", "difference"):
+                self.extend(node, ("sum", "difference"), node.kind == "difference")
+            elif node.kind == "quotient" or (node.kind == "product" and self.is_entrywise(node)):
+                self.extend(node, ("product", "quotient"), node.kind == "quotient")
+            else:
+                self.values[node] = self.checked(node, self.plain(node))
+        return self.value(nodes[-1])
+
+    # -------------------------------------------------------------- chains
+
+    def extend(self, node: Tree, kinds: tuple[str, str], is_inverse: bool) -> None:
+        """The chain of a node: that of its left operand, where no parentheses stand around it, and one more."""
+        left, right = node.parts
+        goes_on = left in self.chains and left.kind in kinds and not left.is_enclosed
+        chain = self.chains.pop(left) if goes_on else [(False, self.value(left))]
+        chain.append((is_inverse, self.value(right)))
+        self.chains[node] = chain
+
+    def value(self, node: Tree) -> Any:
+        """The expression of a node that has been visited; a chain ends here."""
+        chain = self.chains.pop(node, None)
+        if chain is None:
+            return self.values.pop(node)
+        function = self.total if node.kind in ("sum", "difference") else self.entrywise_product
+        return self.checked(node, function(node, chain))
+
+    def total(self, node: Tree, chain: Chain) -> Any:
+        """The sum of the operands of a chain."""
+        terms = [self.negated(value) if is_inverse else value for is_inverse, value in chain]
+        if any(map(shape_of, terms)):
+            return operators.add(*terms)
+        return self.scalars.add(terms)
+
+    def negated(self, value: Any) -> Any:
+        """``-value``."""
+        return (
+            operators.multiply(S.NegativeOne, value)
+            if shape_of(value)
+            else self.scalars.multiply([S.NegativeOne, value])
+        )
+
+    def entrywise_product(self, node: Tree, chain: Chain) -> Any:
+        """The product of the operands of a chain, those divided by to the power -1."""
+        factors = [self.inverse(node, value) if is_inverse else value for is_inverse, value in chain]
+        if any(map(shape_of, factors)):
+            return operators.multiply(*factors)
+        return self.scalars.multiply(factors)
+
+    def inverse(self, node: Tree, value: Any) -> Any:
+        """``1/value``, entry by entry."""
+        if shape_of(value):
+            return operators.power(value, S.NegativeOne)
+        return self.checked(node, self.scalars.power(value, S.NegativeOne))
+
+    # -------------------------------------------------------------- nodes
+
+    def plain(self, node: Tree) -> Any:
+        """The expression of a node that is no chain."""
+        match node.kind:
+            case "name":
+                return self.tensors[node.text]
+            case "delta":
+                axes = self.sizes.axes[node]
+                return DeltaTensor(self.sizes.shape(axes[: len(axes) // 2])) if axes else S.One
+            case "function":
+                return self.function(node)
+            case "negative":
+                return self.negated(self.value(node.parts[0]))
+            case "power":
+                return self.power(node)
+            case _:
+                return self.product(node)
+
+    def function(self, node: Tree) -> Any:
+        """A function of a tensor or a scalar."""
+        (operand,) = node.parts
+        value = self.value(operand)
+        if node.text not in OF_MATRICES:
+            return ENTRYWISE[node.text](value) if shape_of(value) else self.scalars.apply(ENTRYWISE[node.text], value)
+        if not shape_of(value):
+            value = FilledTensor(value, self.sizes.shape(self.sizes.axes[operand]))
+        return OF_MATRICES[node.text](value)
+
+    def power(self, node: Tree) -> Any:
+        """A tensor or a scalar to the power of a scalar."""
+        base, exponent = (self.value(part) for part in node.parts)
+        return operators.power(base, exponent) if shape_of(base) else self.scalars.power(base, exponent)
+
+    # -------------------------------------------------------------- products
+
+    def is_entrywise(self, node: Tree) -> bool:
+        """Whether a product is one of tensors of one shape entry by entry, or of a scalar and a tensor."""
+        found = self.letters[node]
+        output = found.output
+        tensors = [group for part, group in zip(node.parts, found.inputs, strict=True) if self.sizes.axes[part]]
+        if not tensors:
+            return not any(found.inputs)
+        return all(group == output for group in tensors) and all(set(group) <= set(output) for group in found.inputs)
+
+    def product(self, node: Tree) -> Any:
+        """An einsum product with the letters of the input."""
+        found: Letters = self.letters[node]
+        values = [self.value(part) for part in node.parts]
+        groups = [group if shape_of(value) else "" for group, value in zip(found.inputs, values, strict=True)]
+        missing = "".join(dict.fromkeys(letter for letter in "".join(found.inputs) if letter not in "".join(groups)))
+        if missing:  # letters of scalars that no tensor has: these scalars are tensors of one value
+            filled = [number for number, group in enumerate(groups) if not group and found.inputs[number]]
+            first = filled[0]
+            value = self.scalars.multiply([values[number] for number in filled])
+            letters = self.sizes.by_letter[node]
+            values[first] = FilledTensor(value, self.sizes.shape(letters[letter] for letter in missing))
+            groups[first] = missing
+            for number in filled[1:]:
+                del values[number], groups[number]
+        return self.einsum(groups, found.output, values)
+
+    def einsum(self, groups: list[str], output: str, values: list[Any]) -> Any:
+        """The product; a scalar, and a tensor that is its own product, as they are."""
+        if len(values) == 1 and groups[0] == output and isinstance(values[0], FilledTensor):
+            return values[0]
+        if not any(groups):
+            return self.scalars.multiply(values)
+        return EinsumProduct(f"{','.join(groups)}->{output}", *values)
+
+    def checked(self, node: Tree, value: Any) -> Any:
+        """The value, if it is a real number where it is a scalar."""
+        if not shape_of(value) and not is_real(value):
+            raise ParseError(f"{shown(node, self.source)} is no finite real number", self.source, node.place)
+        return value
