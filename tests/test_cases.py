@@ -30,17 +30,17 @@ ALL = names()
 PAIRS = [(name, n, m) for name in ALL for n, m in combinations_with_replacement(range(len(build(name).variables)), 2)]
 GIVEN = [name for name in ALL if build(name).value is not None or build(name).gradient]
 
-# Numba compiles for a second per function: what the issue lists, and of ours what differs in its
-# loops. All others run uncompiled, from the same text.
-NUMBA = [name for name in ALL if name[0] in "TDPXH" and name[1:].isdigit()] + [
-    *("L13", "L16", "L25", "L26", "L27", "K1", "V26", "H9_kinks", "H9_two_numbers", "H9_inverse_trigonometric"),
-    *("V1", "V2", "V18", "V21", "V22", "V36", "V41", "V44", "V49", "V54", "V58", "V60", "V62"),
-    *("hole_2i+4j,3j", "hole_6i+10j+15k", "hole_range_sum", "hole_whole_sum", "many_maps", "extent_one"),
-    *("index_value_inside", "padding", "repeated_edge", "piecewise_equal", "piecewise_parity", "delta_guards_read"),
-    *("triangle", "band", "sometimes_empty", "empty_in_exponent", "clipped_bounds", "one_name_nested"),
-    *("chain_of_three", "chain_deep", "relu_net", "attention", "powers", "inverse", "steps", "max_of_three"),
-    *("max_with_number", "absolute", "piecewise_on_values", "two_arguments", "rank_zero", "scalar_symbols"),
-    *("free_indices", "symbolic_convolution", "symbolic_stride", "symbolic_padding", "symbolic_one"),
+# Numba compiles for half a second per function. These were chosen greedily: the loops printed for
+# them hold nearly every construct inside of every other one (which operator, function, condition,
+# loop or read stands in which) that those of any case hold, at the least time. All cases run
+# uncompiled, from the same text.
+NUMBA = [
+    *("T7", "T8", "T10", "D5", "P5", "P9", "V13", "V26", "V60", "X2", "X8", "L13", "L26", "L27", "K1"),
+    *("H9_trigonometric", "H9_hyperbolic", "H9_powers", "H9_two_numbers", "H9_kinks"),
+    *("hole_2i+4j,3j", "hole_6i+10j+15k", "index_value_inside", "band", "chain_of_three", "chain_deep", "relu_net"),
+    *("trigonometric", "inverse", "error_function", "steps", "max_of_three", "max_of_min", "scalar_symbols"),
+    *("free_indices", "symbolic_stride", "symbolic_one", "choice_not", "choice_heaviside", "choice_sign"),
+    *("choice_domain_of_a_tensor", "choice_domain_of_an_index", "choice_domain_of_a_sum"),
 ]
 DIFFERENCES = ["T6", "T10", "P9", "D5", "X7", "net", "softmax", "relu", "padding", "steps", "symbolic_stride", "band"]
 
@@ -49,7 +49,8 @@ DIFFERENCES = ["T6", "T10", "P9", "D5", "X7", "net", "softmax", "relu", "padding
 def test_derivatives_equal_the_oracle(name):
     case = build(name)
     for wrt in case.variables:
-        assert_derivative_exact(case.function, wrt, backends=("numpy",), **options(case))
+        # The kernels of these pullbacks are checked in one with each other, below.
+        assert_derivative_exact(case.function, wrt, backends=(), **options(case))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -81,8 +82,8 @@ def is_zero_scalar(derivative):
 @pytest.mark.parametrize(("name", "n", "m"), PAIRS)
 def test_second_derivatives_equal_the_oracle(name, n, m):
     case = small(name)
-    # Kernels of the mixed ones are among those that run as Python, below.
-    more = options(case, seed=1, backends=("numpy",) if n == m else ())
+    # Kernels of all blocks at once are among those that run as Python, below.
+    more = options(case, seed=1, backends=("numpy",) if n == m == 0 else ())
     assert_second_exact(case.function, case.variables[n], second=case.variables[m], **more)
 
 
