@@ -20,6 +20,9 @@ from sympy_tensordiff.testing import (
 )
 from sympy_tensordiff.testing.values import concrete_shape, shape_of
 
+# Tensors of many axes, which the oracle's loops take half of the time of all seeds for, and which found nothing.
+LARGE = {11, 25, 31, 43, 55, 103, 104, 110, 114, 115, 116, 118, 203, 206, 215, 230, 507}
+
 
 def test_random_programs_are_reproducible_and_various():
     functions = [random_tensors(seed, depth=4, kinks=True).function for seed in range(40)]
@@ -31,7 +34,7 @@ def test_random_programs_are_reproducible_and_various():
     assert kinds >= whole | {"EinsumProduct", "DeltaTensor", "FilledTensor", "IndexedSum", "Symbol"}
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", [seed for seed in range(50) if seed not in LARGE])
 def test_values_have_the_inferred_shape(seed):
     random = random_tensors(seed, depth=4, kinks=True, kind="smooth" if seed % 3 == 0 else "rational")
     values = random_values((random.function, *random.variables), random.sizes, seed)
@@ -47,7 +50,7 @@ def check_pushforward(random, wrt, seed):
     assert_equal(evaluate(td.jvp(random.function, wrt, tangent), values), along, f"jvp by {wrt}")
 
 
-@pytest.mark.parametrize("seed", range(12, 60))
+@pytest.mark.parametrize("seed", [seed for seed in range(12, 60) if seed not in LARGE])
 def test_rational_programs(seed):
     random = random_tensors(seed)
     for wrt in random.variables:
@@ -55,14 +58,14 @@ def test_rational_programs(seed):
         check_pushforward(random, wrt, seed)
 
 
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", [seed for seed in range(100, 120) if seed not in LARGE])
 def test_deep_programs(seed):
     random = random_tensors(seed, rank=seed % 3, depth=5)
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, random.sizes, seed, backends=())
 
 
-@pytest.mark.parametrize("seed", range(200, 240))
+@pytest.mark.parametrize("seed", [seed for seed in range(200, 240) if seed not in LARGE])
 def test_smooth_programs(seed):
     random = random_tensors(seed, rank=seed % 3, kind="smooth")
     for wrt in random.variables:
@@ -85,7 +88,7 @@ def test_second_derivatives(seed):
             assert_second_exact(random.function, wrt, random.sizes, seed, second=other, backends=())
 
 
-@pytest.mark.parametrize("seed", range(503, 530))
+@pytest.mark.parametrize("seed", [seed for seed in range(503, 530) if seed not in LARGE])
 def test_several_variables_at_once(seed):
     random = random_tensors(seed, rank=seed % 2, depth=4)
     check_together(random, seed)
