@@ -10,6 +10,9 @@ from sympy_tensordiff.drawing.picture import Cluster, Drawn, Picture
 COLOURS = ("#fdd0a2", "#c6dbef", "#c7e9c0", "#dadaeb", "#fcc5c0", "#fee391", "#c5e8e7", "#e5d8bd")
 """Of nodes and their pullbacks, over again where there are more."""
 
+LONGEST = 60
+"""Longer texts are cut."""
+
 HEAD = """\
   graph [ordering=out, nodesep=0.3, ranksep=0.35, fontname="Helvetica,Arial,sans-serif", fontsize=12];
   node [shape=box, style="rounded,filled", fillcolor=white, color="#555555", height=0.3, width=0.35,
@@ -25,7 +28,7 @@ def dot_text(picture: Picture) -> str:
         if len(picture.clusters) == 1:
             lines += [f"  {line}" for line in body]
         else:
-            frame = [f"label={quoted(cut(part.title))};", 'style="rounded"; color="#aaaaaa"; margin=12;']
+            frame = [f"label={quoted(cut(part.title, LONGEST))};", 'style="rounded"; color="#aaaaaa"; margin=12;']
             lines += [f"  subgraph cluster_{n} {{", *(f"    {line}" for line in [*frame, *body]), "  }"]
     return "\n".join([*lines, "}", ""])
 
@@ -47,12 +50,12 @@ def _nodes_and_edges(part: Cluster, letter: str) -> Iterator[str]:
 
 
 def _attributes(drawn: Drawn) -> str:
-    lines = [cut(drawn.text)]
+    lines = [cut(drawn.text, LONGEST)]
     if drawn.has_pullback and not drawn.is_leaf:
         lines[0] = f"#{drawn.number}   {lines[0]}"
     if drawn.pullback_of:
-        lines.append(f"pullback of {cut(', '.join(drawn.pullback_of))}")
-    attributes = {"label": quoted(*lines), "tooltip": quoted(cut(f"{drawn.text}: {drawn.hint}"))}
+        lines.append(f"pullback of {cut(', '.join(drawn.pullback_of), LONGEST)}")
+    attributes = {"label": quoted(*lines), "tooltip": quoted(cut(f"{drawn.text}: {drawn.hint}", 4 * LONGEST))}
     if drawn.node.op in ("tensor", "scalar"):
         attributes["style"] = '"filled"'
         attributes["fillcolor"] = '"#eeeeee"'

@@ -18,14 +18,11 @@ ORDERED = frozenset({"compare", "ein", "pow", "select"})
 """Nodes in which it matters what stands on the left; of calls, those of more arguments than one."""
 
 
-LONGEST = 60
-"""Longer texts are cut in the middle."""
-
-
-def cut(text: str) -> str:
-    """A text that fits a node, on one line."""
+def cut(text: str, longest: int) -> str:
+    """A text on one line, of which the middle is left out where it is longer."""
     text = "".join(c if c.isprintable() else "�" for c in text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 20]} … {text[-17:]}"
+    end = longest // 3
+    return text if len(text) <= longest else f"{text[: longest - end - 3]} … {text[-end:]}"
 
 
 def label(node: Node, own: Sequence[int], names: Names) -> str:
@@ -83,9 +80,17 @@ def is_multiple(node: Node) -> bool:
 
 def children(node: Node) -> Sequence[Node]:
     """The arguments that are nodes of the picture: a number that is part of a label is none."""
+    args = node.args
     if is_multiple(node):
-        return node.args[1:]
-    return node.args[:1] if node.op == "pow" and node.args[1].op == "const" else node.args
+        args = args[1:]
+    elif node.op == "pow" and args[1].op == "const":
+        args = args[:1]
+    return [without_read(arg) for arg in args]
+
+
+def without_read(node: Node) -> Node:
+    """The tensor of rank 0 that a node is the only entry of; other nodes as they are."""
+    return node.args[0] if node.op == "read" and not node.data else node
 
 
 def is_ordered(node: Node) -> bool:
@@ -189,8 +194,8 @@ def _view(node: Node, names: Names) -> str:
     """A multiple, a transpose, a repetition, a diagonal; of no operand a delta or a tensor of one number."""
     coefficient, inputs, output, extents = node.data
     if inputs:
-        moved = inputs[0] != output
-        return _scaled(coefficient, f"({letters(inputs[0])}->{letters(output)})" if moved else "·")
+        scales = inputs[0] == output and len(set(output)) == len(output)
+        return _scaled(coefficient, "·") if scales else view_text(node)
     half = len(output) // 2
     if len(set(output)) == len(output) or coefficient == 0:
         return f"{coefficient} [{', '.join(form(extent, names) for extent in node.shape)}]"

@@ -11,7 +11,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sympy_tensordiff.drawing.labels import children, is_ordered, label, shape_text, view_text
+from sympy_tensordiff.drawing.labels import children, is_ordered, label, shape_text, view_text, without_read
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.write_forms import unlike
 
@@ -73,6 +73,7 @@ class Picture:
 def cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
     """The nodes below ``roots``, depth first from left to right, without recursion."""
     found = Cluster(title)
+    roots = [without_read(root) for root in roots]
     taken = _names(graph, roots)
     free = dict(enumerate(graph.names))
     index: dict[tuple[Node, Scope], int] = {}
@@ -117,27 +118,29 @@ def name_pullbacks(
     """Says of the nodes of the derivative which are pullbacks, and of which nodes of the expression.
 
     The roots are those of ``variables``, which the expression need not hold. A pullback that moves the entries
-    of a node, and is itself not there, is named at that node. The number 1, the pullback of every scalar, is
-    named at no place but a root.
+    of a node, and is itself not there, is named at that node. Numbers and tensors of numbers, such as the delta
+    that the sweep begins with, are named at no place but a root: they are there for other reasons, too.
     """
     ours = {drawn.node: drawn for drawn in expression.nodes}
     theirs = {drawn.node: n for n, drawn in enumerate(derivative.nodes)}
     named: dict[int, list[tuple[Drawn, str]]] = {}
-    for node, pullback in pullbacks.items():
+    for node, found in pullbacks.items():
         if node not in ours:
             continue
+        pullback = without_read(found)
         place, how = theirs.get(pullback), ""
         if place is None and pullback.view and pullback.args and pullback.args[0] not in ours:
             place, how = theirs.get(pullback.args[0]), f" as {view_text(pullback)}"
-        if place is not None and (pullback.op != "const" or place in derivative.roots):
+        constant = pullback.op == "const" or (pullback.view and not pullback.args)
+        if place is not None and (not constant or place in derivative.roots):
             named.setdefault(place, []).append((ours[node], how))
     for colour, place in enumerate(sorted(named), start=1):
         derivative.nodes[place].colour = colour
         for drawn, _ in named[place]:
             drawn.colour, drawn.has_pullback = colour, True
     number_nodes([expression])
-    for place, found in named.items():
-        derivative.nodes[place].pullback_of = tuple(drawn.name + how for drawn, how in found)
+    for place, those in named.items():
+        derivative.nodes[place].pullback_of = tuple(drawn.name + how for drawn, how in those)
     for place, name in zip(derivative.roots, variables, strict=True):
         root = derivative.nodes[place]
         if name not in root.pullback_of:

@@ -10,6 +10,9 @@ from sympy_tensordiff.drawing.picture import Cluster, Drawn, Picture
 DEEPEST = 24
 """Further down a branch goes on at the left margin, so that the text of a deep chain does not grow quadratically."""
 
+LONGEST = 120
+"""Longer texts of nodes are cut."""
+
 
 def tree_text(picture: Picture) -> str:
     """The trees of all graphs of a picture."""
@@ -18,7 +21,7 @@ def tree_text(picture: Picture) -> str:
     for part in picture.clusters:
         lines, number = _lines(part, number)
         if len(picture.clusters) > 1:
-            text.append(f"{cut(part.title)}:")
+            text.append(f"{cut(part.title, LONGEST)}:")
         text += lines
     return "\n".join(text)
 
@@ -42,7 +45,7 @@ def _lines(part: Cluster, count: int) -> tuple[list[str], int]:
             later.append(place)
         if deep or (drawn.children and place in shown):
             if front or place in part.roots:
-                lines.append(f"{front}see #{numbers[place]}: {cut(drawn.text)}")
+                lines.append(f"{front}see #{numbers[place]}: {cut(drawn.text, LONGEST)}")
             continue
         lines.append(front + _line(drawn, numbers.get(place, 0), first=place not in shown))
         shown.add(place)
@@ -54,5 +57,7 @@ def _lines(part: Cluster, count: int) -> tuple[list[str], int]:
 
 
 def _line(drawn: Drawn, number: int, first: bool) -> str:
-    text = (f"#{number} " if number else "") + cut(drawn.text)
-    return text + (f"   (pullback of {cut(', '.join(drawn.pullback_of))})" if drawn.pullback_of and first else "")
+    text = (f"#{number} " if number else "") + cut(drawn.text, LONGEST)
+    return text + (
+        f"   (pullback of {cut(', '.join(drawn.pullback_of), LONGEST)})" if drawn.pullback_of and first else ""
+    )

@@ -12,15 +12,18 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import sympy
-from read_text import evaluate, trees
+from read_text import Evaluation, trees
 
 import sympy_tensordiff as td
+from sympy_tensordiff import reference
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.drawing import render
+from sympy_tensordiff.drawing import render, tree
 from sympy_tensordiff.drawing.labels import label
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.testing.language import random_function
+from sympy_tensordiff.testing.values import random_values, to_double
 
 ROOT = Path(__file__).parents[2]
 NEEDS_DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed")
@@ -43,6 +46,7 @@ EXPRESSIONS = {
     "a choice": (td.sum(td.relu(A @ v)), v),
     "logistic": (td.sum(td.softplus(A @ w)) - td.dot(y, A @ w), w),
     "a multiple": (sympy.Rational(2, 3) * A.T, A),
+    "a diagonal": (td.sum(td.exp(td.DeltaTensor((n,)) * A)), A),
     "quotients": (td.sum(v / (td.exp(w) + 2)), w),
 }  # fmt: skip
 
@@ -113,11 +117,27 @@ def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
     parts = [("expression", expr), (f"derivative by {wrt}", td.jacobian(expr, wrt))]
     for title, meant in parts:
         wanted = td.lambdify((n, *args), meant, backend="numpy")(extent, *values.values())
-        (tree,) = found[title]
-        np.testing.assert_allclose(evaluate(tree, numbered, values, extent), wanted, rtol=1e-10)
+        (part,) = found[title]
+        np.testing.assert_allclose(Evaluation(numbered, values, {"n": extent}, extent).of(part), wanted, rtol=1e-10)
     found, numbered = trees(td.draw_graph(expr, wrt, simplify=True).text)
-    (tree,) = found[f"derivative by {wrt}"]
-    np.testing.assert_allclose(evaluate(tree, numbered, values, extent), wanted, rtol=1e-10)
+    (part,) = found[f"derivative by {wrt}"]
+    np.testing.assert_allclose(Evaluation(numbered, values, {"n": extent}, extent).of(part), wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_text_means_random_index_notation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "LONGEST", 10**6)
+    generated = random_function(seed, kinks=True, depth=2)
+    expr, wrt = generated.function, generated.variables[0]
+    given = random_values((expr, wrt), generated.sizes, seed)
+    values = {str(symbol): to_double(value) for symbol, value in given.items()}
+    found, numbered = trees(td.draw_graph(expr, wrt).text)
+    sizes = {str(symbol): value for symbol, value in generated.sizes.items()}
+    evaluation = Evaluation(numbered, values, sizes)
+    for title, wanted in (("expression", reference.evaluate(expr, given)), (f"derivative by {wrt}", None)):
+        if wanted is None:
+            wanted = reference.differentiate(expr, wrt, given)
+        np.testing.assert_allclose(evaluation.of(found[title][0]), to_double(wanted), rtol=1e-9, atol=1e-12)
 
 
 # ---------------------------------------------------------------- what nodes say
@@ -199,9 +219,9 @@ def test_functions_and_matrices() -> None:
 def test_pullbacks_are_named() -> None:
     found, numbered = trees(td.draw_graph(td.sum(td.sin(v) + td.cos(td.sin(v))), v).text)
     assert numbered["1"].text == "sin"
-    (tree,) = found["derivative by v"]
-    assert (tree.text, tree.pullback_of) == ("*(i,i->i)", "v")
-    assert [(part.text, part.pullback_of) for part in tree.children] == [("+", "#1"), ("cos", None)]
+    (root,) = found["derivative by v"]
+    assert (root.text, root.pullback_of) == ("*(i,i->i)", "v")
+    assert [(part.text, part.pullback_of) for part in root.children] == [("+", "#1"), ("cos", None)]
 
 
 def test_pullbacks_under_a_view_are_named() -> None:
@@ -225,14 +245,14 @@ def test_nodes_and_pullbacks_have_one_colour() -> None:
 def test_several_variables_share_one_graph() -> None:
     drawing = td.draw_graph(td.sum((A @ v - y) ** 2), (A, v))
     found, _ = trees(drawing.text)
-    assert [tree.pullback_of for tree in found["derivative by A, v"]] == ["A", "v"]
+    assert [part.pullback_of for part in found["derivative by A, v"]] == ["A", "v"]
     assert nodes_of(drawing.source).count("+") == 2  # one in each graph
     assert td.draw_graph(td.sum((A @ v - y) ** 2), [A, v]).source == drawing.source
 
 
 def test_a_variable_that_does_not_occur() -> None:
     found, _ = trees(td.draw_graph(td.sum(v), (w, v)).text)
-    assert [(tree.text, tree.pullback_of) for tree in found["derivative by w, v"]] == [("0 [n]", "w"), ("1 [n]", "v")]
+    assert [(part.text, part.pullback_of) for part in found["derivative by w, v"]] == [("0 [n]", "w"), ("1 [n]", "v")]
 
 
 def test_simplified() -> None:
@@ -285,7 +305,7 @@ def test_deep_trees_can_be_read_back() -> None:
     wanted = value
     for _ in range(60):
         wanted = np.exp(-wanted)
-    np.testing.assert_allclose(evaluate(found[""][0], numbered, {"v": value}, 3), wanted)
+    np.testing.assert_allclose(Evaluation(numbered, {"v": value}).of(found[""][0]), wanted)
     assert numbered
 
 
