@@ -18,6 +18,7 @@ from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
 from sympy_tensordiff.parsing.api import ParsedExpression as ParsedExpression
 from sympy_tensordiff.parsing.api import parse as parse
+from sympy_tensordiff.parsing.to_text import to_text as to_text
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.einsum import DeltaTensor as DeltaTensor
 from sympy_tensordiff.symbolic.einsum import EinsumProduct as EinsumProduct
@@ -162,6 +163,7 @@ __all__ = [
     "sum",
     "tan",
     "tanh",
+    "to_text",
     "trace",
     "transpose",
     "vjp",

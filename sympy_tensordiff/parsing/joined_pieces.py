@@ -1,0 +1,105 @@
+"""Pieces joined by the operators of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sympy_tensordiff.parsing.axes_of_text import Ties, axis_letters, product_text, with_axes
+from sympy_tensordiff.parsing.pieces import Level, Part, Piece, at_least, called, negated, piece
+from sympy_tensordiff.symbolic.subscripts import Subscripts
+
+
+def total(terms: Sequence[tuple[bool, Piece]]) -> Piece:
+    """The sum of terms, each with whether it is subtracted."""
+    parts: list[Part] = []
+    for minus, term in terms:
+        if parts:
+            parts += [" - " if minus else " + ", at_least(term, Level.CHAIN)]
+        else:
+            parts.append(negated(term) if minus else at_least(term, Level.CHAIN))
+    return _like(piece(parts, Level.SUM), [term for _, term in terms])
+
+
+def quotient(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
+    """The product entry by entry of some pieces, divided by others."""
+    if len(above) == 1 and not below:
+        return above[0]
+    letters = axis_letters(max(part.rank for part in (*above, *below)))
+    # Chains are read as one node, and this is one of its own.
+    parts: list[Part] = [at_least(above[0], Level.TERM)]
+    left = letters if above[0].rank else ""
+    for part in above[1:]:
+        right = letters if part.rank else ""
+        parts += [f" *({left},{right}->{left or right}) ", at_least(part, Level.POWER)]
+        left = left or right
+    for part in below:
+        parts += [" / ", at_least(part, Level.POWER)]
+    return _like(piece(parts, Level.CHAIN), [*above, *below])
+
+
+def raised(base: Piece, exponent: Piece) -> Piece:
+    """A power entry by entry; the exponent is a scalar."""
+    text = piece((at_least(base, Level.POWER), " ^ ", at_least(exponent, Level.ATOM)), Level.POWER)
+    return _like(text, [base, exponent])
+
+
+def _like(text: Piece, parts: Sequence[Piece]) -> Piece:
+    """A text with the axes of what is in it, which is of one shape, or without axes."""
+    letters = axis_letters(max(part.rank for part in parts))
+    return with_axes(text, [(part, letters if part.rank else "") for part in parts], letters)
+
+
+def repeated(value: Piece, shape: Sequence[Any]) -> Piece:
+    """A scalar that is repeated along axes, which nothing fixes."""
+    if not shape:
+        return value
+    letters = axis_letters(len(shape))
+    text = piece((at_least(value, Level.CHAIN), f" *({letters},{letters}->{letters}) 1"), Level.TERM)
+    return replace(text, shape=tuple(shape), classes=tuple(range(1, len(shape) + 1)), hidden=value.hidden)
+
+
+def relabelled(operand: Piece, letters: str, output: str, ties: Ties) -> Piece:
+    """The product of one operand."""
+    operands = ties.closed([(operand, letters)], output)
+    text = piece((f"({letters}->{output}) ", at_least(operands[0][0], Level.FACTOR)), Level.FACTOR)
+    return with_axes(text, operands, output)
+
+
+def contracted(parts: Sequence[Piece], scalars: Sequence[Piece | None], subscripts: Subscripts, ties: Ties) -> Piece:
+    """The product of operands, by two of them at a time.
+
+    ``scalars`` holds the values of the operands that are repeated scalars, which need not be repeated in the text
+    where the other operand has none of their letters.
+    """
+    inputs, output = subscripts
+    if len(parts) == 1:
+        return relabelled(parts[0], inputs[0], output, ties)
+    left, letters, value = parts[0], inputs[0], scalars[0]
+    for number in range(1, len(parts)):
+        rest = set(output).union(*inputs[number + 1 :])
+        is_last = number == len(parts) - 1
+        kept = output if is_last else "".join(dict.fromkeys(x for x in letters + inputs[number] if x in rest))
+        operands = ties.closed([(left, letters), (parts[number], inputs[number])], kept)
+        values = [value, scalars[number]]
+        shown = [part for part, _ in operands]
+        for position in (1, 0):
+            own, other = operands[position][1], operands[1 - position][1]
+            is_as_it_was = shown[position].parts is (left, parts[number])[position].parts
+            short = values[position] if is_as_it_was else None
+            if short is not None and set(own).isdisjoint(other) and len(set(own)) == len(own):
+                shown[position] = short
+                break
+        text = piece(product_text((shown[0], letters), (shown[1], inputs[number]), kept), Level.TERM)
+        left, letters, value = with_axes(text, operands, kept), kept, None
+    return left
+
+
+def of_matrix(function: str, matrix: Piece, ties: Ties) -> Piece:
+    """The determinant, which has no axes, or the inverse or the adjugate; the matrix is square."""
+    kept = "" if function == "det" else "ij"
+    operands = ties.closed([(matrix, "ii")], "i" * bool(kept))
+    text = called(function, operands[0][0])
+    square = with_axes(text, [(matrix, "ii")], "i" * bool(kept))
+    return replace(square, shape=2 * square.shape, classes=2 * square.classes)

@@ -1,0 +1,326 @@
+"""The walk over an expression that makes its text: every node once for each function whose argument it is in.
+
+What the language has no word for is composed of what it has, or refused. Nothing recurses.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S, Symbol
+
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.parsing.axes_of_text import Ties, axis_letters, named
+from sympy_tensordiff.parsing.complaints import FUNCTIONS
+from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_relu, step
+from sympy_tensordiff.parsing.joined_pieces import (
+    contracted,
+    of_matrix,
+    quotient,
+    raised,
+    relabelled,
+    repeated,
+    total,
+)
+from sympy_tensordiff.parsing.pieces import Level, Piece, called, negated, number, piece
+from sympy_tensordiff.parsing.terms_of_text import fraction, held, in_lower_case, is_subtracted, refused, split
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.matrix_functions import (
+    TensorAdjugate,
+    TensorCofactor,
+    TensorDeterminant,
+    TensorInverse,
+    TensorLogSumExp,
+)
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.to_einsum import to_einsum
+from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
+from sympy_tensordiff.symbolic.traversal import nodes_in
+
+RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FUNCTIONS})
+NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
+INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
+
+
+class Scope:
+    """What stands in place of the variables of a function, and the pieces that are written so far."""
+
+    def __init__(self, variables: Mapping[Any, Piece]) -> None:
+        self.variables = variables
+        self.done: dict[int, tuple[Any, Piece]] = {}  # by identity: comparing deep nodes is a recursion of its own
+
+
+class Writer:
+    """One walk over one expression."""
+
+    def __init__(self, expr: Any, declared: Mapping[str, Any] | None = None) -> None:
+        if any(isinstance(node, INDEXED) and held(node) is None for node in nodes_in([expr])):
+            expr = to_einsum(expr)
+        self.expr = expr
+        nodes = nodes_in([expr])
+        tensors = [node for node in nodes if isinstance(node, TensorSymbol)]
+        self.declared = declared
+        self.ties = Ties(tensors if declared is None else declared.values())
+        self.names: dict[str, Any] = {}
+
+    def run(self) -> Piece:
+        """The text of the whole."""
+        result: Piece = trampoline(self.visit(self.expr, Scope({})))
+        if self.declared is not None:  # the axes of the result as well are those of the declared tensors
+            open_axes = [axis for axis, known in enumerate(result.classes) if known]
+            axes = [axis for axis in open_axes if self.ties.owner(result.shape[axis]) is not None]
+            result = self.ties.tied(result, axes) if axes else result
+        return result
+
+    def visit(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """The text of a node."""
+        if id(expr) not in scope.done:
+            if isinstance(expr, Symbol) and expr in scope.variables:
+                result = scope.variables[expr]
+            else:
+                rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), Writer.unknown)
+                result = yield rule(self, expr, scope)
+            scope.done[id(expr)] = expr, result
+        return scope.done[id(expr)][1]
+
+    def all(self, exprs: Iterable[Any], scope: Scope) -> Recursion[list[Piece]]:
+        """The texts of several nodes."""
+        results = []
+        for expr in exprs:
+            results.append((yield self.visit(expr, scope)))
+        return results
+
+    # -------------------------------------------------------------- leaves
+
+    def unknown(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """What no rule is for."""
+        yield from ()
+        raise refused(expr, f"there is no {type(expr).__name__} in it", "write it with sums, products and functions")
+
+    def number_rule(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A number."""
+        yield from ()
+        if not (expr.is_Rational or expr.is_Float):
+            raise refused(expr, "it is no finite real number", "tensors are real")
+        return number(expr)
+
+    def constant(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A number with a name."""
+        yield from ()
+        if expr not in CONSTANTS:
+            raise refused(expr, "the language has rational numbers, and what functions make of them", "write a number")
+        return piece((CONSTANTS[expr],), Level.ATOM)
+
+    def name(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A tensor or a scalar by its name."""
+        yield from ()
+        if expr.is_integer:
+            raise refused(
+                expr,
+                "it is an integer, a size or an index, and these are no numbers of the language",
+                "multiply by it later",
+            )
+        if not NAME.fullmatch(expr.name) or expr.name in RESERVED or keyword.iskeyword(expr.name):
+            raise ArgumentError(
+                f"to_text: {expr.name!r} is no name of the text language: names are letters and digits, beginning with "
+                "a letter, and no words of the language or of Python; rename the tensor"
+            )
+        other = self.names.setdefault(expr.name, expr)
+        if other != expr:
+            raise ArgumentError(
+                f"to_text: {expr.name} names two things, of the shapes {getattr(other, 'shape', ())} and "
+                f"{getattr(expr, 'shape', ())}, so that the text could not tell them apart; rename one of them"
+            )
+        return named(expr) if isinstance(expr, TensorSymbol) else piece((expr.name,), Level.ATOM)
+
+    def delta(self, expr: DeltaTensor, scope: Scope) -> Recursion[Piece]:
+        """The unit tensor."""
+        yield from ()
+        axis_letters(expr.rank)
+        order = expr.rank // 2
+        classes = tuple(range(1, order + 1))
+        return replace(piece((f"delta({order})",), Level.ATOM), shape=expr.shape, classes=2 * classes)
+
+    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Piece]:
+        """A number that is repeated along axes."""
+        value = yield self.visit(expr.value, scope)
+        return repeated(value, expr.shape)
+
+    # -------------------------------------------------------------- operations entry by entry
+
+    def sum(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A sum: what is added first, then what is subtracted; numbers last."""
+        terms: list[tuple[bool, Piece]] = []
+        for term in sorted(expr.args, key=lambda term: (is_subtracted(term), bool(term.is_Number))):
+            if is_subtracted(term) and terms:
+                coefficient, factors = split(term)
+                terms.append((True, (yield from self.product_of(-coefficient, factors, scope))))
+            else:
+                terms.append((False, (yield self.visit(term, scope))))
+        return total(terms)
+
+    def product(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A product entry by entry."""
+        return (yield from self.product_of(*split(expr), scope))
+
+    def product_of(self, coefficient: Any, factors: Sequence[Any], scope: Scope) -> Recursion[Piece]:
+        """A number times what stands above and below a fraction line."""
+        above: list[Piece] = []
+        below: list[Piece] = []
+        for factor in factors:
+            divisor = yield from self.divisor(factor, scope)
+            if divisor is None:
+                above.append((yield self.visit(factor, scope)))
+            else:
+                below.append(divisor)
+        numerator, denominator = fraction(coefficient) if factors else (coefficient, S.One)
+        if numerator == -1:  # a tensor takes the sign, as the sign of a scalar becomes a part of it
+            above.sort(key=lambda part: not part.rank)
+        if numerator == -1 and above and (above[0].rank or above[0].level > Level.SUM):
+            above[0] = negated(above[0])
+        elif numerator != 1 or not above:
+            above.insert(0, number(numerator))
+        if denominator != 1:
+            below.append(number(denominator))
+        return quotient(above, below)
+
+    def divisor(self, factor: Any, scope: Scope) -> Recursion[Piece | None]:
+        """What a factor divides by; None where it does not divide."""
+        if not isinstance(factor, (Pow, TensorPow)) or factor.args[0].is_Number:
+            return None
+        coefficient, factors = split(factor.args[1])
+        if coefficient >= 0 or (isinstance(factor, TensorPow) and factor.args[1] != -1):
+            return None
+        base: Piece = yield self.visit(factor.args[0], scope)
+        if coefficient == -1 and not factors:
+            return base
+        exponent = yield from self.product_of(-coefficient, factors, scope)
+        return self.powered(factor, base, exponent)
+
+    def power(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A power, or a quotient."""
+        divisor = yield from self.divisor(expr, scope)
+        if divisor is not None:
+            return quotient([number(S.One)], [divisor])
+        base, exponent = yield from self.all(expr.args, scope)
+        return self.powered(expr, base, exponent)
+
+    def powered(self, expr: Any, base: Piece, exponent: Piece) -> Piece:
+        if exponent.rank:
+            raise refused(
+                expr, "an exponent of the language has order 0", "write td.exp(B*td.log(A)) where A is positive"
+            )
+        return raised(base, exponent)
+
+    def entrywise(self, expr: TensorFunction, scope: Scope) -> Recursion[Piece]:
+        """A function of real numbers, of tensors entry by entry."""
+        operands = yield from self.all(expr.operands, scope)
+        variables = expr.template.variables
+        numbers = {hole: value for hole, value in zip(variables, expr.operands, strict=True) if value.is_Number}
+        inside = Scope(dict(zip(variables, operands, strict=True)))
+        result = yield self.visit(expr.template.expr.xreplace(numbers), inside)
+        return result if result.rank else repeated(result, expr.shape)
+
+    def function(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A function that the language has, or that it can compose."""
+        if expr.func in NAMES:
+            return called(NAMES[expr.func], (yield self.visit(expr.args[0], scope)))
+        if expr.func not in COMPOSED:
+            raise refused(
+                expr,
+                f"it has no function {expr.func}",
+                f"its functions are {', '.join(FUNCTIONS)}, and what they compose",
+            )
+        argument = Dummy(real=True)
+        inside = Scope({argument: (yield self.visit(expr.args[0], scope))})
+        result: Piece = yield self.visit(COMPOSED[expr.func](argument), inside)
+        return result
+
+    def extremum(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """The larger or the smaller one of a number and something else."""
+        if isinstance(expr, Max) and S.Zero in expr.args and len(expr.args) == 2:
+            (argument,) = (arg for arg in expr.args if arg is not S.Zero)
+            return called("relu", (yield self.visit(argument, scope)))
+        found = by_relu(expr)
+        if found is None:
+            raise refused(
+                expr,
+                "it compares with one number only, by relu",
+                "write b + td.relu(a - b) for the larger one of a and b",
+            )
+        result: Piece = yield self.visit(found, scope)
+        return result
+
+    def steps(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A function that is a number on each side of a threshold."""
+        found = step(expr)
+        if found is None:
+            raise refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")
+        result: Piece = yield self.visit(found, scope)
+        return result
+
+    # -------------------------------------------------------------- operations on whole tensors
+
+    def contraction(self, expr: EinsumProduct, scope: Scope) -> Recursion[Piece]:
+        """An einsum product."""
+        subscripts = in_lower_case(expr)
+        parts = yield from self.all(expr.operands, scope)
+        values: list[Piece | None] = []
+        for operand in expr.operands:
+            is_filled = isinstance(operand, FilledTensor) and operand.rank
+            values.append((yield self.visit(operand.value, scope)) if is_filled else None)
+        return contracted(parts, values, subscripts, self.ties)
+
+    def matrix(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """The inverse, the determinant or the adjugate."""
+        matrix = yield self.visit(expr.matrix, scope)
+        return of_matrix({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, self.ties)
+
+    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Piece]:
+        """The determinant, or its derivative."""
+        if expr.order > 1:
+            raise refused(
+                expr,
+                "it has no derivatives of adj",
+                "write the adjugate of an invertible matrix as det(X) *(,ij->ij) inv(X) before the derivative",
+            )
+        matrix = yield self.visit(expr.matrix, scope)
+        if expr.order == 0:
+            return of_matrix("det", matrix, self.ties)
+        return relabelled(of_matrix("adj", matrix, self.ties), "ij", "ji", self.ties)
+
+    def log_sum_exp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Piece]:
+        """The logarithm of a sum of exponentials."""
+        tensor = yield self.visit(expr.tensor, scope)
+        letters = axis_letters(tensor.rank)
+        kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
+        return called("log", relabelled(called("exp", tensor), letters, kept, self.ties))
+
+    def indexed(self, expr: Any, scope: Scope) -> Recursion[Piece]:
+        """A scalar that an entry holds; all else is no operation on whole tensors."""
+        scalar = held(expr)
+        if scalar is not None:
+            result: Piece = yield self.visit(scalar, scope)
+            return result
+        raise refused(
+            expr,
+            "it reads single entries or a part of an axis, and the language has whole tensors only",
+            "what td.EinsumProduct says can be written: see expr.rewrite(td.EinsumProduct)",
+        )
+
+    rules: ClassVar[dict[type, Callable[..., Recursion[Piece]]]] = {
+        **{Number: number_rule, NumberSymbol: constant, Symbol: name, TensorSymbol: name},
+        **{DeltaTensor: delta, FilledTensor: filled},
+        **{Add: sum, TensorAdd: sum, Mul: product, TensorMul: product, Pow: power, TensorPow: power},
+        **{TensorFunction: entrywise, Function: function, Max: extremum, Min: extremum, Piecewise: steps},
+        **{EinsumProduct: contraction, TensorInverse: matrix, TensorDeterminant: matrix, TensorAdjugate: matrix},
+        **{TensorCofactor: cofactor, TensorLogSumExp: log_sum_exp},
+        **dict.fromkeys(INDEXED, indexed),
+    }

@@ -1,0 +1,64 @@
+"""Expressions in the text language, as `parse` reads them: ``td.to_text``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sympy_tensordiff.parsing.api import ParsedExpression
+from sympy_tensordiff.parsing.pieces import Level, piece, written
+from sympy_tensordiff.parsing.text_writer import Writer
+from sympy_tensordiff.symbolic.indices import as_expr
+
+
+def to_text(expr: Any) -> str:
+    """An expression in the text language of the thesis, which `parse` reads.
+
+    Parameters
+    ----------
+    expr : Expr or ParsedExpression
+        A tensor expression, a scalar, or what `parse` has returned.
+
+    Returns
+    -------
+    str
+        Of an expression what stands between ``expression`` and ``derivative wrt``; of a parsed input the
+        whole input. What `parse` makes is read back as the same expression; other expressions, such as
+        derivatives, as one of the same value. Sizes are no part of the language: numbers that are
+        repeated along axes which nothing else in the expression fixes are read back with sizes of their own.
+
+    Raises
+    ------
+    UnsupportedError
+        If the language cannot say something: functions that it does not have nor can compose, the maximum
+        of two tensors, exponents with axes, sizes as numbers, derivatives of the adjugate, single entries
+        and ranges that are no whole axes, more than 26 axes in a product, more than 200,000 characters. The
+        message names it.
+    ArgumentError
+        If a tensor has a name that the language does not have, or shares it with another.
+    ArgumentTypeError
+        If ``expr`` is no expression.
+
+    Notes
+    -----
+    Parentheses stand where the grammar needs them (Lippmann, thesis, section 2.3). Products of more
+    than two operands become products of two.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> parsed = td.parse("declare A 2 x 1 expression sin(A *(ij,j->i) x) derivative wrt x")
+    >>> td.to_text(parsed.derivative())
+    'A *(ij,i->ij) cos(A *(ij,j->i) x)'
+    >>> td.to_text(parsed)
+    'declare A 2 x 1 expression sin(A *(ij,j->i) x) derivative wrt x'
+    >>> td.to_text(td.parse("declare X 2 expression adj(X) derivative wrt X").derivative())
+    Traceback (most recent call last):
+    ...
+    sympy_tensordiff.errors.UnsupportedError: to_text: TensorCofactor(2, X) ...
+    """
+    if not isinstance(expr, ParsedExpression):
+        return written(Writer(as_expr(expr, "the argument of to_text")).run())
+    text = Writer(expr.expression, expr.tensors).run()
+    declarations = "".join(f"{name} {tensor.rank} " for name, tensor in expr.tensors.items())
+    arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)
+    return written(piece((f"declare {declarations}expression ", text, arguments), Level.SUM))

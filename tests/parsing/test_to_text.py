@@ -1,0 +1,338 @@
+"""Expressions written in the text language: read back they are the same, and NumPy reads the same values."""
+
+import random
+from itertools import permutations
+
+import numpy as np
+import pytest
+import sympy
+from text_values import value
+from texts import DECLARED, ORDERS, random_text
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ParseError, UnsupportedError
+from sympy_tensordiff.parsing.syntax import LONGEST
+
+n, m, k = td.indices("n m k")
+a, b = (td.TensorSymbol(name, ()) for name in "ab")
+x, y = (td.TensorSymbol(name, n) for name in "xy")
+A, B, X = td.TensorSymbol("A", (m, n)), td.TensorSymbol("B", (m, n)), td.TensorSymbol("X", (n, n))
+T = td.TensorSymbol("T", (n, n, n))
+HERE = {"a": a, "b": b, "x": x, "y": y, "A": A, "B": B, "X": X, "T": T}
+
+
+DECLARATIONS = f"{DECLARED} X 2"
+
+
+def parsed(text, declarations=DECLARATIONS):
+    return td.parse(f"declare {declarations} expression {text} derivative wrt a")
+
+
+def arrays(tensors, length=2, seed=0, low=0.2):
+    rng = np.random.default_rng(seed)
+    return {name: rng.uniform(low, 0.9, (length,) * tensor.rank) for name, tensor in tensors.items()}
+
+
+def computed(expr, tensors, values, length=2):
+    """By the NumPy backend, sizes that no tensor has given."""
+    fixed = {symbol for tensor in tensors.values() for extent in tensor.shape for symbol in extent.free_symbols}
+    extents = {symbol for extent in getattr(expr, "shape", ()) for symbol in extent.free_symbols}
+    inside = {symbol for symbol in expr.free_symbols if symbol.is_integer}
+    sizes = sorted((extents | inside) - fixed, key=str)
+    function = td.lambdify([*tensors.values(), *sizes], expr, backend="numpy")
+    return function(*(values[name] for name in tensors), *(length for _ in sizes))
+
+
+def check_value(expr, low=0.2):
+    """The text, by NumPy alone and read back, has the value of the expression."""
+    values = arrays(HERE, low=low)
+    expected = computed(expr, HERE, values)
+    by_numpy = value(td.to_text(expr), values, 2)
+    again = parsed(td.to_text(expr))
+    assert len(getattr(again.expression, "shape", ())) == len(getattr(expr, "shape", ()))
+    np.testing.assert_allclose(np.broadcast_to(by_numpy, np.shape(expected)), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(computed(again.expression, again.tensors, values), expected, rtol=1e-9, atol=1e-12)
+
+
+def same(first, second, tensors):
+    """Whether two expressions are equal, whatever the sizes are called that no tensor fixes."""
+    if first == second:
+        return True
+    fixed = {symbol for tensor in tensors.values() for extent in tensor.shape for symbol in extent.free_symbols}
+    old, new = (sorted((s for s in e.atoms(sympy.Symbol) - fixed if s.is_integer), key=str) for e in (first, second))
+    if len(old) != len(new) or len(old) > 4:
+        return False
+    return any(first.xreplace(dict(zip(old, names, strict=True))) == second for names in permutations(new))
+
+
+# ---------------------------------------------------------------------------- the shortest text
+
+TEXTS = [
+    "-a ^ 2",
+    "(-x) ^ 2",
+    "a - b",
+    "x - (y - 1)",
+    "x - y - 1",
+    "x - y / 2",
+    "0.75 *(,i->i) x - y / 2",
+    "-x",
+    "-(x + y)",
+    "x ^ 2 ^ a",
+    "x ^ (a + 1)",
+    "x ^ (-2)",
+    "x ^ 0.5",
+    "x ^ (1 / 3)",
+    "1 / x",
+    "x / y",
+    "x / (y / x)",
+    "x / a",
+    "x / 3",
+    "2 *(,i->i) x / 3",
+    "2 / x",
+    "a / b",
+    "-2 *(,ij->ij) A",
+    "-A *(ij,ij->ij) B",
+    "-(A *(ij,ij->ij) B)",
+    "A *(ij,ij->ij) B *(ij,ij->ij) B",
+    "A *(ij,ij->ij) (B *(ij,ij->ij) B)",
+    "a *(,ij->ij) A",
+    "A *(ij,j->i) x",
+    "A *(pq,q->p) x *(i,i->) y",
+    "A *(ij,jk->ik) (B *(ij,jk->ik) A)",
+    "(ij->ji) A",
+    "(ij->ji) (A + B)",
+    "A *(ij,->ji) 2",
+    "A + delta(1)",
+    "delta(2)",
+    "delta(1) *(ij,j->i) x",
+    "x *(i,j->ij) 1",
+    "3 *(ij,ij->ij) 1",
+    "a *(i,i->i) 1",
+    "x *(i,j->ij) (a + 1)",
+    "exp(1) + arccos(-1) + sin(A)",
+    "relu(x) - abs(y)",
+    "log(det(A)) *(,ij->ij) inv(A)",
+    "(ij->ji) adj(A)",
+    "2 ^ 0.5 *(,i->i) x",
+    "A *(ij,i->ij) tanh(A *(ij,j->i) x)",
+    "T + x *(i,jk->ijk) A",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_the_text_of_what_a_text_says_is_the_text(text):
+    assert td.to_text(parsed(text).expression) == text
+    assert td.to_text(parsed(text)) == f"declare {DECLARATIONS} expression {text} derivative wrt a"
+
+
+def test_a_whole_input_keeps_its_declarations_and_arguments():
+    text = "declare x 1 A 2 c 0 expression A *(ij,j->i) x derivative wrt x derivative wrt A"
+    assert td.to_text(td.parse(text)) == text
+
+
+# ---------------------------------------------------------------------------- what the language composes
+
+COMPOSED = {
+    "einsum of three": td.einsum("ij,jk,k->i", A, X, x),
+    "einsum of four": td.einsum("i,,jk,ik->j", x, sympy.Rational(3, 4), X, X),
+    "einsum with a diagonal": td.einsum("iij,jk->ki", T, X),
+    "capital letters": td.einsum("IJ,Jj->Ij", A, X),
+    "labels in another order": td.einsum("ij->ji", td.einsum("ab,b->ba", A, x)),
+    "a sum of everything": td.sum(A),
+    "transposed": A.T @ B,
+    "trace": td.trace(X),
+    "diagonal": td.diag(x),
+    "filled": td.einsum("ij,j->i", A, td.ones(n)),
+    "filled alone": td.FilledTensor(-3, (n, m)),
+    "filled with an expression": td.FilledTensor(a + b, n),
+    "filled and filled": td.einsum("i,j->ij", td.FilledTensor(2, n), td.FilledTensor(3, m)),
+    "sum of ones of a tensor's length": td.sum(td.ones(n)) * a + td.sum(x),
+    "delta under a sum": td.trace(td.DeltaTensor(m)) * td.sum(A),
+    "delta of rank 0": td.DeltaTensor(()) + a,
+    "determinant of ones": td.det(td.ones((n, n)) + td.DeltaTensor(n)) * x,
+    "cofactor 0": td.TensorCofactor(0, X),
+    "cofactor 1": td.TensorCofactor(1, X),
+    "softmax": td.softmax(x),
+    "softmax of rows": td.softmax(A, axis=1),
+    "log-sum-exp": td.logsumexp(A, axis=0),
+    "norm": td.norm(A),
+    "a third": x / 3 + sympy.Rational(-2, 7) * y,
+    "decimals": sympy.Rational(3, 8) * x - sympy.Rational(1, 40),
+    "small": x + sympy.Rational(1, 2**30),
+    "floats": x * sympy.Float(0.1) - sympy.Float(2.5e-7) + sympy.Float(1e22) * a / 10**22,
+    "pi": sympy.pi * x + sympy.E,
+    "roots": td.sqrt(x) + sympy.sqrt(2) / sympy.sqrt(a + 1),
+    "scalar powers": a ** (-b) + sympy.Rational(1, 3) ** (-a) - 2 / a**3,
+    "scalar sums": -(a + b) * (a - 2 * b) / 3,
+    "maximum with a number": td.maximum(x, sympy.S.Half) + td.minimum(y, sympy.S.Half) - td.minimum(x, 0),
+    "sigmoid": td.elementwise(lambda t: t**2 / (1 + sympy.exp(-t)), x) + td.sigmoid(x - y) - td.softplus(3 * x),
+    "hyperbolic": td.sinh(x) + td.cosh(x) - td.asinh(x) + td.atanh(x) * td.acosh(x + 1),
+    "quotients of sines": td.elementwise(lambda s, t: sympy.sec(s) + sympy.csc(s) - sympy.cot(t) * sympy.coth(t), x, y),
+    "steps": td.elementwise(lambda t: sympy.Piecewise((1, t > 0.5), (0, True)), x),
+    "other steps": td.elementwise(lambda s, t: sympy.Piecewise((2, s <= t), (-1, True)), x, y),
+    "a constant function": td.elementwise(sympy.Lambda(sympy.Symbol("t"), sympy.Integer(2)), x),
+    "index notation": td.IndexedSum(x[k] * y[k], (k, 0, n - 1)),
+    "a comprehension": td.TensorComprehension(x[k] * sympy.exp(y[k]), (k, n)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_other_expressions_have_the_value_of_their_text(name):
+    check_value(COMPOSED[name])
+
+
+def test_a_symbol_of_sympys_is_a_tensor_of_order_0():
+    scalar = sympy.Symbol("a", real=True)
+    assert td.to_text(scalar * x) == "a *(,i->i) x"
+
+
+# ---------------------------------------------------------------------------- refusals
+
+f = sympy.Function("f")
+WIDE = [td.TensorSymbol(f"W{number}", (n,) * 14) for number in (1, 2)]
+REFUSED = {
+    "error function": (td.erf(x), "it has no function erf; its functions are sin, cos"),
+    "floor": (td.floor(a), "it has no function floor"),
+    "user function": (td.elementwise(f, x), "it has no function f; its functions are"),
+    "atan2": (td.elementwise(sympy.atan2, x, y), "it has no function atan2"),
+    "maximum of two": (td.maximum(x, y), "it compares with one number only, by relu; write"),
+    "maximum of three": (td.maximum(x, y, 0), "it compares with one number only, by relu; write"),
+    "cases": (
+        td.elementwise(lambda s, t: sympy.Piecewise((s, t > 0), (t, True)), x, y),
+        "it has no cases but the sign of something; write it with td.sign and td.relu",
+    ),
+    "exponent with axes": (x**y, "an exponent of the language has order 0; write td.exp"),
+    "number to the power of a tensor": (2**x, "an exponent of the language has order 0"),
+    "size": (td.mean(x), "it is an integer, a size or an index, and these are no numbers"),
+    "size in a sum": (x + n, "n has no text in the text language of td.parse: it is an integer"),
+    "derivative of adj": (td.TensorCofactor(2, X), "it has no derivatives of adj; write the adjugate of an invertible"),
+    "entry": (x[0] * a, "it reads single entries or a part of an axis, and the language has whole tensors only"),
+    "part of an axis": (td.IndexedSum(x[k] ** 2, (k, 1, n - 1)), "it reads single entries or a part of an axis"),
+    "unevaluated": (sympy.Derivative(f(a), a), "there is no Derivative in it; write it with sums, products"),
+    "euler": (sympy.EulerGamma * x, "the language has rational numbers, and what functions make of them"),
+    "infinite": (sympy.oo, "it is no finite real number; tensors are real"),
+    "long number": (10**309 * x, "a number has more than 308 digits, which no floating-point number holds"),
+    "letters of a product": (td.outer(*WIDE), "28 axes need more than the 26 letters a-z of the text language"),
+    "axes of a delta": (td.DeltaTensor((n,) * 14), "28 axes need more than the 26 letters"),
+    "a length of nothing": (td.sum(td.ones(5)), "the extent 5 of a repeated number or delta is summed over"),
+    "a length twice": (td.sum(td.ones(k)) * td.det(td.DeltaTensor(k)), "the extent k of a repeated number"),
+    "a length in a length": (td.sum(td.ones(2 * n)) * a + td.sum(x), "the extent 2.n of a repeated number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_the_language_cannot_say_is_refused_by_name(name):
+    expr, message = REFUSED[name]
+    with pytest.raises(UnsupportedError, match=f"^to_text: .*{message}"):
+        td.to_text(expr)
+
+
+@pytest.mark.parametrize("name", ["x_1", "sin", "delta", "wrt", "lambda"])
+def test_names_that_the_language_does_not_have_are_refused(name):
+    with pytest.raises(ArgumentError, match=f"'{name}' is no name of the text language: names are letters and digits"):
+        td.to_text(sympy.Symbol(name, real=True) * x)
+
+
+def test_two_things_of_one_name_are_refused():
+    with pytest.raises(ArgumentError, match=r"x names two things, of the shapes \(n,\) and \(m,\), so that the text"):
+        td.to_text(td.einsum("i,j->", x, td.TensorSymbol("x", m)))
+
+
+def test_what_is_no_expression_is_refused():
+    with pytest.raises(ArgumentTypeError, match="the argument of to_text must be a SymPy expression"):
+        td.to_text("x")
+
+
+def test_the_text_of_what_is_shared_too_often_is_refused_at_once():
+    expr = x
+    for _ in range(200):
+        expr = expr * expr + 1
+    with pytest.raises(UnsupportedError, match=f"longer than {LONGEST:,} characters, the most that td.parse reads"):
+        td.to_text(expr)
+
+
+def test_deep_expressions_have_a_text():
+    expr = x
+    for _ in range(1000):
+        expr = td.sin(expr) + 1
+    text = td.to_text(expr)
+    assert text == "sin(" * 1000 + "x" + ") + 1" * 1000
+    assert td.to_text(parsed(text).expression) == text
+
+
+# ---------------------------------------------------------------------------- extents that nothing fixes
+
+
+def test_a_sum_over_a_length_of_no_operand_names_a_tensor_of_this_length():
+    expr = td.einsum("i,j->j", td.ones(n), td.TensorSymbol("w", m))
+    assert td.to_text(td.sum(td.ones(n)) * td.sum(x)) == "(i->) (1 *(i,i->i) 1 + x *(i,->i) 0) *(,->) ((i->) x)"
+    assert td.to_text(expr) == "1 *(i,j->j) w"
+    assert td.to_text(td.trace(td.DeltaTensor(m)) * A) == (
+        "(ii->) (delta(1) + (ij->i) A *(i,j->ij) ((ij->i) A) *(ij,->ij) 0) *(,ij->ij) A"
+    )
+
+
+def test_the_lengths_of_a_whole_input_are_those_of_its_tensors():
+    again = td.parse("declare x 1 y 1 expression (x *(i,->i) 0 + 2) *(i,j->j) y derivative wrt y")
+    assert td.to_text(again).split("expression ")[1] == "(2 *(i,i->i) 1 + x *(i,->i) 0) *(i,j->j) y derivative wrt y"
+    assert td.parse(td.to_text(again)).expression == again.expression
+    alone = td.parse("declare x 1 expression x *(i,->i) 0 + 1 derivative wrt x")
+    assert td.parse(td.to_text(alone)).expression == alone.expression
+
+
+# ---------------------------------------------------------------------------- random texts
+
+INPUTS = 120
+DERIVATIVES = 25
+
+
+def test_random_texts_are_read_back_as_the_same_expression():
+    read = 0
+    for seed in range(INPUTS):
+        try:
+            first = parsed(random_text(random.Random(seed)))
+        except ParseError:
+            continue  # such as 1/0
+        again = td.parse(td.to_text(first))
+        assert same(first.expression, again.expression, first.tensors), seed
+        read += 1
+    assert read > 0.9 * INPUTS
+
+
+def test_random_texts_have_the_value_of_what_they_are_written_as():
+    compared = 0
+    for seed in range(INPUTS, 2 * INPUTS):
+        text = random_text(random.Random(seed))
+        try:
+            written = td.to_text(parsed(text).expression)
+        except ParseError:
+            continue
+        values = arrays(HERE, seed=seed)
+        with np.errstate(all="ignore"):
+            expected, found = value(text, values, 2), value(written, values, 2)
+        if np.all(np.isfinite(expected)) and np.max(np.abs(expected), initial=0) < 1e8:
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8, err_msg=str(seed))
+            compared += 1
+    assert compared > 0.4 * INPUTS
+
+
+def test_derivatives_of_random_texts_have_the_value_of_their_text():
+    compared = 0
+    for seed in range(DERIVATIVES):
+        rng = random.Random(seed)
+        text = random_text(rng, 2)
+        name = rng.choice([name for name in ORDERS if name in text.replace("(", " ")] or ["x"])
+        try:
+            derivative = td.parse(f"declare {DECLARATIONS} expression {text} derivative wrt {name}").derivative()
+            written = td.to_text(derivative)
+        except (ParseError, UnsupportedError):
+            continue
+        tensors = td.parse(f"declare {DECLARATIONS} expression {text} derivative wrt {name}").tensors
+        values = arrays(tensors, seed=seed)
+        with np.errstate(all="ignore"):
+            expected = computed(derivative, tensors, values)
+            again = parsed(written)
+            found = computed(again.expression, again.tensors, values)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=str(seed))
+        compared += 1
+    assert compared > 0.6 * DERIVATIVES
