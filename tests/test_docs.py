@@ -2,11 +2,13 @@
 
 import doctest
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import sympy_tensordiff as td
+from sympy_tensordiff.app import command_line
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -37,6 +39,33 @@ def test_every_block_is_a_session(page: Path) -> None:
     """A block without a prompt would not be run, and nobody would notice."""
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
         assert block[1].startswith(">>> "), f"{page.name}: block without a prompt: {block[1][:60]!r}"
+
+
+CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = "python -m sympy_tensordiff "
+
+
+def commands(page: Path) -> list[tuple[str, str]]:
+    """Commands of the text language in the ```` ```console ```` blocks of a page, with what they print."""
+    found = []
+    for block in CONSOLE.finditer(page.read_text(encoding="utf-8")):
+        for entry in re.split(r"^\$ ", block[1], flags=re.MULTILINE)[1:]:
+            command, _, output = entry.partition("\n")
+            if re.match(COMMAND + r"(\"|--)", command):
+                found.append((command, output))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_commands_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command, expected in commands(page):
+        command_line.main(shlex.split(command.removeprefix(COMMAND)))
+        printed = "".join(capsys.readouterr())
+        assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS), f"{command}\n{printed}"
+
+
+def test_pages_have_commands() -> None:
+    assert len(commands(ROOT / "docs" / "language.md")) >= 6
 
 
 def test_the_tutorial_has_blocks() -> None:

@@ -3,34 +3,57 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 
-from sympy_tensordiff import __version__
-from sympy_tensordiff.app import demo
+from sympy_tensordiff.app import demo, language_command
+from sympy_tensordiff.app.language_command import PROGRAM, complain
 from sympy_tensordiff.app.section6 import PAPER_SIZES
 
 QUICK_SIZES = (12, 10, 6)
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return the exit code: 0, 1 where a check failed, 2 for a wrong command."""
-    parser = _parser()
+    """Run the command and return the exit code: 0, 1 where there is no answer, 2 for a wrong input or command."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:
+        complain("the answer cannot be written: standard output is closed")
+        return 1
+    try:
+        code = _demo(given[1:]) if given[:1] == ["demo"] else language_command.run(given)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        _leave_output()
+        return 1
+    except OSError as error:
+        complain(f"the answer cannot be written: {error.strerror or error}")
+        _leave_output()
+        return 1
+
+
+def _leave_output() -> None:
+    """Nothing more goes to standard output, where nobody reads: not what is left in its buffer either."""
+    try:
+        target = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, target)
+    os.close(nowhere)
+
+
+def _demo(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog=f"{PROGRAM} demo", description="Derive, compile, check and time the paper's function of section 6."
+    )
+    parser.add_argument("--quick", action="store_true", help="a small size, for a first look")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
     options = parser.parse_args(arguments)
-    if options.command is None:
-        parser.print_help()
-        return 2
     sizes = QUICK_SIZES if options.quick else PAPER_SIZES
     return 0 if demo.run(sizes, seed=options.seed) else 1
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sympy_tensordiff",
-        description="Derivatives of tensor functions in index notation, and their kernels.",
-    )
-    parser.add_argument("--version", action="version", version=f"sympy-tensordiff {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="command")
-    demo = commands.add_parser("demo", help="derive, compile, check and time the paper's function of section 6")
-    demo.add_argument("--quick", action="store_true", help="a small size, for a first look")
-    demo.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
-    return parser
