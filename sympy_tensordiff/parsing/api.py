@@ -31,8 +31,6 @@ class ParsedExpression:
         The expression, a tensor or a scalar.
     arguments : tuple of TensorSymbol
         What to differentiate by, one for each ``derivative wrt``.
-    argument : TensorSymbol
-        The first of them.
     """
 
     __slots__ = ("arguments", "expression", "tensors")
