@@ -146,6 +146,8 @@ class Arithmetic(Table):
                 # (x**(1/2))**2 is x only for x >= 0; integer exponents always multiply.
                 if isinstance(inner, int):
                     return self.pow(base.args[0], self.const(inner * power))
+            if base.op == "mul" and not _is_one_factor(base):
+                return self.mul([self.pow(factor, exponent) for factor in base.args])
             if base.op == "guard" and power > 0:
                 return self.guard(base.data, self.pow(base.args[0], exponent))
             if power > 0 and self.is_choice(base):

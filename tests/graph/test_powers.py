@@ -1,0 +1,56 @@
+"""Powers of products: one text for what is one function."""
+
+from fractions import Fraction
+
+import pytest
+import sympy
+from sympy import exp, log
+
+from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices
+from sympy_tensordiff.graph.arithmetic import JOINED_LIMIT
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference.derivatives import derivative
+from sympy_tensordiff.testing import random_values
+from sympy_tensordiff.testing.exact import assert_equal
+
+i, j, N = indices("i j N")
+x, y = TensorSymbol("x", (N,)), TensorSymbol("y", (N,))
+S = IndexedSum(exp(x[j]), (j, 0, N - 1))
+
+
+def scalars(graph, count):
+    return [graph.scalar(sympy.Symbol(f"a{n}", real=True)) for n in range(count)]
+
+
+@pytest.mark.parametrize("power", [-2, -1, 2, 3])
+def test_an_integer_power_of_a_product_is_a_product_of_powers(power):
+    graph = Graph()
+    a, b = scalars(graph, 2)
+    exponent = graph.const(power)
+    apart = graph.mul((graph.const(Fraction(2) ** power), graph.pow(a, exponent), graph.pow(b, exponent)))
+    assert graph.pow(graph.mul((graph.const(2), a, b)), exponent) is apart
+
+
+def test_a_root_of_a_product_and_a_long_product_stay():
+    graph = Graph()
+    a, b = scalars(graph, 2)
+    assert graph.pow(graph.mul((a, b)), graph.const(Fraction(1, 2))).op == "pow"
+    long = graph.mul(scalars(graph, JOINED_LIMIT + 1))
+    assert graph.pow(long, graph.const(-1)).args == (long, graph.const(-1))
+
+
+def test_cross_entropy_has_one_gradient_however_it_is_written():
+    ways = [
+        -IndexedSum(y[i] * log(exp(x[i]) / S), (i, 0, N - 1)),
+        IndexedSum(y[i] * (log(S) - x[i]), (i, 0, N - 1)),
+        IndexedSum(y[i] * log(S * exp(-x[i])), (i, 0, N - 1)),
+    ]
+    values = random_values((ways[0], x), {N: 3}, seed=1)
+    found = [gradient(way, x) for way in ways]
+    assert len(set(map(str, found))) == 1, found
+    assert str(found[0].body) == (
+        "exp(x[p])*IndexedSum(y[i], (i, 0, N - 1))/IndexedSum(exp(x[j]), (j, 0, N - 1)) - y[p]"
+    )
+    for way in ways:
+        assert_equal(evaluate(found[0], values), derivative(way, (x,), values), str(way))
