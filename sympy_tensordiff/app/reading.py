@@ -48,8 +48,8 @@ def read_input(argument: str | None, file: str | None) -> Input:
 
 
 def is_interactive() -> bool:
-    """Whether nobody has sent anything to standard input."""
-    return sys.stdin is None or sys.stdin.closed or sys.stdin.isatty()
+    """Whether nobody sends anything to standard input."""
+    return sys.stdin is None or sys.stdin.closed or sys.stdin.isatty() or not sys.stdin.readable()
 
 
 def _typed(text: str) -> str:

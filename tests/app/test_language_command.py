@@ -117,7 +117,9 @@ def test_sources(run, monkeypatch, tmp_path, content):
 def test_without_input_help_is_printed(run, monkeypatch):
     terminal = io.StringIO()
     terminal.isatty = lambda: True
-    for nothing in (terminal, None):
+    closed, output = io.StringIO(), io.TextIOWrapper(io.BufferedWriter(io.FileIO(os.devnull, "w")))
+    closed.close()
+    for nothing in (terminal, None, closed, output):
         monkeypatch.setattr(sys, "stdin", nothing)
         code, out, _ = run()
         assert code == 2
