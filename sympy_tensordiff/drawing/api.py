@@ -10,7 +10,7 @@ from typing import Any
 from sympy_tensordiff.derivative.graphs import derivative_graph
 from sympy_tensordiff.drawing.dot import dot_text
 from sympy_tensordiff.drawing.picture import Picture, cluster, name_pullbacks, number_nodes
-from sympy_tensordiff.drawing.render import rendered
+from sympy_tensordiff.drawing.render import NOTEBOOK_SECONDS, rendered
 from sympy_tensordiff.drawing.tree import tree_text
 from sympy_tensordiff.errors import ArgumentError, BackendError, UnsupportedError
 from sympy_tensordiff.symbolic.lift import as_operand
@@ -88,9 +88,9 @@ class GraphDrawing:
         return self.text
 
     def _repr_svg_(self) -> str | None:
-        """For notebooks; None where no picture can be made, so that they show the text."""
+        """For notebooks; None where no picture can be made in a few seconds, so that they show the text."""
         try:
-            return self.svg()
+            return rendered(self.source, self._picture.size, "svg", NOTEBOOK_SECONDS).decode()
         except (BackendError, UnsupportedError):
             return None
 

@@ -14,13 +14,15 @@ SECONDS = 60
 """The longest time a layout may take."""
 
 
-def is_available() -> bool:
-    """Whether ``dot`` is there."""
-    return shutil.which("dot") is not None
+NOTEBOOK_SECONDS = 5
+"""The same where nobody has asked for the picture."""
+
+ROUGH = 200
+"""Larger pictures are laid out with less care, which takes a fraction of the time."""
 
 
-def rendered(source: str, size: int, kind: str) -> bytes:
-    """The picture of ``size`` nodes as "svg" or "png".
+def rendered(source: str, size: int, kind: str, seconds: float | None = None) -> bytes:
+    """The picture of ``size`` nodes as "svg" or "png", in so many seconds.
 
     Raises
     ------
@@ -37,12 +39,14 @@ def rendered(source: str, size: int, kind: str) -> bytes:
         raise BackendError(
             f"{kind} pictures need the program dot: install graphviz (https://graphviz.org), or save as .txt or .dot"
         )
+    seconds = SECONDS if seconds is None else seconds
+    options = [f"-T{kind}"]
+    if size > ROUGH:
+        options += ["-Gnslimit=2", "-Gnslimit1=2", "-Gmclimit=0.2"]
     try:
-        done = subprocess.run(
-            [program, f"-T{kind}", "-Gcharset=utf-8"], input=source.encode(), capture_output=True, timeout=SECONDS
-        )
+        done = subprocess.run([program, *options], input=source.encode(), capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
-        raise UnsupportedError(f"the layout of {size} nodes takes dot longer than {SECONDS} s: {way_out}") from None
+        raise UnsupportedError(f"the layout of {size} nodes takes dot longer than {seconds} s: {way_out}") from None
     if done.returncode != 0 or not done.stdout:
         problem = done.stderr.decode(errors="replace").strip()[:300]
         raise BackendError(f"{program} has drawn nothing (exit code {done.returncode}): {problem}")

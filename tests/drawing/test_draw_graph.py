@@ -17,7 +17,7 @@ from read_text import Evaluation, trees
 import sympy_tensordiff as td
 from sympy_tensordiff import reference
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.drawing import render, tree
+from sympy_tensordiff.drawing import api, render, tree
 from sympy_tensordiff.drawing.labels import label
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
@@ -391,6 +391,7 @@ def test_a_program_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setattr(render, "SECONDS", 0.2)
     with pytest.raises(UnsupportedError, match=r"the layout of 2 nodes takes dot longer than 0.2 s"):
         drawing.svg()
+    monkeypatch.setattr(api, "NOTEBOOK_SECONDS", 0.2)
     assert drawing._repr_svg_() is None
 
 
