@@ -115,15 +115,15 @@ def test_sources(run, monkeypatch, tmp_path, content):
 
 
 def test_without_input_help_is_printed(run, monkeypatch):
-    terminal = io.StringIO()
+    terminal, closed = io.StringIO(), io.StringIO()
     terminal.isatty = lambda: True
-    closed, output = io.StringIO(), io.TextIOWrapper(io.BufferedWriter(io.FileIO(os.devnull, "w")))
     closed.close()
-    for nothing in (terminal, None, closed, output):
-        monkeypatch.setattr(sys, "stdin", nothing)
-        code, out, _ = run()
-        assert code == 2
-        assert "demo" in out
+    with open(os.devnull, "w") as unreadable:
+        for nothing in (terminal, closed, unreadable, None):
+            monkeypatch.setattr(sys, "stdin", nothing)
+            code, out, _ = run()
+            assert code == 2
+            assert "demo" in out
 
 
 # ---------------------------------------------------------------------------- wrong inputs and commands
