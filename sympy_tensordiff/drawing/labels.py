@@ -14,8 +14,6 @@ Names = Mapping[int, str]
 """The names of variables, bound and free ones."""
 
 LETTERS = ascii_lowercase[8:] + ascii_lowercase[:8] + ascii_uppercase
-ORDERED = frozenset({"compare", "ein", "pow", "select"})
-"""Nodes in which it matters what stands on the left; of calls, those of more arguments than one."""
 
 
 def cut(text: str, longest: int) -> str:
@@ -97,7 +95,9 @@ def is_ordered(node: Node) -> bool:
     """Whether a reader has to know which argument is the first."""
     if node.op == "ein":
         return len(set(node.data.inputs)) > 1
-    return node.op in ORDERED or (node.op == "call" and function_name(node.data) not in ("max", "min"))
+    return node.op in ("compare", "pow", "select") or (
+        node.op == "call" and function_name(node.data) not in ("max", "min")
+    )
 
 
 def shape_text(node: Node, names: Names) -> str:

@@ -264,7 +264,10 @@ def test_simplified() -> None:
 
 
 def test_a_parsed_text() -> None:
-    """Anything with an expression and arguments, as `td.parse` gives it."""
+    """What `td.parse` gives, and anything with an expression and arguments."""
+    given = td.parse("declare A 2 v 1 expression sin(A *(ij,j->i) v) derivative wrt v derivative wrt A")
+    assert td.draw_graph(given).text == td.draw_graph(given.expression, given.argument).text
+    assert "derivative by v:" in td.draw_graph(given).text
     parsed = SimpleNamespace(expression=td.sum(A @ v), arguments=(v, A))
     assert td.draw_graph(parsed).source == td.draw_graph(td.sum(A @ v), v).source
     assert td.draw_graph(parsed, A).source == td.draw_graph(td.sum(A @ v), A).source
