@@ -50,11 +50,16 @@ class Scope(NamedTuple):
         forms = [self.form(expr) for expr in expressions]
         return None if any(form is None for form in forms) else forms  # type: ignore[return-value]
 
-    def entered(self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr]) -> Scope | None:
-        """The scope inside of a range; None where the range is provably empty."""
+    def entered(self, index: Expr, lower: Sequence[Expr], upper: Sequence[Expr], *, of_axis: bool) -> Scope | None:
+        """The scope inside of a range; None where nothing is known to be read there: the range is or may be empty.
+
+        The range of an axis never is.
+        """
         lows, highs = self.forms(lower), self.forms(upper)
         variables = dict(self.variables)
         if lows is None or highs is None:
+            if not of_axis:
+                return None
             variables.pop(index, None)
             return self._replace(variables=variables)
         number = len(self.names)
@@ -93,7 +98,7 @@ class Scope(NamedTuple):
         return find_point([*self.rows, Row("ge", violation)], list(range(len(self.names))))
 
 
-def check_reads(body: Expr, ranges: Sequence[Range]) -> None:
+def check_reads(body: Expr, ranges: Sequence[Range], *, of_axes: bool) -> None:
     """Raise `OutOfShapeError` for a read in ``body`` that leaves its shape somewhere in ``ranges``.
 
     Parameters
@@ -102,10 +107,12 @@ def check_reads(body: Expr, ranges: Sequence[Range]) -> None:
     ranges : sequence of (index, lower forms, upper forms)
         The outermost first; the index runs from the maximum of the lower to the minimum of the
         upper forms.
+    of_axes : bool
+        Whether these are the indices of a tensor, whose extents are positive even where they are symbols.
     """
     scope: Scope | None = Scope({})
     for limit in ranges:
-        scope = scope.entered(*limit) if scope is not None else None
+        scope = scope.entered(*limit, of_axis=of_axes) if scope is not None else None
     stack = [(body, scope)]
     # A shared part is visited once per scope; the table keeps the scopes, so that no two have one id.
     seen: dict[tuple[Any, int], Scope] = {}
@@ -126,7 +133,7 @@ def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
             return []  # nothing around it matters: it has been checked when it was made
         inner: Scope | None = scope
         for limit in node.ranges():
-            inner = inner.entered(*limit) if inner is not None else None
+            inner = inner.entered(*limit, of_axis=isinstance(node, TensorExpr)) if inner is not None else None
         return [(node.body, inner)]
     if isinstance(node, Piecewise):
         return _branches(node.args, scope)

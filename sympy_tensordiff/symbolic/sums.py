@@ -45,7 +45,7 @@ class IndexedSum(PrintedSum, Binder, RealScalar):
         check_names(body, ranges, owner)
         check_scopes(ranges, owner)
         result = cls._unchecked(body, *ranges)
-        check_reads(body, result.ranges())
+        check_reads(body, result.ranges(), of_axes=False)
         return result
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:

@@ -99,7 +99,7 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
         check_names(body, axes, owner)
         check_axes(axes, owner)
         result = cls._unchecked(body, *axes)
-        check_reads(body, result.ranges())
+        check_reads(body, result.ranges(), of_axes=True)
         return result
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:

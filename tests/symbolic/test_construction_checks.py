@@ -65,6 +65,7 @@ STAYS = {
     "symbolic size": table(z[i], (i, n)),
     "symbolic inner range": total(z[i + k], (i, 0, k), (k, 0, n)),
     "branch": table(Piecewise((z[i - 1], i > 0), (0, True)), (i, 4)),
+    "inner range that may be empty": total(IndexedSum(z[j + 3], (i, k, j)), (j, 0, 2)),
     "two conditions": table(Piecewise((z[i], (i >= 0) & (i < 3)), (0, True)), (i, 9)),
     "last branch": table(Piecewise((0, i < 1), (z[i - 1], True)), (i, 4)),
     "equation": table(Piecewise((z[i - 4], Eq(i, 4)), (0, True)), (i, 9)),
