@@ -201,10 +201,25 @@ class Arithmetic(Table):
             return self.guard(value.data, self.select(condition, value.args[0], otherwise))
         if otherwise.op == "guard" and value is self.zero:
             return self.guard(otherwise.data, self.select(condition, value, otherwise.args[0]))
-        if _has_guard(value) or _has_guard(otherwise):
-            parts = [self.select(condition, term, self.zero) for term in _terms(value)]
-            return self.add(parts + [self.select(condition, self.zero, term) for term in _terms(otherwise)])
+        cases, others = self._cases(value), self._cases(otherwise)
+        if any(term.op == "guard" for term in (*cases, *others)):
+            parts = [self.select(condition, term, self.zero) for term in cases]
+            return self.add(parts + [self.select(condition, self.zero, term) for term in others])
         return self._plain("select", None, (condition, value, otherwise))
+
+    def _cases(self, value: Node) -> list[Node]:
+        """The terms of a sum, those of products with a sum of guards among their factors apart from each other."""
+        cases: list[Node] = []
+        for term in value.args if value.op == "add" else (value,):
+            sums = [n for n, factor in enumerate(term.args) if factor.op == "add" and _has_guard(factor)]
+            if term.op == "mul" and sums:
+                rest, terms = term.args[: sums[0]] + term.args[sums[0] + 1 :], term.args[sums[0]].args
+                plain = [part for part in terms if part.op != "guard"]
+                guards = [part for part in terms if part.op == "guard"]
+                cases += [self.mul((*rest, part)) for part in (*guards, self.add(plain))]
+            else:
+                cases.append(term)
+        return cases
 
     def _decided(self, value: Node, condition: Node, position: int) -> Node:
         """``value`` where a choice by the same condition, in it or among its terms or factors, is made."""
@@ -235,10 +250,6 @@ class Arithmetic(Table):
         key = tuple(sorted(reduced))
         own = frozenset().union(*(row.form.atoms() for row in key))
         return self._node("guard", key, (body,), key, own)
-
-
-def _terms(node: Node) -> tuple[Node, ...]:
-    return node.args if node.op == "add" else (node,)
 
 
 def _joined_cases(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tuple[Row, ...], list[Node]]:
@@ -291,5 +302,5 @@ def _is_one_factor(product: Node) -> bool:
     return True
 
 
-def _has_guard(node: Node) -> bool:
-    return any(term.op == "guard" for term in _terms(node))
+def _has_guard(total: Node) -> bool:
+    return any(term.op == "guard" for term in total.args)
