@@ -162,9 +162,10 @@ class Sweep:
             self._anyway.add(body)
 
     def _around(self, tensor: Node) -> Rows:
-        """What all reads of a comprehension know about the indices around it that it depends on."""
-        if tensor.free.isdisjoint(self._bound):
-            return ()
+        """What all reads of a comprehension know about the sizes, and about the indices around it that it depends on.
+
+        Where nothing reads the comprehension, its own entries may read outside of shapes.
+        """
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free.union(*(form.atoms() for form in read), *(row.form.atoms() for row in rows))
