@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Literal, TypeAlias
 
 import sympy
@@ -23,17 +24,20 @@ Thunk: TypeAlias = Callable[[], Expr]
 Point: TypeAlias = dict[Symbol, int]
 Points: TypeAlias = list[Point]
 Kind = Literal["rational", "smooth"]
-
-MOST_POINTS = 240
-_WIDEST_AXIS = (0, 14, 8, 5)  # by rank, so that no tensor has many more entries than another
+Growth: TypeAlias = tuple[tuple[int, tuple[Symbol, ...]], ...]
+"""A polynomial of sizes, as pairs of a coefficient and the factors of a monomial."""
 
 
 @dataclass
 class _Tensor:
-    """A tensor or a comprehension to be: its rank, the extents needed so far, then itself."""
+    """A tensor or a comprehension to be: its rank, the extents needed so far, then itself.
+
+    An extent is the number in ``extents`` plus what it grows by with the sizes.
+    """
 
     name: str
     extents: list[int]
+    growth: list[Growth]
     built: Expr | None = None
 
 
@@ -48,21 +52,29 @@ class RandomFunction:
         What it can be differentiated by.
     sizes : dict
         The values of the symbols in its shapes and ranges, for which it reads inside.
+    draws : list of dict
+        All such values; the first are ``sizes``.
     """
 
     function: Expr
     variables: list[Expr] = field(default_factory=list)
     sizes: dict[Symbol, int] = field(default_factory=dict)
+    draws: list[dict[Symbol, int]] = field(default_factory=list)
 
 
 class Generator:
-    """Makes one random function; `generate` is called once.
+    """Makes one random function; `generate` is called once. A subclass widens the class of functions.
 
     Attributes
     ----------
-    start : dict
-        Values of symbols that stand free everywhere.
+    starts : list of dict
+        Values of symbols that stand free everywhere; the function is made for all of them.
     """
+
+    coefficients: tuple[int, ...] = (0, 0, 1, 1, 1, 2, 3, -1, -1, -2, -3)
+    numbers_of_limits: tuple[int, ...] = (1, 1, 2)
+    most_points = 240
+    widest_axis: tuple[int, ...] = (0, 14, 8, 5)  # by rank, so that no tensor has many more entries than another
 
     def __init__(self, seed: int, kind: Kind, conditions: bool, kinks: bool) -> None:
         self.random = random.Random(seed)
@@ -70,11 +82,19 @@ class Generator:
         self.conditions = conditions
         self.kinks = kinks
         ranks = {"x": self.random.choice((1, 1, 2)), "y": self.random.choice((1, 2)), "z": self.random.choice((0, 3))}
-        self.tensors = {name: _Tensor(name, [1] * rank) for name, rank in ranks.items()}
+        self.starts: Points = [{}]
+        self.tensors = {name: self.blank(name, rank) for name, rank in ranks.items()}
         self.chained: dict[str, _Tensor] = {}
         self.scalar_used = False
         self.names = iter("ghu")
-        self.start: Point = {}
+
+    def blank(self, name: str, rank: int) -> _Tensor:
+        """A tensor that nothing reads yet."""
+        return _Tensor(name, [1] * rank, [()] * rank)
+
+    def whole(self, rank: int) -> _Tensor:
+        """The function itself, whose extents are free."""
+        return _Tensor("f", [self.random.randint(1, 4) for _ in range(rank)], [()] * rank)
 
     def extent(self, length: int) -> Expr:
         """How an extent is written."""
@@ -113,7 +133,7 @@ class Generator:
         """A random affine form of the indices in scope, and its value at every point."""
         scope = list(points[0])
         while True:
-            coefficients = [self.random.choice((0, 0, 1, 1, 1, 2, 3, -1, -1, -2, -3)) for _ in scope]
+            coefficients = [self.random.choice(self.coefficients) for _ in scope]
             values = [sum(c * p[s] for c, s in zip(coefficients, scope, strict=True)) for p in points]
             if widest is None or max(values) - min(values) < widest:
                 return sum((c * s for c, s in zip(coefficients, scope, strict=True)), sympy.S.Zero), values
@@ -122,9 +142,10 @@ class Generator:
         """A read of ``tensor`` that is valid at all points."""
         indices: list[Expr] = []
         for axis in range(len(tensor.extents)):
-            form, values = self.form(points, _WIDEST_AXIS[len(tensor.extents)])
+            form, values = self.form(points, self.widest_axis[len(tensor.extents)])
             offset = self.random.choice((0, 0, 1)) - min(values)
-            tensor.extents[axis] = max(tensor.extents[axis], max(values) + offset + 1)
+            needed = max(v - at(tensor.growth[axis], p) for v, p in zip(values, points, strict=True)) + offset + 1
+            tensor.extents[axis] = max(tensor.extents[axis], needed)
             indices.append(form + offset)
         return lambda: self.entry(tensor, tuple(indices))
 
@@ -168,13 +189,16 @@ class Generator:
         """A sum over one or two indices, whose bounds may depend on the indices outside."""
         limits: list[tuple[Symbol, Expr, Expr]] = []
         inner = points
-        for _ in range(self.random.choice((1, 1, 2))):
+        for _ in range(self.random.choice(self.numbers_of_limits)):
             # An index name may stand for an index outside already: it is then hidden inside.
             # (Not inside the limits of one sum, where it is refused as a mistake.)
             used = {s for limit in limits for part in limit for s in part.free_symbols}
-            index = self.random.choice([s for s in sympy.symbols("k l m n", integer=True) if s not in used])
+            free = [s for s in sympy.symbols("k l m n", integer=True) if s not in used]
+            if not free:
+                break
+            index = self.random.choice(free)
             limit, extended = self.limit(index, inner)
-            if not 0 < len(extended) <= MOST_POINTS:
+            if not 0 < len(extended) <= self.most_points:
                 continue
             limits.append(limit)
             inner = extended
@@ -241,45 +265,56 @@ class Generator:
         """A read of another comprehension, the same one at several places."""
         name = next(self.names, None) if not self.chained or self.random.random() < 0.5 else None
         if name is not None:
-            self.chained[name] = _Tensor(name, [1] * self.random.choice((1, 1, 2)))
+            self.chained[name] = self.blank(name, self.random.choice((1, 1, 2)))
         if not self.chained:
             return self.leaf(points)
         return self.read(points, self.random.choice(list(self.chained.values())))
 
     # ------------------------------------------------------------------ the whole
 
-    def comprehension(self, body: Thunk, axes: Sequence[Symbol], extents: Sequence[int]) -> TensorComprehension:
-        whole: TensorComprehension = TensorComprehension(body(), *zip(axes, map(self.extent, extents), strict=True))
+    def shape(self, tensor: _Tensor) -> tuple[Expr, ...]:
+        """The extents as they are written."""
+        extents = zip(tensor.extents, tensor.growth, strict=True)
+        return tuple(self.extent(length) + sum((c * sympy.Mul(*m) for c, m in growth), 0) for length, growth in extents)
+
+    def comprehension(self, body: Thunk, axes: Sequence[Symbol], tensor: _Tensor) -> TensorComprehension:
+        whole: TensorComprehension = TensorComprehension(body(), *zip(axes, self.shape(tensor), strict=True))
         return whole
 
     def generate(self, rank: int, depth: int) -> RandomFunction:
-        axes = sympy.symbols("i j p", integer=True)[:rank]
-        extents = [self.random.randint(1, 4) for _ in axes]
-        body = self.scalar(box([self.start], axes, extents), depth)
+        axes = sympy.symbols("i j p q", integer=True)[:rank]
+        whole = self.whole(rank)
+        body = self.scalar(box(self.starts, axes, whole.extents, whole.growth), depth)
         inner: list[tuple[_Tensor, Thunk, Sequence[Symbol]]] = []
         # First come, first finished: a comprehension reads only later ones, so that its own
         # extents, which its readers determine, are final when its body is generated.
         while self.chained:
             tensor = self.chained.pop(next(iter(self.chained)))
             own = sympy.symbols("a b", integer=True)[: len(tensor.extents)]
-            inner.append((tensor, self.scalar(box([self.start], own, tensor.extents), max(1, depth - 2)), own))
+            points = box(self.starts, own, tensor.extents, tensor.growth)
+            inner.append((tensor, self.scalar(points, max(1, depth - 2)), own))
         variables: list[Expr] = []
         for tensor in self.tensors.values():
-            spare = [extent + self.random.choice((0, 0, 1)) for extent in tensor.extents]
-            tensor.built = TensorSymbol(tensor.name, tuple(map(self.extent, spare)))
+            tensor.extents = [extent + self.random.choice((0, 0, 1)) for extent in tensor.extents]
+            tensor.built = TensorSymbol(tensor.name, self.shape(tensor))
             variables.append(tensor.built)
         for tensor, thunk, own in reversed(inner):
-            tensor.built = self.comprehension(thunk, own, tensor.extents)
+            tensor.built = self.comprehension(thunk, own, tensor)
         if self.scalar_used:
             variables.append(Symbol("alpha", real=True))
-        function = self.comprehension(body, axes, extents)
-        return RandomFunction(function, [v for v in variables if function.has(v)], self.start)
+        function = self.comprehension(body, axes, whole)
+        return RandomFunction(function, [v for v in variables if function.has(v)], self.starts[0], self.starts)
 
 
-def box(points: Points, axes: Sequence[Symbol], extents: Sequence[int]) -> Points:
+def at(growth: Growth, point: Point) -> int:
+    """The value of a polynomial of sizes."""
+    return sum(c * prod(point[s] for s in monomial) for c, monomial in growth)
+
+
+def box(points: Points, axes: Sequence[Symbol], extents: Sequence[int], growths: Sequence[Growth]) -> Points:
     """All points, extended by the indices of a tensor."""
-    for axis, extent in zip(axes, extents, strict=True):
-        points = [{**point, axis: value} for point in points for value in range(extent)]
+    for axis, extent, growth in zip(axes, extents, growths, strict=True):
+        points = [{**point, axis: value} for point in points for value in range(extent + at(growth, point))]
     return points
 
 

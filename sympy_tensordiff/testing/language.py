@@ -12,7 +12,6 @@ from sympy import Expr
 
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.testing.generate import (
-    MOST_POINTS,
     Generator,
     Kind,
     Points,
@@ -28,15 +27,16 @@ class LanguageGenerator(Generator):
     def __init__(self, seed: int, kind: Kind, kinks: bool, symbolic: bool) -> None:
         super().__init__(seed, kind, conditions=True, kinks=kinks)
         if symbolic:
-            self.start = {symbol: self.random.randint(1, 4) for symbol in sympy.symbols("N M", integer=True)}
+            self.starts = [{symbol: self.random.randint(1, 4) for symbol in sympy.symbols("N M", integer=True)}]
 
     def extent(self, length: int) -> Expr:
         """``length`` for the sizes chosen, written with one of their symbols or as a number."""
-        if not self.start or self.random.random() < 0.4:
+        (start,) = self.starts
+        if not start or self.random.random() < 0.4:
             return super().extent(length)
-        symbol = self.random.choice(list(self.start))
+        symbol = self.random.choice(list(start))
         factor = self.random.choice((1, 1, 2))
-        return factor * symbol + (length - factor * self.start[symbol])
+        return factor * symbol + (length - factor * start[symbol])
 
     def scalar(self, points: Points, depth: int) -> Thunk:
         if depth > 0 and self.random.random() < 0.3:
@@ -67,8 +67,8 @@ class LanguageGenerator(Generator):
                 extents[n] = max(extents[n], max(values) + shift + 1)
                 index.append(form + shift)
             reads.append(tuple(index))
-        inner = box(points, axes, extents)
-        if len(inner) > MOST_POINTS:
+        inner = box(points, axes, extents, [()] * len(axes))
+        if len(inner) > self.most_points:
             return super().scalar(points, depth - 1)
         body = self.scalar(inner, depth - 1)
         shape = [self.extent(length) for length in extents]

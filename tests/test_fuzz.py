@@ -1,0 +1,297 @@
+"""Random cases of the whole class, and the command that checks them for as long as one likes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+import sympy
+from sympy import Min, Mod
+
+from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices
+from sympy_tensordiff.errors import UnsupportedError, VerificationError
+from sympy_tensordiff.integer import polyhedron
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import (
+    assert_second_exact,
+    function_checks,
+    fuzz,
+    random_ranges,
+    random_values,
+    system_checks,
+)
+from sympy_tensordiff.testing.__main__ import main
+from sympy_tensordiff.testing.systems import points, random_system
+
+# ---------------------------------------------------------------- the generators
+
+
+def test_random_systems_are_reproducible_and_various():
+    systems = [random_system(seed) for seed in range(200)]
+    assert systems == [random_system(seed) for seed in range(200)]
+    kinds = Counter(row.kind for system in systems for row in system.rows)
+    assert all(kinds[kind] > 30 for kind in ("ge", "eq", "mod"))
+    assert any(row.form.quotients() for system in systems for row in system.rows)
+    assert {len(system.loops) for system in systems} == {1, 2, 3, 4}
+    assert {len(system.parameters) for system in systems} == {0, 1, 2, 3, 4}
+    sizes = [len(points(s.rows, s.box, s.draws[0])) for s in systems if s.draws]
+    assert 20 < sizes.count(0) < 120
+    assert max(sizes) > 50
+
+
+def test_random_functions_of_the_whole_class():
+    made = [random_ranges(seed, kinks=seed % 3 == 0) for seed in range(40)]
+    assert [m.function for m in made[:10]] == [random_ranges(n, kinks=n % 3 == 0).function for n in range(10)]
+    text = " ".join(str(m.function) for m in made)
+    for part in ("IndexedSum", "Piecewise", "KroneckerDelta", "Mod(", "floor", " & ", " | ", "Ne(", "N", "M"):
+        assert part in text
+    sums = [total for m in made for total in m.function.atoms(IndexedSum)]
+    assert max(len(total.limits) for total in sums) == 4
+    assert {len(m.function.shape) for m in made} == {1, 2, 3, 4}
+    numbers = {abs(n) for m in made for n in m.function.atoms(sympy.Integer)}
+    assert numbers >= set(range(7))
+    assert {len(m.draws) for m in made} >= {1, 2, 3}
+    assert all(m.variables and m.sizes == m.draws[0] for m in made)
+
+
+@pytest.mark.parametrize("seed", range(0, 30, 10))
+def test_random_functions_read_inside_their_shapes_for_all_sizes(seed):
+    for n in range(seed, seed + 10):
+        made = random_ranges(n)
+        for draw in made.draws:
+            evaluate(made.function, random_values((made.function, *made.variables), draw, n))
+
+
+def test_products_of_sizes_are_generated():
+    N, M = sympy.symbols("N M", integer=True, positive=True)
+    found = 0
+    for seed in range(1, 16, 2):
+        try:
+            function = random_ranges(seed, products=True).function
+        except (UnsupportedError, ValueError) as error:
+            assert re.search("products of sizes|multiplies indices or sizes", str(error))
+            found += 1
+        else:
+            found += function.has(N * M)
+    assert found > 2
+
+
+# ---------------------------------------------------------------- what they find
+
+
+def test_no_system_differs_from_enumeration():
+    report = []
+    tally = fuzz.fuzz({"systems": 200}, seed=10**6, write=report.append)
+    assert tally.counts == {("systems", "right"): 200}
+    assert report[0] == "systems: 200 right"
+    assert tally.exit_code == 0
+
+
+def test_no_function_differs_from_the_interpreter():
+    tally = fuzz.fuzz({"functions": 5, "tensors": 2}, seed=2 * 10**6 + 6, write=lambda line: None)
+    assert tally.counts == {("functions", "right"): 5, ("tensors", "right"): 2}
+
+
+i, c = indices("i c")
+x, z = TensorSymbol("x", 4), TensorSymbol("z", (6, 3))
+LINEAR = TensorComprehension(2 * c, (c, 2))
+TABLE = TensorComprehension(Min(x[3 - i], z[i + 1, Mod(c, 2)]), (c, 4))
+
+
+def test_a_choice_is_not_made_where_no_guard_of_a_factor_holds():
+    assert_second_exact(TensorComprehension(LINEAR[0] * TABLE[1] * TABLE[3 - i], (i, 4)), z)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_comprehension_is_read_for_some_sizes_only(size):
+    N = sympy.Symbol("N", integer=True, positive=True)
+    w = TensorSymbol("w", N)
+    inner = TensorComprehension(w[1 - N] * x[c], (c, 4))
+    outer = TensorComprehension(x[2] / (inner[c] ** 2 + 1), (c, 4))
+    function = TensorComprehension(sympy.KroneckerDelta(1, N) * outer[2 * i + 1], (i, 2))
+    for first, second in ((x, w), (w, x), (x, x)):
+        assert_second_exact(function, first, {N: size}, second=second)
+
+
+# ---------------------------------------------------------------- a planted bug is found
+
+
+def forgetful(rows, variables, facts=()):
+    """Loops whose outermost bound is one too large."""
+    nest, rest = polyhedron.bounds(rows, variables, facts)
+    head = nest[:1]
+    return tuple(b._replace(highs=tuple((f + 1, d) for f, d in b.highs)) for b in head) + nest[1:], rest
+
+
+def test_a_planted_bug_is_found_and_reproduced_by_its_seed(monkeypatch, capsys):
+    monkeypatch.setattr(system_checks, "bounds", forgetful)
+    assert main(["fuzz", "--systems", "30", "--seed", "5"]) == 1
+    printed = capsys.readouterr().out
+    assert "wrong, VerificationError: the points of the loops differs from enumeration" in printed
+    command = re.search(r"python -m sympy_tensordiff.testing (fuzz --seed \d+ --systems 1)$", printed, re.M)
+    assert command is not None
+    assert main(command[1].split()) == 1
+    assert "systems: 1 wrong" in capsys.readouterr().out
+    monkeypatch.undo()
+    assert main(command[1].split()) == 0
+
+
+PLANTED = {
+    "solve_equations": lambda graph, variables, rows: (list(variables), {}, tuple(r for r in rows if r.kind == "ge")),
+    "is_empty": lambda rows, facts=(): len(rows) > 4,
+    "find_point": lambda rows, variables: None,
+    "remove_redundant": lambda rows, facts=(): tuple(rows[1:]),
+    "implied": lambda row, rows: True,
+    "minimum": lambda form, rows: polyhedron.maximum(form, rows),
+    "maximum": lambda form, rows: polyhedron.minimum(form, rows),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_each_question_to_the_integers_is_checked(monkeypatch, name):
+    monkeypatch.setattr(system_checks, name, PLANTED[name])
+    with pytest.raises(VerificationError, match="differs from enumeration"):
+        for seed in range(60):
+            system_checks.check_system(seed)
+
+
+def test_weak_projections_and_wrong_solutions_are_found(monkeypatch):
+    project, solve = system_checks.fourier_motzkin.project, system_checks.smith.solve
+    monkeypatch.setattr(system_checks.fourier_motzkin, "project", lambda rows, drop, facts=(): ())
+    with pytest.raises(VerificationError, match="the completion of a projected point"):
+        for seed in range(60):
+            system_checks.check_system(seed)
+
+    def tight(rows, drop, facts=()):
+        projected = project(rows, drop, facts)
+        return projected and tuple(row._replace(form=row.form - 1) for row in projected)
+
+    monkeypatch.setattr(system_checks.fourier_motzkin, "project", tight)
+    with pytest.raises(VerificationError, match="a projection differs"):
+        for seed in range(60):
+            system_checks.check_system(seed)
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        system_checks.smith, "solve", lambda matrix, columns: solve(matrix, columns)._replace(kernel=())
+    )
+    with pytest.raises(VerificationError, match="a combination of kernel vectors"):
+        for seed in range(60):
+            system_checks.check_system(seed)
+
+
+def scaled(function, factor):
+    """A derivative that is too large."""
+
+    def wrong(expression, *args):
+        result = function(expression, *args)
+        if not isinstance(result, TensorComprehension):
+            return factor * result
+        return TensorComprehension(factor * result.body, *result.limits)
+
+    return wrong
+
+
+WRONG = {
+    "simplify_deltas": "value",
+    "jacobian": "jacobian by",
+    "hessian": "hessian by",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_results_of_functions_are_found(monkeypatch, name):
+    monkeypatch.setattr(function_checks, name, scaled(getattr(function_checks, name), 2))
+    found = [fuzz.check("functions", seed) for seed in range(5)]
+    wrong = [outcome for outcome in found if outcome.verdict == "wrong"]
+    assert wrong
+    assert all(WRONG[name] in outcome.detail for outcome in wrong)
+
+
+def test_wrong_first_and_second_derivatives_are_found(monkeypatch):
+    vjp, gradient = function_checks.vjp, function_checks.gradient
+
+    def doubled(table, wrt, cotangent):
+        return vjp(TensorComprehension(2 * table.body, *table.limits), wrt, cotangent)
+
+    monkeypatch.setattr(function_checks, "vjp", doubled)
+    assert any("vjp by" in fuzz.check("functions", seed).detail for seed in range(6))
+    monkeypatch.undo()
+    monkeypatch.setattr(function_checks, "gradient", lambda f, wrt: gradient(2 * f, wrt))
+    assert any("vjp of vjp by" in fuzz.check("functions", seed).detail for seed in range(6))
+
+
+# ---------------------------------------------------------------- the report
+
+
+def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):
+    def fate(seed):
+        if seed == 1:
+            raise UnsupportedError("tensor x has the extent M*N + 1: products of sizes are not supported yet")
+        if seed == 2:
+            raise KeyError("lost")
+        while seed == 3:
+            pass
+
+    monkeypatch.setattr(function_checks, "check_function", fate)
+    lines = []
+    tally = fuzz.fuzz({"functions": 4}, limit=0.2, write=lines.append)
+    assert [o.verdict for o in tally.failures] == ["crash", "too slow"]
+    assert tally.exit_code == 1
+    assert re.match(r"functions 2: crash, KeyError: 'lost' \(test_fuzz\.py:\d+\)\n    python -m", lines[0])
+    assert "functions 3: too slow, more than 0.2 seconds" in lines[1]
+    assert lines[2] == "functions: 1 crash, 1 refused, 1 right, 1 too slow"
+    reason = "UnsupportedError: tensor … has the extent … products of sizes are not supported yet"
+    assert lines[3] == f"refused 1 times: {reason}"
+    slow = fuzz.fuzz({"functions": 1}, seed=3, limit=0.1, write=lambda line: None)
+    assert slow.exit_code == 0
+
+
+def test_it_ends_after_the_time_and_when_interrupted(monkeypatch):
+    assert fuzz.fuzz({"systems": None}, seconds=0, write=lambda line: None).line() == "nothing was checked"
+    tally = fuzz.fuzz({"systems": None}, seconds=0.05, write=lambda line: None)
+    assert tally.counts["systems", "right"] >= 20
+
+    def interrupted(seed):
+        if seed == 25:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(system_checks, "check_system", interrupted)
+    lines = []
+    assert fuzz.fuzz({"systems": None}, write=lines.append).exit_code == 0
+    assert lines[0] == "interrupted"
+
+
+def test_counts_are_written_on_the_way(monkeypatch):
+    monkeypatch.setattr(fuzz, "_EVERY", 0.0)
+    lines = []
+    fuzz.fuzz({"systems": 2}, write=lines.append)
+    assert re.match(r"0 s  systems: 1 right", lines[0])
+
+
+def test_kinds_take_turns():
+    first = next(fuzz.batches(dict.fromkeys(fuzz.KINDS), 7))
+    assert Counter(kind for kind, _ in first) == {"systems": 20, "functions": 1, "tensors": 1}
+    assert first[0] == ("systems", 7)
+
+
+def test_the_command_line(capsys):
+    assert main([]) == 2
+    assert "fuzz" in capsys.readouterr().out
+    for wrong in (["fuzz", "--jobs", "3"], ["fuzz", "--systems", "-1"], ["fuzz", "--kind", "all", "--systems", "1"]):
+        with pytest.raises(SystemExit):
+            main(wrong)
+    assert "either --kind or numbers of cases" in capsys.readouterr().err
+    assert main(["fuzz", "--kind", "systems", "--seconds", "0.01"]) == 0
+    assert "functions" not in capsys.readouterr().out
+
+
+def test_two_processes_check_what_one_does():
+    words = "fuzz --systems 30 --seed 8 --jobs 2"
+    done = subprocess.run(
+        [sys.executable, "-m", "sympy_tensordiff.testing", *words.split()], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "systems: 30 right" in done.stdout
