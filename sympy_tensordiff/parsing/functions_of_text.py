@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import MappingProxyType
 from typing import Any
 
 import sympy
-from sympy import Max, Piecewise, Rational, S
+from sympy import Function, KroneckerDelta, Max, Piecewise, Pow, Rational, S
 
+from sympy_tensordiff.symbolic.elementwise import TensorPow
+from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 NAMES: MappingProxyType[Any, str] = MappingProxyType(
     {
@@ -50,13 +53,11 @@ def by_relu(expr: Any) -> Any:
     return bound + Max(other - bound, 0) if isinstance(expr, Max) else bound - Max(bound - other, 0)
 
 
-def step(expr: Piecewise) -> Any:
-    """A function that is a number on each side of a threshold, in terms of ``Max`` and ``sign``; None for all else."""
+def by_sign(expr: Piecewise) -> Any:
+    """One of two values by a comparison, in terms of ``Max`` and ``sign``; None for all other cases."""
     if len(expr.args) != 2 or expr.args[1].cond != S.true:
         return None
     (first, condition), (second, _) = expr.args
-    if not (first.is_Rational and second.is_Rational):
-        return None
     match condition:
         case sympy.StrictGreaterThan():
             return second + (first - second) * Max(sympy.sign(condition.lhs - condition.rhs), 0)
@@ -67,3 +68,23 @@ def step(expr: Piecewise) -> Any:
         case sympy.LessThan():
             return first + (second - first) * Max(sympy.sign(condition.lhs - condition.rhs), 0)
     return None
+
+
+TOTAL = (
+    *(sympy.sin, sympy.cos, sympy.atan, sympy.tanh, sympy.exp, sympy.sign, sympy.Abs, sigmoid, softplus),
+    *(sympy.sinh, sympy.cosh, sympy.asinh, Piecewise, KroneckerDelta),
+)
+
+
+def is_total(exprs: Iterable[Any]) -> bool:
+    """Whether all of the expressions have a value wherever their tensors have one.
+
+    A value that is not chosen is multiplied by 0 in the text, and what has no value has no such product either.
+    """
+    for node in nodes_in(exprs):
+        if isinstance(node, (Pow, TensorPow)):
+            if not (node.args[1].is_Integer and node.args[1] > 0):
+                return False
+        elif isinstance(node, TensorInverse) or (isinstance(node, Function) and not isinstance(node, TOTAL)):
+            return False
+    return True

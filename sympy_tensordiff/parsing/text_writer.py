@@ -16,7 +16,7 @@ from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, N
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.parsing.axes_of_text import Ties, axis_letters, named
 from sympy_tensordiff.parsing.complaints import FUNCTIONS
-from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_relu, step
+from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_relu, by_sign, is_total
 from sympy_tensordiff.parsing.joined_pieces import (
     contracted,
     of_matrix,
@@ -42,7 +42,7 @@ from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.to_einsum import to_einsum
 from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FUNCTIONS})
 NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
@@ -52,8 +52,9 @@ INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 class Scope:
     """What stands in place of the variables of a function, and the pieces that are written so far."""
 
-    def __init__(self, variables: Mapping[Any, Piece]) -> None:
+    def __init__(self, variables: Mapping[Any, Piece], operands: Mapping[Any, Any]) -> None:
         self.variables = variables
+        self.operands = operands
         self.done: dict[int, tuple[Any, Piece]] = {}  # by identity: comparing deep nodes is a recursion of its own
 
 
@@ -72,7 +73,7 @@ class Writer:
 
     def run(self) -> Piece:
         """The text of the whole."""
-        result: Piece = trampoline(self.visit(self.expr, Scope({})))
+        result: Piece = trampoline(self.visit(self.expr, Scope({}, {})))
         if self.declared is not None:  # the axes of the result as well are those of the declared tensors
             open_axes = [axis for axis, known in enumerate(result.classes) if known]
             axes = [axis for axis in open_axes if self.ties.owner(result.shape[axis]) is not None]
@@ -158,7 +159,11 @@ class Writer:
     def sum(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """A sum: what is added first, then what is subtracted; numbers last."""
         terms: list[tuple[bool, Piece]] = []
-        for term in sorted(expr.args, key=lambda term: (is_subtracted(term), bool(term.is_Number))):
+        # Two numbers at the beginning would be read as one.
+        numbers = sum(bool(term.is_Number) for term in expr.args) > 1
+        for term in sorted(
+            expr.args, key=lambda term: (numbers and term.is_Number, is_subtracted(term), term.is_Number)
+        ):
             if is_subtracted(term) and terms:
                 coefficient, factors = split(term)
                 terms.append((True, (yield from self.product_of(-coefficient, factors, scope))))
@@ -183,7 +188,8 @@ class Writer:
         numerator, denominator = fraction(coefficient) if factors else (coefficient, S.One)
         if numerator == -1:  # a tensor takes the sign, as the sign of a scalar becomes a part of it
             above.sort(key=lambda part: not part.rank)
-        if numerator == -1 and above and (above[0].rank or above[0].level > Level.SUM):
+        is_scalar = not any(part.rank for part in (*above, *below))
+        if numerator == -1 and above and (above[0].rank or (is_scalar and above[0].level > Level.SUM)):
             above[0] = negated(above[0])
         elif numerator != 1 or not above:
             above.insert(0, number(numerator))
@@ -224,7 +230,7 @@ class Writer:
         operands = yield from self.all(expr.operands, scope)
         variables = expr.template.variables
         numbers = {hole: value for hole, value in zip(variables, expr.operands, strict=True) if value.is_Number}
-        inside = Scope(dict(zip(variables, operands, strict=True)))
+        inside = Scope(dict(zip(variables, operands, strict=True)), dict(zip(variables, expr.operands, strict=True)))
         result = yield self.visit(expr.template.expr.xreplace(numbers), inside)
         return result if result.rank else repeated(result, expr.shape)
 
@@ -239,7 +245,7 @@ class Writer:
                 f"its functions are {', '.join(FUNCTIONS)}, and what they compose",
             )
         argument = Dummy(real=True)
-        inside = Scope({argument: (yield self.visit(expr.args[0], scope))})
+        inside = Scope({argument: (yield self.visit(expr.args[0], scope))}, {})
         result: Piece = yield self.visit(COMPOSED[expr.func](argument), inside)
         return result
 
@@ -259,10 +265,19 @@ class Writer:
         return result
 
     def steps(self, expr: Any, scope: Scope) -> Recursion[Piece]:
-        """A function that is a number on each side of a threshold."""
-        found = step(expr)
+        """One of two values by a comparison."""
+        found = by_sign(expr)
         if found is None:
             raise refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")
+        if not expr.args[1].expr.is_number or not expr.args[0].expr.is_number:
+            values = [case.expr for case in expr.args]
+            operands = [scope.operands[symbol] for symbol in free_symbols_in(values) if symbol in scope.operands]
+            if not is_total([*values, *operands]):
+                raise refused(
+                    expr,
+                    "a value that is not chosen is multiplied by 0, and this one is not defined everywhere",
+                    "choose the argument of the function in place of its value",
+                )
         result: Piece = yield self.visit(found, scope)
         return result
 

@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import sympy
+from evaluated import arrays, computed
 from text_values import value
 from texts import DECLARED, ORDERS, random_text
 
@@ -28,21 +29,6 @@ def parsed(text, declarations=DECLARATIONS):
     return td.parse(f"declare {declarations} expression {text} derivative wrt a")
 
 
-def arrays(tensors, length=2, seed=0, low=0.2):
-    rng = np.random.default_rng(seed)
-    return {name: rng.uniform(low, 0.9, (length,) * tensor.rank) for name, tensor in tensors.items()}
-
-
-def computed(expr, tensors, values, length=2):
-    """By the NumPy backend, sizes that no tensor has given."""
-    fixed = {symbol for tensor in tensors.values() for extent in tensor.shape for symbol in extent.free_symbols}
-    extents = {symbol for extent in getattr(expr, "shape", ()) for symbol in extent.free_symbols}
-    inside = {symbol for symbol in expr.free_symbols if symbol.is_integer}
-    sizes = sorted((extents | inside) - fixed, key=str)
-    function = td.lambdify([*tensors.values(), *sizes], expr, backend="numpy")
-    return function(*(values[name] for name in tensors), *(length for _ in sizes))
-
-
 def check_value(expr, low=0.2):
     """The text, by NumPy alone and read back, has the value of the expression."""
     values = arrays(HERE, low=low)
@@ -60,7 +46,7 @@ def same(first, second, tensors):
         return True
     fixed = {symbol for tensor in tensors.values() for extent in tensor.shape for symbol in extent.free_symbols}
     old, new = (sorted((s for s in e.atoms(sympy.Symbol) - fixed if s.is_integer), key=str) for e in (first, second))
-    if len(old) != len(new) or len(old) > 4:
+    if len(old) != len(new) or len(old) > 5:
         return False
     return any(first.xreplace(dict(zip(old, names, strict=True))) == second for names in permutations(new))
 
@@ -73,6 +59,9 @@ TEXTS = [
     "a - b",
     "x - (y - 1)",
     "x - y - 1",
+    "-x + 0.5 + 2",
+    "2 - x",
+    "-1 *(,->) det(X) / x",
     "x - y / 2",
     "0.75 *(,i->i) x - y / 2",
     "-x",
@@ -169,6 +158,7 @@ COMPOSED = {
     "hyperbolic": td.sinh(x) + td.cosh(x) - td.asinh(x) + td.atanh(x) * td.acosh(x + 1),
     "quotients of sines": td.elementwise(lambda s, t: sympy.sec(s) + sympy.csc(s) - sympy.cot(t) * sympy.coth(t), x, y),
     "steps": td.elementwise(lambda t: sympy.Piecewise((1, t > 0.5), (0, True)), x),
+    "a case of sines": td.elementwise(lambda s, t: sympy.Piecewise((t, s > t), (s, True)), x, td.cos(y)),
     "other steps": td.elementwise(lambda s, t: sympy.Piecewise((2, s <= t), (-1, True)), x, y),
     "a constant function": td.elementwise(sympy.Lambda(sympy.Symbol("t"), sympy.Integer(2)), x),
     "index notation": td.IndexedSum(x[k] * y[k], (k, 0, n - 1)),
@@ -198,9 +188,18 @@ REFUSED = {
     "maximum of two": (td.maximum(x, y), "it compares with one number only, by relu; write"),
     "maximum of three": (td.maximum(x, y, 0), "it compares with one number only, by relu; write"),
     "cases": (
-        td.elementwise(lambda s, t: sympy.Piecewise((s, t > 0), (t, True)), x, y),
+        td.elementwise(lambda s, t: sympy.Piecewise((s, (t > 0) & (s > 0)), (t, True)), x, y),
         "it has no cases but the sign of something; write it with td.sign and td.relu",
     ),
+    "three cases": (
+        td.elementwise(lambda s, t: sympy.Piecewise((s, t > 0), (2, s > 0), (t, True)), x, y),
+        "it has no cases but the sign of something",
+    ),
+    "a case that is not defined everywhere": (
+        td.elementwise(lambda s, t: sympy.Piecewise((t, s > 0), (0, True)), x, td.log(x)),
+        "a value that is not chosen is multiplied by 0, and this one is not defined everywhere; choose the argument",
+    ),
+    "a case that divides": (sympy.Piecewise((1 / a, a > 0), (0, True)), "this one is not defined everywhere"),
     "exponent with axes": (x**y, "an exponent of the language has order 0; write td.exp"),
     "number to the power of a tensor": (2**x, "an exponent of the language has order 0"),
     "size": (td.mean(x), "it is an integer, a size or an index, and these are no numbers"),
