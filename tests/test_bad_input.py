@@ -103,7 +103,7 @@ TENSOR_SYMBOLS = {
         ShapeError,
         r"extent a: a is not declared an integer: use td.indices\('a'",
     ),
-    "product of sizes": (lambda: TENSORS("x", n * m), UnsupportedError, "extent m[*]n: products of sizes"),
+    "power of a size": (lambda: TENSORS("x", 2**n), ShapeError, "extent 2[*][*]n: 2[*][*]n is a power"),
     "square": (lambda: TENSORS("x", n**2), UnsupportedError, r"extent n\*\*2"),
     "no extent": (lambda: TENSORS("x", None), ArgumentTypeError, "extent must be .* not None"),
     "text": (lambda: TENSORS("x", "3"), ArgumentTypeError, "extent must be .* not '3'"),

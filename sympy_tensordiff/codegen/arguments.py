@@ -19,6 +19,7 @@ from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polyhedron import find_point
+from sympy_tensordiff.integer.products import factors_in
 
 _REFUSED_FLOATS = {
     "e": "has too little range for sums; pass it as float32",
@@ -76,6 +77,11 @@ class ArgumentChecker:
         for solved in self.solved:
             values[solved.name] = _solve(solved, given[solved.argument.name].shape[solved.axis], values)
             origin[solved.name] = f"axis {solved.axis} of {solved.argument.label}"
+        for name in factors_in(form for argument in self.arguments for form in argument.shape):
+            if values[name] < 1:
+                raise ArgumentError(
+                    f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"
+                )
         for argument in self.arguments:
             if argument.shape:
                 self._compare(argument, given[argument.name].shape, values, origin)
@@ -127,7 +133,8 @@ def _known(names: frozenset[str] | set[str], values: dict[str, int], origin: dic
 
 
 def _solve(solved: Solved, length: int, values: dict[str, int]) -> int:
-    value, remainder = divmod(length - solved.rest.evaluate(values), solved.coefficient)
+    coefficient, rest = (part.evaluate(values) for part in solved.parts)
+    value, remainder = divmod(length - rest, coefficient) if coefficient else (0, 0)
     if remainder or value < 1:
         raise ArgumentError(
             f"argument {solved.argument.label} has length {length} on axis {solved.axis}, "

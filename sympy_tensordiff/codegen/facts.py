@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import array_shapes
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.products import factors_in
 
 Rows = tuple[Row, ...]
 Shapes = Mapping[str, tuple[Affine, ...]]
@@ -36,6 +37,7 @@ def call_facts(program: Program) -> Rows:
     """Rows that hold in every call: what the argument checks and the host's computations guarantee."""
     rows = [Row("ge", form - 1) for a in program.arguments for form in a.shape]
     rows += [Row("ge", form - 1) for a in program.outputs for form in a.shape]
+    rows += [Row("ge", Affine({name: 1}, -1)) for name in factors_in(f for a in program.arguments for f in a.shape)]
     rows += [Row("ge", Affine({solved.name: 1}, -1)) for solved in solve_sizes(program.arguments)]
     for size in program.sizes:
         rows += [Row("ge", Affine.variable(size.name) - form) for form in size.lows]

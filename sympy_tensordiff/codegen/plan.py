@@ -108,9 +108,7 @@ class Planner:
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
         """Where the combinations run when the axes and loops run: the projection of the context."""
         outer = set(context.variables)
-        rows = [
-            r for r in context.rows if r.kind != "mod" and not any(q.form.atoms() & outer for q in r.form.quotients())
-        ]
+        rows = [r for r in context.rows if r.kind != "mod" and outer.isdisjoint(r.form.hidden())]
         rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
@@ -149,7 +147,7 @@ def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
         forms = list(index_forms(part))
         while forms:
             form = forms.pop(0)
-            forms += (quotient.form for quotient in form.quotients())
+            forms += (inner for compound in sorted(form.compounds()) for inner in compound.forms())
             vector = tuple(form.coefficient(v) for v in used)
             if any(vector):
                 found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))

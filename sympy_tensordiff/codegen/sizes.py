@@ -13,6 +13,7 @@ from sympy_tensordiff.codegen.loops import Argument, Program
 from sympy_tensordiff.codegen.walk import array_shapes, forms, loops
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.products import rounded, slope
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,11 @@ class Solved:
         return self.argument.shape[self.axis]
 
     @property
-    def coefficient(self) -> int:
-        return self.form.coefficient(self.name)
-
-    @property
-    def rest(self) -> Affine:
-        """The form without the size that it determines."""
-        return self.form - Affine({self.name: self.coefficient})
+    def parts(self) -> tuple[Affine, Affine]:
+        """What the size is multiplied by, and the form without it."""
+        found = slope(self.form, self.name)
+        assert found is not None
+        return found
 
 
 def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
@@ -46,12 +45,18 @@ def solve_sizes(arguments: tuple[Argument, ...]) -> tuple[Solved, ...]:
         for argument, axis in axes:
             form = argument.shape[axis]
             unknown = sorted(form.atoms() - known)
-            if len(unknown) == 1 and form.coefficient(unknown[0]) and not form.quotients():
+            if len(unknown) == 1 and _is_linear(form, unknown[0]):
                 result.append(Solved(unknown[0], argument, axis))
                 known.add(unknown[0])
                 break
         else:
             return tuple(result)
+
+
+def _is_linear(form: Affine, name: str) -> bool:
+    """Whether ``form == length`` has at most one solution for a size."""
+    found = slope(form, name)
+    return found is not None and not rounded(form) and found[0] != Affine()
 
 
 def check_determined(program: Program) -> None:

@@ -10,9 +10,10 @@ from sympy_tensordiff.codegen.laws import check_laws
 from sympy_tensordiff.codegen.loops import Kernel, Load, Program, Statement
 from sympy_tensordiff.codegen.walk import loops
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
+from sympy_tensordiff.integer.products import Product, product_rows, rounded
 from sympy_tensordiff.integer.system import definitions
 
 
@@ -69,12 +70,15 @@ def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> tuple[Rows,
     rows = [*read.context, Row("ge", -row.form - 1)]
     inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
     plain, fresh = _without_quotients(rows, inner)
-    projected = project(plain, sorted(inner | fresh, key=str), facts)
+    linear, products = _without_products(plain, inner | fresh)
+    projected = project(linear, sorted(inner | fresh | products, key=str), facts)
     if projected is None:
         return None
     rest = remove_redundant(projected, facts)
     if any(r.form.is_constant for r in rest):
         return None
+    if products:
+        return rest, tuple(plain), False
     names = frozenset().union(*(r.form.atoms() for r in plain))
     certain = names <= inner | fresh
     if certain and find_point(plain, sorted(names)) is None:
@@ -96,23 +100,34 @@ def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
 def _without_quotients(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
     """The rows with each quotient or congruence that holds an inner name replaced by a variable of its own."""
     result: list[Row] = []
-    fresh: dict[Quotient, Affine] = {}
+    fresh: dict[Compound, Affine] = {}
     work = list(rows)
     for number, row in enumerate(rows):
         if row.kind == "mod" and row.form.atoms() & inner:
             multiple = Affine.variable(f"multiple {number}")
             work[work.index(row)] = Row("eq", row.form - row.modulus * multiple)
-    quotients = [q for row in work for q in row.form.quotients()]
-    for quotient, pair in definitions(quotients).items():
-        if quotient.form.atoms() & inner:
-            fresh[quotient] = Affine.variable(f"quotient {len(fresh)}")
+    for compound, pair in definitions(c for row in work for c in row.form.compounds()).items():
+        if compound.atoms() & inner and not isinstance(compound, Product):
+            fresh[compound] = Affine.variable(f"quotient {len(fresh)}")
             work += pair
     for row in work:
-        while any(q in fresh for q in row.form.quotients()):
+        while any(c in fresh for c in rounded(row.form)):
             row = row.substitute(fresh)
         result.append(row)
     names = {name for row in result for name in row.form.atoms()}
     return result, {name for name in names if name.startswith(("quotient ", "multiple "))}
+
+
+def _without_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], set[str]]:
+    """The rows with a loose variable for each product that holds an inner name, which allows more points."""
+    held = dict.fromkeys(c for row in rows for c in sorted(row.form.compounds()) if c.atoms() & inner)
+    loose = {c: Affine.variable(f"product {number}") for number, c in enumerate(held)}
+    known = [Row("ge", form) for form in product_rows([row.form for row in rows if row.kind == "ge"])] if loose else []
+    names = {form.terms[0][0] for form in loose.values()}
+    # The rows that tell of the products hold them in new ones, which stay unknown.
+    told = [row.substitute(loose) for row in known]
+    told = [row for row in told if inner.isdisjoint(row.form.hidden())]
+    return [row.substitute(loose) for row in rows] + told, names
 
 
 def _is_covered(read: UnprovenRead, program: Program, facts: Rows) -> bool:

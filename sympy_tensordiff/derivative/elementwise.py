@@ -26,7 +26,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.einsums import as_einsums
-from sympy_tensordiff.simplify.facts import input_facts, size_variables
+from sympy_tensordiff.simplify.facts import check_divisors, input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
@@ -55,6 +55,7 @@ class Differentiation:
         self.reader = Reader(self.graph)
         self.root, *self.inputs = recognise(self.graph, [self.reader.read(part) for part in (expr, *also)])
         self.facts = input_facts(self.graph, [self.root, *self.inputs])
+        check_divisors(self.graph, self.reader.divisors, self.facts)
         self.names = names_in([expr, *also])
 
     def of(self, node: Node) -> Differentiation:

@@ -270,7 +270,7 @@ class Sweep:
 
 def _projects_exactly(row: Row, variables: set[int]) -> bool:
     """Whether elimination of the variables loses nothing of the row over the integers."""
-    if any(not q.form.atoms().isdisjoint(variables) for q in row.form.quotients()):
+    if not row.form.hidden().isdisjoint(variables):
         return False
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)
     # Equations are solved exactly by the sum itself, with what is left of them as guards.

@@ -49,10 +49,10 @@ from typing import Any
 
 from sympy_tensordiff.graph.elementwise import Elementwise
 from sympy_tensordiff.graph.interning import Node, reachable
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 
 Substitution = Mapping[Variable, Affine]
-"""What stands in place of a variable (an int) or of a whole `Quotient`."""
+"""What stands in place of a variable (an int) or of a whole `Compound`."""
 
 
 class Graph(Elementwise):
@@ -189,7 +189,7 @@ class Graph(Elementwise):
 
     def substitute(self, node: Node, mapping: Substitution) -> Node:
         """All free occurrences of the variables of ``mapping`` replaced at once, without capture."""
-        keys = frozenset().union(*(k.form.atoms() if isinstance(k, Quotient) else (k,) for k in mapping))
+        keys = frozenset().union(*(k.atoms() if isinstance(k, Compound) else (k,) for k in mapping))
         if not keys & node.free:
             return node
         done: dict[Node, Node] = {}

@@ -15,7 +15,9 @@ from sympy_tensordiff.graph.applications import Scope
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read_tensors import TENSOR_METHODS, Tensors
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Compound, Row
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.indices import may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
@@ -35,6 +37,7 @@ class Reader(Tensors):
         self.tensors: dict[str, TensorSymbol] = {}
         self.scalars: set[str] = set()
         self.limits: set[int] = set()
+        self.divisors: set[Affine] = set()
         self._done: dict[Any, Node] = {}
         super().__init__()
 
@@ -51,8 +54,12 @@ class Reader(Tensors):
         return trampoline(self._visit(expr, {}))
 
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
-        """The form of an index expression, an extent or a bound."""
-        return to_affine(expr, lambda symbol: self.variable(symbol, scope or {}))
+        """The form of an index expression, an extent or a bound; it is linear in the indices in ranges."""
+        scope = scope or {}
+        form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
+        for compound in form.compounds():
+            self.divisors |= _divisors(expr, compound, frozenset(scope.values()))
+        return form
 
     def variable(self, symbol: Any, scope: Scope | None = None) -> int:
         """The variable of an index or size symbol."""
@@ -198,6 +205,23 @@ class Reader(Tensors):
             node: Node = yield self._visit(lift(expr), scope)
             return node
         return self.graph.guard([Row("eq", self.affine(left - right, scope))], self.graph.one)
+
+
+def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:
+    """The symbolic divisors in a compound. Products of two indices with ranges are refused, quotients by one too."""
+    found: set[Affine] = set()
+    for part in definitions([compound]):
+        ranged = [form for form in part.forms() if not form.atoms().isdisjoint(bound)]
+        if isinstance(part, Product) and len(ranged) > 1:
+            raise IndexExpressionError(
+                f"{expr} is not linear in its indices: one factor of a product may be an index in a range, the others "
+                "are sizes"
+            )
+        if isinstance(part, SymbolicQuotient):
+            if part.divisor in ranged:
+                raise IndexExpressionError(f"{expr} divides by an index in a range: only numbers and sizes divide")
+            found.add(part.divisor)
+    return found
 
 
 _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [

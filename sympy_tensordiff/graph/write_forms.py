@@ -9,6 +9,7 @@ import sympy
 
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 
 Scope = tuple[tuple[int, Any], ...]
 """The bound variables around a node with their symbols."""
@@ -45,11 +46,19 @@ class Forms:
         """An affine form as a SymPy expression."""
         terms = [sympy.Integer(form.constant)]
         for v, c in form.terms:
-            if isinstance(v, Quotient):
-                terms.append(c * self.rounded(sympy.floor, v.form, v.divisor, scope))
-            else:
-                terms.append(c * self.symbol(v, scope))
+            terms.append(c * self.variable(v, scope))
         return sympy.Add(*terms)
+
+    def variable(self, variable: Any, scope: Scope) -> Any:
+        """A plain variable or a compound of some."""
+        match variable:
+            case Quotient():
+                return self.rounded(sympy.floor, variable.form, variable.divisor, scope)
+            case SymbolicQuotient():
+                return sympy.floor(self.form(variable.form, scope) / self.form(variable.divisor, scope))
+            case Product():
+                return sympy.Mul(*(self.variable(factor, scope) for factor in variable.factors))
+        return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:
         """``floor`` or ``ceiling`` of a quotient: what SymPy makes of it, which takes it milliseconds."""

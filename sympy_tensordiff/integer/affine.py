@@ -1,8 +1,9 @@
 """Affine forms over the integers, quotients of them, and the rows of a system of conditions.
 
 A *variable* is any hashable, orderable key (the graph uses integers, the loop nests use
-strings) or a `Quotient`, the integer ``floor(form / divisor)``. All values are exact integers
-and immutable; forms compare and hash by value.
+strings) or a `Compound` of variables: a `Quotient`, the integer ``floor(form / divisor)``, or
+what `products` adds for symbolic strides. All values are exact integers and immutable; forms
+compare and hash by value.
 """
 
 from __future__ import annotations
@@ -13,6 +14,49 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 Variable: TypeAlias = Any
 Kind = Literal["ge", "eq", "mod"]
+
+
+class Compound:
+    """An integer that is computed from variables in a way that is not affine; a variable of forms like any other."""
+
+    __slots__ = ()
+    rank: int
+    """Which kind comes first in a form."""
+
+    def key(self) -> tuple[Any, ...]:
+        """What tells compounds of one kind apart, and orders them."""
+        raise NotImplementedError
+
+    def atoms(self) -> frozenset[Variable]:
+        """The plain variables inside."""
+        return frozenset().union(*(form.atoms() for form in self.forms()))
+
+    def forms(self) -> tuple[Affine, ...]:
+        """The forms that it is made of."""
+        raise NotImplementedError
+
+    def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        """What it becomes where the variables inside are replaced; None where none of them is."""
+        raise NotImplementedError
+
+    def evaluate(self, values: Mapping[Variable, int]) -> int:
+        """The value at integer ``values`` of all plain variables."""
+        raise NotImplementedError
+
+    def definition(self) -> tuple[Row, ...]:
+        """The rows that it fulfils whatever the variables are."""
+        return ()
+
+    def share(self, others: Affine, divisor: int) -> Affine | None:
+        """``floor((self + others) / divisor)`` where a law for nested roundings gives it in one."""
+        return None
+
+    def __lt__(self, other: object) -> bool:
+        # Compounds stand behind all plain variables.
+        return isinstance(other, Compound) and (self.rank, self.key()) < (other.rank, other.key())
+
+    def __gt__(self, other: object) -> bool:
+        return not isinstance(other, Compound) or (self.rank, self.key()) > (other.rank, other.key())
 
 
 class Affine:
@@ -70,30 +114,36 @@ class Affine:
         return (v for v, _ in self.terms)
 
     def atoms(self) -> frozenset[Variable]:
-        """All plain variables, those inside quotients included."""
+        """All plain variables, those inside compounds included."""
         found: set[Variable] = set()
         for v, _ in self.terms:
-            if isinstance(v, Quotient):
-                found |= v.form.atoms()
+            if isinstance(v, Compound):
+                found |= v.atoms()
             else:
                 found.add(v)
         return frozenset(found)
 
+    def hidden(self) -> frozenset[Variable]:
+        """The plain variables inside compounds, which no coefficient shows."""
+        return frozenset().union(*(v.atoms() for v, _ in self.terms if isinstance(v, Compound)))
+
+    def compounds(self) -> frozenset[Compound]:
+        """The compounds that occur as variables of this form (outermost ones only)."""
+        return frozenset(v for v, _ in self.terms if isinstance(v, Compound))
+
     def quotients(self) -> frozenset[Quotient]:
-        """The quotients that occur as variables of this form (outermost ones only)."""
+        """The quotients by numbers that occur as variables of this form (outermost ones only)."""
         return frozenset(v for v, _ in self.terms if isinstance(v, Quotient))
 
     def substitute(self, mapping: Mapping[Variable, Affine]) -> Affine:
-        """All variables of ``mapping`` replaced at once, inside quotients too."""
+        """All variables of ``mapping`` replaced at once, inside compounds too."""
         result: dict[Variable, int] = {}
         constant = self.constant
         changed = False
         for v, c in self.terms:
             new = mapping.get(v)
-            if new is None and isinstance(v, Quotient):
-                inner = v.form.substitute(mapping)
-                if inner is not v.form:
-                    new = quotient(inner, v.divisor)
+            if new is None and isinstance(v, Compound):
+                new = v.substituted(mapping)
             if new is None:
                 result[v] = result.get(v, 0) + c
                 continue
@@ -107,10 +157,7 @@ class Affine:
         """The value at integer ``values`` of all plain variables."""
         total = self.constant
         for v, c in self.terms:
-            if isinstance(v, Quotient):
-                total += c * (v.form.evaluate(values) // v.divisor)
-            else:
-                total += c * values[v]
+            total += c * (v.evaluate(values) if isinstance(v, Compound) else values[v])
         return total
 
     def __add__(self, other: Affine | int) -> Affine:
@@ -181,10 +228,11 @@ def _make(terms: tuple[tuple[Variable, int], ...], constant: int) -> Affine:
     return form
 
 
-class Quotient:
+class Quotient(Compound):
     """The integer variable ``floor(form / divisor)``, ``divisor > 1``; built by `quotient`."""
 
     __slots__ = ("_hash", "divisor", "form")
+    rank = 0
 
     def __init__(self, form: Affine, divisor: int) -> None:
         self.form = form
@@ -202,12 +250,22 @@ class Quotient:
     def __hash__(self) -> int:
         return self._hash
 
-    def __lt__(self, other: object) -> bool:
-        # Quotients stand behind all plain variables.
-        return isinstance(other, Quotient) and (self.divisor, self.form) < (other.divisor, other.form)
+    def key(self) -> tuple[Any, ...]:
+        return self.divisor, self.form
 
-    def __gt__(self, other: object) -> bool:
-        return not isinstance(other, Quotient) or (self.divisor, self.form) > (other.divisor, other.form)
+    def forms(self) -> tuple[Affine, ...]:
+        return (self.form,)
+
+    def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        inner = self.form.substitute(mapping)
+        return None if inner is self.form else quotient(inner, self.divisor)
+
+    def evaluate(self, values: Mapping[Variable, int]) -> int:
+        return self.form.evaluate(values) // self.divisor
+
+    def share(self, others: Affine, divisor: int) -> Affine | None:
+        """``floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))``."""
+        return quotient(self.form + self.divisor * others, self.divisor * divisor)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Quotient, (self.form, self.divisor)
@@ -236,9 +294,11 @@ def quotient(form: Affine, divisor: int) -> Affine:
         divisor //= common
         rest //= common
     for v, c in inside.items():
-        if c == 1 and isinstance(v, Quotient):  # floor((floor(f/d) + g)/m) = floor((f + d*g)/(d*m))
+        if c == 1 and isinstance(v, Compound):
             others = Affine({w: b for w, b in inside.items() if w != v}, rest)
-            return Affine(outside, whole) + quotient(v.form + v.divisor * others, v.divisor * divisor)
+            share = v.share(others, divisor)
+            if share is not None:
+                return Affine(outside, whole) + share
     return Affine(outside, whole) + Affine({Quotient(Affine(inside, rest), divisor): 1})
 
 

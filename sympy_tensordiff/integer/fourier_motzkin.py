@@ -25,7 +25,7 @@ def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None
     Raises
     ------
     ValueError
-        If a congruence or a quotient holds the variable.
+        If a congruence, a quotient or a product holds the variable.
 
     Examples
     --------
@@ -118,5 +118,5 @@ def _refuse_hidden(row: Row, variable: Variable, coefficient: int) -> None:
     """Raise where a row depends on the variable in a way that elimination cannot see."""
     if coefficient and row.kind == "mod":
         raise ValueError(f"cannot eliminate {variable!r} from the congruence {row!r}")
-    if any(variable in q.form.atoms() for q in row.form.quotients()):
-        raise ValueError(f"cannot eliminate {variable!r} from a quotient in {row!r}")
+    if variable in row.form.hidden():
+        raise ValueError(f"cannot eliminate {variable!r} from a quotient or a product in {row!r}")

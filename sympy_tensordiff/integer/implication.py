@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TypeAlias
 
-from .affine import Affine, Quotient, Row, Variable
+from .affine import Affine, Compound, Row, Variable
 from .equations import Direction
 from .normalise import normalise
+from .products import product_rows
 from .simplex import Dictionary
 from .system import System, definitions, system
 
@@ -183,14 +184,17 @@ def _tightened(rows: tuple[Row, ...] | None, facts: Sequence[Row]) -> tuple[Row,
 
 
 def _system_with(form: Affine, rows: Sequence[Row]) -> System:
-    """The system of ``rows``, with the definitions of quotients that only ``form`` holds."""
+    """The system of ``rows``, with the definitions of compounds that only ``form`` holds."""
     known = system(tuple(rows))
     if known.is_empty:
         return known
-    missing = [v for v, _ in form.terms if isinstance(v, Quotient) and v not in known.images]
+    missing = [v for v, _ in form.terms if isinstance(v, Compound) and v not in known.images]
     if not missing:
         return known
-    return system((*rows, *(row for pair in definitions(missing).values() for row in pair)))
+    found = definitions(missing)
+    rows = (*rows, *(row for more in found.values() for row in more))
+    products = product_rows((row.form for row in rows if row.kind == "ge"), found)
+    return system((*rows, *(Row("ge", form) for form in products)))
 
 
 def _complexity(row: Row) -> tuple[int, int, int]:
@@ -199,13 +203,13 @@ def _complexity(row: Row) -> tuple[int, int, int]:
 
 
 def _weight(form: Affine) -> tuple[int, int]:
-    """Number of variables and sum of the coefficients, those inside quotients included."""
+    """Number of variables and sum of the coefficients, those inside compounds included."""
     count, total = 0, 0
     for v, c in form.terms:
         count += 1
         total += abs(c)
-        if isinstance(v, Quotient):
-            inner_count, inner_total = _weight(v.form)
+        if isinstance(v, Compound):
+            inner_count, inner_total = map(sum, zip(*map(_weight, v.forms()), strict=True))
             count += inner_count
             total += inner_total
     return count, total

@@ -7,13 +7,14 @@ outside of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Quotient, Row, Variable, quotient
 from .fourier_motzkin import eliminate
-from .implication import FALSE, merge_parallel, remove_redundant
+from .implication import FALSE, implied, merge_parallel, remove_redundant
+from .products import SymbolicQuotient, quotient_by, slope, times
 
 
 class Bounds(NamedTuple):
@@ -79,8 +80,7 @@ def bounds(
     for variable in reversed(variables):
         if FALSE in system:
             return _nothing(variables)
-        levels.append([row for row in system if row.form.coefficient(variable)])
-        _check_bounded(levels[-1], variable)
+        levels.append([row for row in system if variable in row.form.atoms()])
         if len(levels) < len(variables):
             system = _projected(system, variable, known)
     nest: list[Bounds] = []
@@ -89,7 +89,7 @@ def bounds(
         kept = tuple(level) if len(level) == 2 and _are_inequalities(level) else remove_redundant(level, known)
         if FALSE in kept:
             return _nothing(variables)
-        nest.append(_bounds_of(variable, kept))
+        nest.append(_bounds_of(variable, kept, known))
         known += kept
     return tuple(nest), guards
 
@@ -119,7 +119,7 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
         chosen = min(reversed(remaining), key=lambda v: _innermost_cost(current, v, remaining))
         remaining.remove(chosen)
         inner.append(chosen)
-        system = eliminate(current, chosen)
+        system = eliminate(_visible(current, chosen), chosen)
         if system is not None and len(system) > len(current):
             system = remove_redundant(system, known)
     return (*remaining, *reversed(inner))
@@ -139,11 +139,16 @@ def _are_inequalities(rows: Sequence[Row]) -> bool:
 
 def _projected(system: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
     """One variable eliminated from irredundant rows, and the rows that this makes redundant removed."""
-    result = eliminate(system, variable)
+    result = eliminate(_visible(system, variable), variable)
     if result is None:
         return (FALSE,)
     before = set(system)
     return result if all(row in before for row in result) else remove_redundant(result, known)
+
+
+def _visible(rows: Sequence[Row], variable: Variable) -> list[Row]:
+    """The rows without those that multiply the variable by a symbol: what follows from these would only tighten."""
+    return [row for row in rows if variable not in row.form.hidden()]
 
 
 def _nothing(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
@@ -151,28 +156,45 @@ def _nothing(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[R
     return tuple(Bounds(variable, *empty) for variable in variables), (FALSE,)
 
 
-def _bounds_of(variable: Variable, rows: Sequence[Row]) -> Bounds:
+def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) -> Bounds:
     """Rows that all hold ``variable``, solved for it; an equation bounds it from both sides."""
     lows: list[tuple[Affine, int]] = []
     highs: list[tuple[Affine, int]] = []
     for row in rows:
         c = row.form.coefficient(variable)
-        rest = row.form - Affine({variable: c})
-        bound = (-rest, c) if c > 0 else (rest, -c)
-        if c > 0 or row.kind == "eq":
-            lows.append(bound)
-        if c < 0 or row.kind == "eq":
-            highs.append(bound)
+        if row.kind == "mod":
+            raise ValueError(f"no bounds of the loop over {variable!r} express {row!r}")
+        if variable in row.form.hidden():
+            below, above = _divided_bounds(variable, row, (*rows, *known))
+        else:
+            rest = row.form - Affine({variable: c})
+            below, above = ([(-rest, c)], []) if c > 0 else ([], [(rest, -c)])
+            if row.kind == "eq":
+                below, above = (below, [(-rest, c)]) if c > 0 else ([(rest, -c)], above)
+        lows += below
+        highs += above
+    for found, side in ((lows, "lower"), (highs, "upper")):
+        if not found:
+            raise ValueError(f"the variable {variable!r} has no {side} bound")
     return Bounds(variable, tuple(lows), tuple(highs))
 
 
-def _check_bounded(rows: Sequence[Row], variable: Variable) -> None:
-    congruence = next((row for row in rows if row.kind == "mod"), None)
-    if congruence is not None:
-        raise ValueError(f"no bounds of the loop over {variable!r} express {congruence!r}")
-    for sign, side in ((1, "lower"), (-1, "upper")):
-        if not any(row.kind == "eq" or sign * row.form.coefficient(variable) > 0 for row in rows):
-            raise ValueError(f"the variable {variable!r} has no {side} bound")
+_Limits: TypeAlias = list[tuple[Affine, int]]
+
+
+def _divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[_Limits, _Limits]:
+    """``M*i + r >= 0`` as ``i >= -floor(r/M)``, ``r - M*i >= 0`` as ``i <= floor(r/M)``; ``M >= 1`` has to be known."""
+    parts = slope(row.form, variable)
+    for sign in (1, -1) if parts is not None else ():
+        divisor, rest = (part * sign for part in parts or ())
+        if implied(Row("ge", divisor - 1), known):
+            low = [(-quotient_by(rest, divisor), 1)] if sign > 0 or row.kind == "eq" else []
+            high = [(quotient_by(-rest, divisor), 1)] if sign < 0 or row.kind == "eq" else []
+            return low, high
+    raise LoopBoundError(
+        f"no bounds of a loop over {variable!r} express {row!r}: its factor is not known to be positive, or the row "
+        "holds it in another way too; make the factor an extent, and add an index with the coefficient 1"
+    )
 
 
 def _unfolded(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
@@ -199,7 +221,11 @@ def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
     waiting = [row]
     while waiting:
         row = waiting.pop()
-        found = [(q, c) for q, c in row.form.terms if isinstance(q, Quotient) and not loops.isdisjoint(q.form.atoms())]
+        found = [
+            (q, c)
+            for q, c in row.form.terms
+            if isinstance(q, (Quotient, SymbolicQuotient)) and not loops.isdisjoint(q.atoms())
+        ]
         if not found:
             result.append(row)
         elif row.kind == "eq":
@@ -208,10 +234,10 @@ def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
             q, c = min(found, key=lambda item: abs(item[1]))
             rest = row.form - Affine({q: c})
             share = quotient(rest, abs(c))
-            rounded = set(share.quotients()).difference(rest.quotients())
-            if row.kind == "mod" or any(not loops.isdisjoint(r.form.atoms()) for r in rounded):
+            rounded = share.compounds().difference(rest.compounds())
+            if row.kind == "mod" or any(not loops.isdisjoint(r.atoms()) for r in rounded):
                 return None
-            share *= q.divisor
+            share = times(share, Affine.of(q.divisor))
             waiting.append(Row("ge", q.form + share if c > 0 else share + (q.divisor - 1) - q.form))
     return result
 
@@ -221,6 +247,7 @@ def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Var
     others = frozenset(loops) - {variable}
     known = set(rows)
     held = [(row.form.coefficient(variable), row) for row in rows if row.form.coefficient(variable)]
+    held = [(c, row) for c, row in held if variable not in row.form.hidden()]
     shared = [abs(c) for c, row in held if _holds_any(row, others)]
     non_unit = sum(c > 1 for c in shared)
     equations = [abs(c) for c, row in held if row.kind == "eq"]

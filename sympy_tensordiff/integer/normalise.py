@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import gcd
 
 from .affine import Affine, Quotient, Row
+from .products import SymbolicQuotient, times
 
 
 def normalise(row: Row) -> Row | bool:
@@ -28,7 +29,7 @@ def normalise(row: Row) -> Row | bool:
         return form.constant >= 0 if kind == "ge" else form.constant == 0
     if kind == "ge":
         for v, c in reversed(form.terms):
-            if isinstance(v, Quotient) and abs(c) == 1:
+            if isinstance(v, (Quotient, SymbolicQuotient)) and abs(c) == 1:
                 return normalise(Row("ge", _without_quotient(form, v, c)))
         if content == 1:
             return row
@@ -40,10 +41,11 @@ def normalise(row: Row) -> Row | bool:
     return Row("eq", form.divided(content)) if content != 1 else row
 
 
-def _without_quotient(form: Affine, found: Quotient, sign: int) -> Affine:
+def _without_quotient(form: Affine, found: Quotient | SymbolicQuotient, sign: int) -> Affine:
     """``form >= 0`` without its quotient: floor(f/d) >= e is f >= d*e, floor(f/d) <= e is f < d*(e + 1)."""
-    rest = found.divisor * (form - Affine({found: sign}))
-    return rest + found.form if sign > 0 else rest + (found.divisor - 1) - found.form
+    divisor, others = found.divisor, form - Affine({found: sign})
+    rest = others * divisor if isinstance(divisor, int) else times(divisor, others)
+    return rest + found.form if sign > 0 else rest + (divisor - 1) - found.form
 
 
 def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:

@@ -8,18 +8,20 @@ from functools import lru_cache
 from itertools import chain, compress
 from math import gcd
 
-from .affine import Affine, Quotient, Row, quotient
+from .affine import Affine, Compound, Row, quotient
 from .equations import Direction, Solver
+from .products import Product, product_rows
 from .simplex import Dictionary, Vector
 
 
 class System:
     """The integer points of ``rows``, as inequalities over columns that no equation ties any more.
 
-    The definitions of all quotients join the rows, a congruence ``form mod m == 0`` as the
-    equation ``form == m*floor(form/m)``. The equations are solved over the integers, so the
-    columns are integers that vary freely but for the inequalities; every inequality is divided
-    by its content and its constant floored. Two that meet are one more equation.
+    The definitions of all quotients and what is known of all products join the rows, a congruence
+    ``form mod m == 0`` as the equation ``form == m*floor(form/m)``. The equations are solved over
+    the integers, so the columns are integers that vary freely but for the inequalities; every
+    inequality is divided by its content and its constant floored. Two that meet are one more
+    equation.
 
     Attributes
     ----------
@@ -204,20 +206,20 @@ def system(rows: tuple[Row, ...]) -> System:
     return System(rows)
 
 
-def definitions(quotients: Iterable[Quotient]) -> dict[Quotient, tuple[Row, Row]]:
-    """The defining rows of quotients and of those inside them."""
-    result: dict[Quotient, tuple[Row, Row]] = {}
-    waiting = list(quotients)
+def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Row, ...]]:
+    """The defining rows of compounds and of those inside them; a product has none."""
+    result: dict[Compound, tuple[Row, ...]] = {}
+    waiting = list(compounds)
     while waiting:
         found = waiting.pop()
         if found not in result:
             result[found] = found.definition()
-            waiting += (v for v in found.form.variables() if isinstance(v, Quotient))
+            waiting += (v for form in found.forms() for v in form.compounds())
     return result
 
 
 def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
-    """All inequalities and all equations that the rows state, those of their quotients too."""
+    """All inequalities and all equations that the rows state, those of their compounds too."""
     forms: list[Affine] = []
     equations: list[Affine] = []
     for kind, form, modulus in rows:
@@ -225,7 +227,9 @@ def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
             forms.append(form)
         else:
             equations.append(form if kind == "eq" else form - modulus * quotient(form, modulus))
-    quotients = [v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Quotient)]
-    if quotients:
-        forms += [row.form for pair in definitions(quotients).values() for row in pair]
+    compounds = [v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Compound)]
+    if compounds:
+        forms += [row.form for rows in definitions(compounds).values() for row in rows]
+        if any(isinstance(v, Product) for form in chain(forms, equations) for v, _ in form.terms):
+            forms += product_rows(chain(forms, equations, (-form for form in equations)))
     return forms, equations

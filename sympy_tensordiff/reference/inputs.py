@@ -123,7 +123,7 @@ def _solve_sizes(equations: list[tuple[Expr, int, TensorSymbol]], numbers: dict[
             unknown = known.free_symbols
             if not unknown and known != length:
                 raise ShapeError(f"an axis of {tensor} has length {length}; its extent {extent} is {known}")
-            if len(unknown) == 1:
+            if len(unknown) == 1 and sympy.diff(known, *unknown, 2) == 0:
                 numbers[next(iter(unknown))] = _solve_size(known, length, tensor)
             elif unknown:
                 rest.append((extent, length, tensor))

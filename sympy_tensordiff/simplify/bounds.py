@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -23,6 +24,7 @@ from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.ranges import (
     Facts,
     bound_rows,
+    divided_value,
     never_empty,
     number_of_values,
     single_value,
@@ -179,7 +181,7 @@ class _Tighten:
         """An equation solved for the index that was introduced last."""
         for row in rows:
             if row.kind == "eq":
-                inside = frozenset().union(*(q.form.atoms() for q in row.form.quotients()))
+                inside = row.form.hidden()
                 for v, c in reversed(row.form.terms):
                     if abs(c) == 1 and isinstance(v, int) and v not in self.sizes and v not in inside:
                         return row, {v: Affine({v: 1}) - row.form * c}
@@ -193,9 +195,13 @@ class _Tighten:
         rows = remove_redundant(rows, facts)
         if any(row.kind != "ge" and not row.form.atoms().isdisjoint(variables) for row in rows):
             # Opposite inequalities have met in an equation.
-            again: Node = yield self.visit(summation(graph, variables, rows, body), facts)
-            return again
-        single = single_value(variables, rows)
+            solved = summation(graph, variables, rows, body)
+            if solved is not node:
+                again: Node = yield self.visit(solved, facts)
+                return again
+        single = single_value(variables, rows, facts) or divided_value(variables, rows, facts)
+        if single is None and any(row.kind == "eq" for row in rows):
+            raise UnsupportedError(_no_pivot(graph, variables, rows))
         if single is None:
             new = yield self.visit(body, facts + rows)
             if new is graph.zero:
@@ -204,9 +210,9 @@ class _Tighten:
                 # Guards have come to the top of the summand: they are rows of other sums.
                 again = yield self.visit(summation(graph, variables, rows, new), facts)
                 return again
-            limits, outer = bounds(rows, order(rows, variables), facts)
+            limits, outer = bounds(rows, order(rows, variables, facts), facts)
             # What the rows say of one variable together may leave it a single value.
-            single = single_value(variables, tuple(bound_rows(limits)))
+            single = single_value(variables, tuple(bound_rows(limits)), facts)
             if single is None:
                 return self.close(limits, outer, new, facts)
             body = new
@@ -268,3 +274,13 @@ def inside_shape(read: Node) -> tuple[Row, ...]:
 def _atoms(rows: Facts) -> frozenset[int]:
     """The variables in rows."""
     return frozenset().union(*(row.form.atoms() for row in rows))
+
+
+def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:
+    """Why an equation over the variables of a sum has no solution here."""
+    row = next(row for row in rows if row.kind != "ge" and not row.form.hidden().isdisjoint(variables))
+    names = ", ".join(graph.names[v] for v in variables if v in row.form.hidden())
+    return (
+        f"an index equation multiplies {names} by a symbol, and holds no index with the coefficient 1: use a number as "
+        "the stride, or add such an index, as in x[M*i + j] with 0 <= j < M"
+    )

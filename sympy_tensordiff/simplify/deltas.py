@@ -16,8 +16,9 @@ from math import gcd
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Row, Variable, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable, quotient
 from sympy_tensordiff.integer.normalise import normalise_rows
+from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
 
 NESTED_LIMIT = 4
 """Each equation inside of a function triples the sums; with more of them the equations stay."""
@@ -50,6 +51,12 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     if terms is not None:
         rows = tuple(rows)
         return graph.add([summation(graph, variables, rows, term) for term in terms])
+    waiting = _waiting_factor(body, frozenset(variables))
+    if waiting is not None:
+        # An index of this sum may be the unit pivot that the sum inside lacks.
+        others = [factor for factor in (body.args if body.op == "mul" else ()) if factor is not waiting]
+        more, more_rows, inside = graph.open(waiting)
+        return summation(graph, [*variables, *more], [*rows, *more_rows], graph.mul((*others, inside)))
     solution = solve_equations(graph, variables, rows)
     if solution is None:
         return graph.zero
@@ -66,6 +73,18 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     return graph.scale(factor, graph.guard(outer, graph.sum(kept, inner, body) if kept else body))
 
 
+def _waiting_factor(body: Node, variables: frozenset[int]) -> Node | None:
+    """A factor of the body that is a sum whose equation nothing solves, if the equation holds one of the variables."""
+    factors = body.args if body.op == "mul" else (body,)
+    return next((factor for factor in factors if factor.op == "sum" and _ties(factor, variables)), None)
+
+
+def _ties(node: Node, variables: frozenset[int]) -> bool:
+    """Whether a guard ties some of the variables, or an equation that a sum could not solve."""
+    rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
+    return any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq")
+
+
 def guarded(graph: Graph, variables: Sequence[int], body: Node) -> bool:
     """Whether a sum of ``body`` over ``variables`` would hold a guard at the top of its terms."""
     return body.op == "guard" or _terms_with_guards(graph, frozenset(variables), body) is not None
@@ -73,16 +92,12 @@ def guarded(graph: Graph, variables: Sequence[int], body: Node) -> bool:
 
 def _terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
     """The terms of ``body`` apart, where one is guarded by ``variables``; None where none is."""
-
-    def guarded(node: Node) -> bool:
-        return node.op == "guard" and any(not row.form.atoms().isdisjoint(variables) for row in node.data)
-
-    if body.op == "add" and any(guarded(term) for term in body.args):
-        plain = [term for term in body.args if not guarded(term)]
-        return [*(term for term in body.args if guarded(term)), graph.add(plain)]
+    if body.op == "add" and any(_ties(term, variables) for term in body.args):
+        plain = [term for term in body.args if not _ties(term, variables)]
+        return [*(term for term in body.args if _ties(term, variables)), graph.add(plain)]
     if body.op == "mul":
         for n, factor in enumerate(body.args):
-            if factor.op == "add" and any(guarded(term) for term in factor.args):
+            if factor.op == "add" and any(_ties(term, variables) for term in factor.args):
                 others = body.args[:n] + body.args[n + 1 :]
                 terms = _terms_with_guards(graph, variables, factor) or []
                 return [graph.mul((*others, term)) for term in terms]
@@ -150,19 +165,51 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
             return {}, _replaced(rows, row, Row("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
     for form in _equations(inner):
         for v in kept:
-            if abs(c := form.coefficient(v)) == 1 and not _in_quotients(v, form):
+            if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
                 return {v: Affine({v: 1}) - form * c}, rows, [w for w in kept if w != v]
     for row in inner:
-        for found in row.form.quotients():
-            if not found.form.atoms().isdisjoint(kept):
+        for found in rounded(row.form):
+            if not found.atoms().isdisjoint(kept):
                 t = graph.fresh(_name(graph, kept, found.form))
+                digits = _digits(graph, kept, found, t)
+                if digits is not None:
+                    mapping, definition, new = digits
+                    rows = tuple(_of_quotient(row, found, t) for row in rows)
+                    return mapping, (*rows, *definition), [*(v for v in kept if v not in mapping), *new]
                 return {found: Affine.variable(t)}, (*rows, *found.definition()), [*kept, t]
-    equations = [row for row in inner if row.kind == "eq"]
+    # An equation that multiplies one of the indices by a symbol waits for the sum around it to bring in a unit pivot.
+    equations = [row for row in inner if row.kind == "eq" and row.form.hidden().isdisjoint(kept)]
     for row in equations:
         divided = _divided(row, kept)
         if divided is not None:
             return {}, _replaced(rows, row, *divided), kept
     return _smith_step(graph, kept, rows, equations) if equations else None
+
+
+def _digits(
+    graph: Graph, kept: Sequence[int], found: Compound, t: int
+) -> tuple[dict[Variable, Affine], tuple[Row, ...], list[int]] | None:
+    """``p = M*t + j`` with ``0 <= j < M`` in place of ``t = floor(p/M)``; None where nothing solves for ``p``."""
+    if isinstance(found, SymbolicQuotient):
+        for v in kept:
+            if abs(c := found.form.coefficient(v)) == 1 and v not in found.form.hidden() | found.divisor.atoms():
+                j = graph.fresh(graph.names[v])
+                rest = found.form - Affine({v: c})
+                value = (times(found.divisor, Affine.variable(t)) + Affine.variable(j) - rest) * c
+                definition = (Row("ge", Affine.variable(j)), Row("ge", found.divisor - 1 - Affine.variable(j)))
+                return {found: Affine.variable(t), v: value}, definition, [t, j]
+    return None
+
+
+def _of_quotient(row: Row, found: Compound, t: int) -> Row:
+    """``p >= M*s`` as ``t >= s`` and ``p < M*s`` as ``t < s``, where ``t = floor(p/M)``; other rows as they are."""
+    assert isinstance(found, SymbolicQuotient)
+    for sign, shift in ((1, 0), (-1, 1)) if row.kind == "ge" else ():
+        rest = row.form - sign * found.form + shift
+        share = quotient_by(rest, found.divisor)
+        if found.form.atoms().isdisjoint(rest.atoms()) and times(share, found.divisor) == rest:
+            return Row("ge", share + Affine({t: sign}) - shift)
+    return row
 
 
 def _equations(rows: Sequence[Row]) -> Iterable[Affine]:
@@ -171,10 +218,6 @@ def _equations(rows: Sequence[Row]) -> Iterable[Affine]:
     for row in rows:
         if row.kind == "eq" or (row.kind == "ge" and -row.form in forms):
             yield row.form
-
-
-def _in_quotients(variable: int, form: Affine) -> bool:
-    return any(variable in found.form.atoms() for found in form.quotients())
 
 
 def _replaced(rows: tuple[Row, ...], old: Row, *new: Row) -> tuple[Row, ...]:

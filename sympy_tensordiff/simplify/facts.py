@@ -6,12 +6,14 @@ and those inside a sum only where the sum is provably not empty.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.integer.products import factors_in
 from sympy_tensordiff.simplify.bounds import inside_shape
 
 Facts = tuple[Row, ...]
@@ -34,20 +36,33 @@ def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
 def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
     """The facts that the expressions ``roots`` (as the user wrote them) stand for.
 
-    Rows over sizes and free indices: every extent is at least 1; every unconditional read lies
-    inside its shape, at the extreme points of the ranges around it. Reads that can never do so say
-    nothing: they have to stay, so that the call can refuse them.
+    Rows over sizes and free indices: every extent is at least 1, and so is each factor of one that
+    is a product; every unconditional read lies inside its shape, at the extreme points of the
+    ranges around it. Reads that can never do so say nothing: they have to stay, so that the call
+    can refuse them.
     """
     extents = extents_of(roots)
     if not any(root.free for root in roots) and all(extent.is_constant for extent in extents):
         return ()
-    positive = normalise_rows(Row("ge", extent - 1) for extent in extents) or ()
+    sizes = [*extents, *map(Affine.variable, factors_in(extents))]
+    positive = normalise_rows(Row("ge", size - 1) for size in sizes) or ()
     rows = dict.fromkeys(positive)
     seen: Seen = set()
     for root in roots:
         for row in unconditional_reads(graph, root, tuple(rows), seen):
             rows[row] = None
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
+
+
+def check_divisors(graph: Graph, divisors: Iterable[Affine], facts: Facts) -> None:
+    """Refuse an index with a rounded quotient by a form that ``facts`` do not show to be positive."""
+    for divisor in divisors:
+        if not implied(Row("ge", divisor - 1), facts):
+            shown = divisor.substitute({v: Affine.variable(graph.names[v]) for v in divisor.atoms()})
+            raise UnsupportedError(
+                f"an index is divided by {shown}, which is not known to be positive: it must be an extent of a tensor, "
+                "or made of such extents"
+            )
 
 
 Seen = set[tuple[Node, Facts]]

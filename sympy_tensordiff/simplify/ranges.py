@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import Bounds, implied
+from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 
 Facts = tuple[Row, ...]
+ZERO = Affine()
 
 
 def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
@@ -48,28 +50,57 @@ def without_exact_floors(form: Affine, rows: Facts) -> Affine:
     return form
 
 
-def single_value(variables: Sequence[int], rows: Facts) -> tuple[dict[int, Affine], list[Row]] | None:
+def single_value(
+    variables: Sequence[int], rows: Facts, facts: Facts = ()
+) -> tuple[dict[int, Affine], list[Row]] | None:
     """A variable whose range is provably shorter than 1: its value and the guard that goes with it.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
-    ``c*floor(h/c) >= l``.
+    ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
     """
     for v in variables:
-        lows: dict[int, list[Affine]] = {}
-        highs: dict[int, list[Affine]] = {}
-        for row in rows:
-            c = row.form.coefficient(v)
-            if c:
-                (lows if c > 0 else highs).setdefault(abs(c), []).append(row.form - Affine({v: c}))
-        for c, forms in highs.items():
-            for high in forms:
-                for low in lows.get(c, ()):
-                    width = high + low
-                    others = (high.atoms() if c > 1 else frozenset()) & frozenset(variables)
-                    if width.is_constant and width.constant < c and not others:
-                        value = quotient(high, c)
-                        return {v: value}, [Row("ge", value * c + low)]
+        held = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, v)) and parts[0] != ZERO]
+        for c, low in held:
+            for opposite, high in held:
+                if opposite == -c and _is_below(high + low, c, (*rows, *facts)):
+                    value = quotient_by(high, c)
+                    if all(found.atoms().isdisjoint(variables) for found in rounded(value)):
+                        return {v: value}, [Row("ge", times(value, c) + low)]
     return None
+
+
+def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[dict[int, Affine], list[Row]] | None:
+    """A variable that an equation multiplies by a positive symbol: its value and the guard that goes with it.
+
+    ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term
+    between 0 and ``M - 1`` is left out of the quotient: ``M*v == p - j`` gives ``floor(p/M)``.
+    """
+    for row in rows if any(row.kind == "eq" for row in rows) else ():
+        for v in variables:
+            parts = slope(row.form, v) if row.kind == "eq" else None
+            for sign in (1, -1) if parts is not None and not parts[0].is_constant else ():
+                factor, rest = (part * sign for part in parts or ())
+                if implied(Row("ge", factor - 1), (*rows, *facts)):
+                    value = quotient_by(-_without_digit(rest, factor, (*rows, *facts)), factor)
+                    if all(found.atoms().isdisjoint(variables) for found in rounded(value)):
+                        return {v: value}, [Row("eq", times(value, factor) + rest)]
+    return None
+
+
+def _without_digit(rest: Affine, factor: Affine, known: Facts) -> Affine:
+    """The form without a variable that is known to lie between 0 and ``factor - 1``."""
+    for v, c in rest.terms:
+        digit = Affine({v: 1})
+        if c == 1 and all(implied(Row("ge", form), known) for form in (digit, factor - 1 - digit)):
+            return rest - digit
+    return rest
+
+
+def _is_below(width: Affine, coefficient: Affine, known: Facts) -> bool:
+    """Whether ``width < coefficient``, which is positive."""
+    if coefficient.is_constant:
+        return width.is_constant and width.constant < coefficient.constant > 0
+    return all(implied(Row("ge", form), known) for form in (coefficient - 1, coefficient - 1 - width))
 
 
 def never_empty(limits: Sequence[Bounds], facts: Facts) -> bool:

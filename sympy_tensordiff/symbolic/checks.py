@@ -39,11 +39,12 @@ class Scope(NamedTuple):
     exact: bool = True
 
     def form(self, index: Expr) -> Affine | None:
-        """The form of an index over the variables; None where it holds a symbol without a range."""
+        """The form of an index over the variables; None where it holds a symbol without a range, or a product."""
         try:
-            return to_affine(index, self.variables.__getitem__)
+            form = to_affine(index, self.variables.__getitem__)
         except (KeyError, IndexExpressionError):
             return None
+        return form if form.compounds() == form.quotients() else None
 
     def forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
         """The forms of all expressions, or None."""

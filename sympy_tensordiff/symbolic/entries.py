@@ -17,6 +17,7 @@ from sympy_tensordiff.errors import (
     ShapeError,
     UnsupportedError,
 )
+from sympy_tensordiff.integer.products import Product
 from sympy_tensordiff.symbolic import deep, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, parse
@@ -57,7 +58,9 @@ class TensorExpr(Node):
         return len(self.shape)
 
     def __getitem__(self, indices: Any) -> Any:
-        return TensorEntry(self, *(indices if isinstance(indices, (tuple, list, Tuple)) else (indices,)))
+        entry = TensorEntry(self, *(indices if isinstance(indices, (tuple, list, Tuple)) else (indices,)))
+        _check_strides(entry)
+        return entry
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
         """The entry at ``indices`` in index notation; None where it is a variable."""
@@ -219,6 +222,23 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
             )
         result.append(index)
     return tuple(result)
+
+
+def _check_strides(entry: Any) -> None:
+    """An index that multiplies symbols has one with the coefficient 1, or multiplies sizes of the tensor only."""
+    for index in entry.indices if entry.is_tensor_entry else ():
+        form, atoms = parse(index)
+        products = [v for v in form.compounds() if isinstance(v, Product)]
+        loose = {factor for product in products for factor in product.factors if isinstance(factor, int)}
+        if not products or any(abs(c) == 1 and v not in loose and v not in products for v, c in form.terms):
+            continue
+        sizes = set().union(*(extent.free_symbols for extent in entry.tensor.shape))
+        if not {atoms[slot] for product in products for slot in product.atoms()} <= sizes:
+            raise IndexExpressionError(
+                f"{entry}: {index} multiplies indices or sizes with each other: an index must be an integer "
+                "combination of integer symbols, e.g. 2*i + j - 1; beside a symbolic stride, as in M*i, one index "
+                "needs the coefficient 1, as in x[M*i + j]"
+            )
 
 
 def _shown(tensor: TensorExpr, indices: tuple[Any, ...]) -> str:

@@ -1,7 +1,7 @@
 """Index expressions: SymPy integers in, affine forms out.
 
-An index is an integer combination of integer symbols, of quotients ``floor(form / n)`` and
-``ceiling(form / n)``, and of remainders ``Mod(form, n)``. SymPy writes quotients its own way
+An index is an integer combination of integer symbols, of their products, of quotients
+``floor(form / n)`` and ``ceiling(form / n)``, and of remainders ``Mod(form, n)``. SymPy writes quotients its own way
 (``floor((p + 1)/2)`` becomes ``floor(p/2 + 1/2)``), so the reader carries rational forms.
 """
 
@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import lcm
+from math import lcm, prod
 from typing import Any
 
-from sympy import Add, Basic, Expr, Float, Idx, Indexed, Mod, Mul, Pow, Rational, Symbol, ceiling, floor, symbols
+from sympy import Add, Basic, Expr, Float, Idx, Indexed, Mod, Mul, Pow, Symbol, ceiling, floor, symbols
 from sympy.core.sympify import SympifyError, _sympify
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
-from sympy_tensordiff.integer.affine import Affine, Variable, quotient
+from sympy_tensordiff.integer.affine import Affine, Variable
+from sympy_tensordiff.integer.products import quotient_by, times
 
 Slots = dict[Expr, int]
 
@@ -112,11 +113,14 @@ def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
         return _sum([_rational(term, slots) for term in expr.args])
     if isinstance(expr, Mul):
         return _product(expr, slots)
+    if isinstance(expr, Pow) and expr.exp.is_Integer and expr.exp > 0:
+        form, denominator = _rational(expr.base, slots)
+        return times(*[form] * int(expr.exp)), denominator ** int(expr.exp)
     if isinstance(expr, floor):
-        return quotient(*_rational(expr.args[0], slots)), 1
+        return quotient_by(*_fraction(expr.args[0], slots)), 1
     if isinstance(expr, ceiling):
-        form, denominator = _rational(expr.args[0], slots)
-        return -quotient(-form, denominator), 1
+        form, divisor = _fraction(expr.args[0], slots)
+        return -quotient_by(-form, divisor), 1
     if isinstance(expr, Mod):
         return _remainder(expr, slots), 1
     raise IndexExpressionError(_reason(expr))
@@ -131,33 +135,31 @@ def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
-    coefficient = Rational(1)
-    rest = []
-    for factor in expr.args:
-        if factor.is_Rational:
-            coefficient *= factor
-        else:
-            rest.append(factor)
-    if len(rest) > 1:
-        # The culprit is a factor that is no index at all, where there is one.
-        for factor in rest:
-            _rational(factor, slots)
-        raise IndexExpressionError(
-            f"{expr} multiplies indices or sizes with each other: an index must be an integer combination of "
-            "integer symbols, e.g. 2*i + j - 1; give the tensor one more axis instead of flattening"
-        )
-    form, denominator = _rational(rest[0], slots) if rest else (Affine.of(1), 1)
-    return form * int(coefficient.p), denominator * int(coefficient.q)
+    parts = [_rational(factor, slots) for factor in expr.args]
+    return times(*(form for form, _ in parts)), prod(denominator for _, denominator in parts)
+
+
+def _fraction(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
+    """Numerator and denominator of what is rounded; a symbolic denominator is positive."""
+    if not any(
+        (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
+    ):
+        form, denominator = _rational(expr, slots)
+        return form, Affine.of(denominator)
+    above, below = expr.as_numer_denom()
+    (form, one), (divisor, other) = _rational(above, slots), _rational(below, slots)
+    return form * other, divisor * one
 
 
 def _remainder(expr: Expr, slots: Slots) -> Affine:
     dividend, modulus = expr.args
-    if not (modulus.is_Integer and modulus > 0):
-        raise IndexExpressionError(f"the modulus of {expr} must be a positive integer number, not {modulus}")
+    divisor, one = _rational(modulus, slots)
+    if one != 1 or (divisor.is_constant and divisor.constant < 1):
+        raise IndexExpressionError(f"the modulus of {expr} must be a positive integer, not {modulus}")
     form, denominator = _rational(dividend, slots)
     if denominator != 1:
         raise IndexExpressionError(f"{expr} takes the remainder of {dividend}, which is not an integer: round it first")
-    return form - quotient(form, int(modulus)) * int(modulus)
+    return form - times(quotient_by(form, divisor), divisor)
 
 
 def _reason(expr: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Add, Expr, Idx, Max, Min, Mul, Pow, S, Symbol, Tuple
+from sympy import Add, Expr, Idx, Max, Min, S, Symbol, Tuple
 
 from sympy_tensordiff.errors import (
     ArgumentError,
@@ -13,6 +13,7 @@ from sympy_tensordiff.errors import (
     ShapeError,
     UnsupportedError,
 )
+from sympy_tensordiff.integer.products import rounded
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, parse
@@ -48,23 +49,12 @@ def checked_extent(value: Any, owner: str) -> Expr:
     try:
         form, _ = parse(extent)
     except IndexExpressionError as error:
-        if _is_polynomial(extent):
-            raise UnsupportedError(
-                f"{owner} has the extent {extent}: products of sizes are not supported yet; "
-                "use one symbol for the product, or one axis per factor"
-            ) from None
         raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
-    if form.quotients():
+    if rounded(form):
         raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for a rounded quotient")
     if form.is_constant and form.constant < 1:
         raise ShapeError(f"{owner} has the extent {extent} = {form.constant}: an extent must be a positive integer")
     return extent
-
-
-def _is_polynomial(extent: Expr) -> bool:
-    """Whether the extent multiplies integer symbols with each other."""
-    factors = (factor for term in Add.make_args(extent) for factor in Mul.make_args(term))
-    return all(isinstance(f, Pow) or f.is_integer for f in factors) and all(s.is_integer for s in extent.free_symbols)
 
 
 def checked_axis(limit: Any, owner: str) -> Tuple:

@@ -14,6 +14,7 @@ from sympy import Add, Integer, Max, Min, Mod, Mul, Rational, ceiling, floor
 
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.products import Product, divided, parts_by, rounded, times
 from sympy_tensordiff.symbolic.indices import parse
 
 
@@ -73,24 +74,49 @@ def _fraction(argument: Any) -> Any:
 
 
 def _with_remainders(index: Any) -> Any:
-    """``m*f - m*d*floor(f/d)`` as ``m*Mod(f, d)``."""
+    """``m*f - m*d*floor(f/d)`` as ``m*Mod(f, d)``, where ``f`` may be a quotient itself."""
     try:
         form, atoms = parse(index)
     except IndexExpressionError:
         return index
+    found = sorted(dict.fromkeys(rounded(form)))
     remainders = []
-    for quotient in sorted(form.quotients()):
-        times, rest = divmod(-form.coefficient(quotient), quotient.divisor)
-        if rest == 0 and all(form.coefficient(v) == times * c for v, c in quotient.form.terms):
-            form = form - times * quotient.form - Affine({quotient: form.coefficient(quotient)})
-            remainders.append(times * Mod(_expression(quotient.form, atoms), quotient.divisor))
+    for quotient in found:
+        for dividend, divisor in _quotients_of(quotient, found):
+            multiple = times(divisor, Affine.variable(quotient))
+            for part in parts_by(form, multiple):
+                short = form + times(part, multiple - dividend)
+                if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
+                    form = short
+                    remainder = Mod(_expression(dividend, atoms), _expression(divisor, atoms), evaluate=False)
+                    remainders.append(_expression(part, atoms) * remainder)
     return Add(_expression(form, atoms), *remainders) if remainders else index
+
+
+def _quotients_of(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:
+    """Dividends and divisors whose quotient it is: ``floor(f/(d*e))`` is also that of ``floor(f/d)`` by ``e``."""
+    result = [(quotient.form, Affine.of(quotient.divisor))]
+    for other in others:
+        if other != quotient and other.form == quotient.form:
+            whole, rest = divided(Affine.of(quotient.divisor), Affine.of(other.divisor))
+            if rest == Affine():
+                result.append((Affine.variable(other), whole))
+    return result
 
 
 def _expression(form: Affine, atoms: Sequence[Any]) -> Any:
     """A form over slots as a SymPy expression."""
     terms = [Integer(form.constant)]
     for slot, c in form.terms:
-        inner = atoms[slot] if isinstance(slot, int) else floor(_expression(slot.form, atoms) / slot.divisor)
-        terms.append(c * inner)
+        terms.append(c * _variable(slot, atoms))
     return Add(*terms)
+
+
+def _variable(variable: Any, atoms: Sequence[Any]) -> Any:
+    """A slot, or a compound of some, as a SymPy expression."""
+    if isinstance(variable, int):
+        return atoms[variable]
+    if isinstance(variable, Product):
+        return Mul(*(_variable(factor, atoms) for factor in variable.factors))
+    divisor = _expression(Affine.of(variable.divisor), atoms)
+    return floor(_expression(variable.form, atoms) / divisor)

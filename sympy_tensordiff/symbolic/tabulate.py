@@ -158,7 +158,7 @@ def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:
     """Whether no entry is read at two points of the scope: every index that varies is recovered from the entry."""
     varying = set().union(*(index.free_symbols for index in (indices if scope is None else scope)))
     forms = [parse(index) for index in indices]
-    return varying <= {atoms[0] for form, atoms in forms if len(atoms) == 1 and not form.quotients()}
+    return varying <= {atoms[0] for form, atoms in forms if len(atoms) == 1 and not form.compounds()}
 
 
 def _upper_nodes(body: Basic) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -103,6 +103,23 @@ def to_double(value: Any) -> NDArray[np.float64]:
     return np.asarray(value, dtype=object).astype(np.float64)
 
 
+def determined_sizes(extents: Iterable[Expr]) -> set[Basic]:
+    """The size symbols that the lengths of axes of these extents determine, one after the other.
+
+    >>> N, M = sympy.symbols("N M", integer=True)
+    >>> sorted(map(str, determined_sizes([N*M, N + 1]))), determined_sizes([N*M, N**2])
+    (['M', 'N'], set())
+    """
+    known: set[Basic] = set()
+    waiting = list(extents)
+    while True:
+        unknown = [(extent, sympy.sympify(extent).free_symbols - known) for extent in waiting]
+        found = [s for extent, (s,) in ((e, u) for e, u in unknown if len(u) == 1) if sympy.diff(extent, s, 2) == 0]
+        if not found:
+            return known
+        known.update(found)
+
+
 def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Basic], list[Any]]:
     """The arguments of a kernel, as symbols and as values: tensors, scalars, then integers.
 
@@ -110,7 +127,7 @@ def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Ba
     """
     expressions = as_expressions(expressions)
     tensors: Sequence[TensorSymbol] = tensors_of(*expressions)
-    determined = {s for tensor in tensors for extent in tensor.shape for s in sympy.sympify(extent).free_symbols}
+    determined = determined_sizes(extent for tensor in tensors for extent in tensor.shape)
     symbols = [s for s in symbols_of(*expressions) if s not in determined]
     reals = [s for s in symbols if not s.is_integer]
     integers = [s for s in symbols if s.is_integer]

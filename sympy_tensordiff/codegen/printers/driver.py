@@ -11,7 +11,8 @@ from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import array_shapes, externals, loops, operations, statements, uses
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.products import quotient_by
 
 
 def module_names(program: Program, own: Iterable[str]) -> Names:
@@ -137,8 +138,9 @@ def size_lines(program: Program, names: Names) -> list[str]:
     printer = FormPrinter(names)
     for solved in solve_sizes(program.arguments):
         axis = f"{names(solved.argument.name)}.shape[{solved.axis}]"
-        sign = 1 if solved.coefficient > 0 else -1
-        value = quotient((Affine.variable(axis) - solved.rest) * sign, abs(solved.coefficient))
+        coefficient, rest = solved.parts
+        sign = -1 if coefficient.is_constant and coefficient.constant < 0 else 1
+        value = quotient_by((Affine.variable(axis) - rest) * sign, coefficient * sign)
         lines.append(f"{names(solved.name)} = {FormPrinter(names, {axis: axis}).form(value)}")
     for size in program.sizes:
         function, forms = ("max", size.lows) if size.lows else ("min", size.highs)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from sympy_tensordiff.codegen.loops import Bound, External
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 
 CHOICE, OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
 """How tightly the operators of Python bind, loosest first."""
@@ -96,15 +97,18 @@ class FormPrinter:
         text = ("-" if negative else "") + text[3:]
         pieces = len(terms) + bool(form.constant)
         own = SUM if pieces > 1 else UNARY if negative else ATOM
-        if own == ATOM and terms and (terms[0][1] != 1 or isinstance(terms[0][0], Quotient)):
+        if own == ATOM and terms and (terms[0][1] != 1 or isinstance(terms[0][0], Compound)):
             own = PRODUCT
         return f"({text})" if own < level else text
 
-    def _term(self, variable: str | Quotient, factor: int, first_negative: bool) -> str:
-        if not isinstance(variable, Quotient):
-            name = self.variable(variable)
+    def _term(self, variable: str | Compound, factor: int, first_negative: bool) -> str:
+        if isinstance(variable, Product):
+            numbers = [str(factor)] if factor != 1 else []
+            return "*".join([*numbers, *(self.form(Affine.variable(f), UNARY) for f in variable.factors)])
+        if not isinstance(variable, Quotient | SymbolicQuotient):
+            name = self.variable(str(variable))
             return name if factor == 1 else f"{factor}*{name}"
-        text = f"{self.form(variable.form, POWER)}//{variable.divisor}"
+        text = f"{self.form(variable.form, POWER)}//{self.form(Affine.of(variable.divisor), POWER)}"
         # A sign binds more tightly than a division that rounds down.
         return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
 

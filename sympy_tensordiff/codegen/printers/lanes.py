@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
+from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,13 +127,24 @@ def _extreme(form: Affine, ends: Mapping[str, tuple[Affine, Affine]], sign: int)
     result = Affine.of(form.constant)
     for variable, coefficient in form.terms:
         upward = (coefficient > 0) == (sign > 0)
-        if isinstance(variable, str):
-            low, high = ends.get(variable, (None, None))
-            value = Affine.variable(variable) if low is None or high is None else high if upward else low
-        else:
-            value = quotient(_extreme(variable.form, ends, 1 if upward else -1), variable.divisor)
-        result = result + coefficient * value
+        result = result + coefficient * _extreme_of(variable, ends, 1 if upward else -1)
     return result
+
+
+def _extreme_of(variable: str | Compound, ends: Mapping[str, tuple[Affine, Affine]], sign: int) -> Affine:
+    if isinstance(variable, str):
+        low, high = ends.get(variable, (None, None))
+        return Affine.variable(variable) if low is None or high is None else high if sign > 0 else low
+    if variable.atoms().isdisjoint(ends):
+        return Affine.variable(variable)
+    if isinstance(variable, Quotient):
+        return quotient(_extreme(variable.form, ends, sign), variable.divisor)
+    if isinstance(variable, SymbolicQuotient) and variable.divisor.atoms().isdisjoint(ends):
+        return quotient_by(_extreme(variable.form, ends, sign), variable.divisor)
+    raise UnsupportedError(
+        f"NumPy's loops over whole axes cannot end at {variable}, where an index is multiplied by a size: use "
+        'backend="numba"'
+    )
 
 
 # ---------------------------------------------------------------------------- conditions
@@ -188,7 +201,7 @@ def _solve_equation(lanes: Lanes, row: Row) -> tuple[Lanes, list[Row]] | None:
     for axis in reversed(axes):
         span = lanes.dim(axis)
         coefficient = form.coefficient(axis)
-        if not isinstance(span, Span) or abs(coefficient) != 1 or _is_inside_quotient(form, axis):
+        if not isinstance(span, Span) or abs(coefficient) != 1 or axis in form.hidden():
             continue
         image = (form - Affine({axis: coefficient})) * -coefficient
         rows = [Row("ge", image - span.low), Row("ge", span.stop - 1 - image)]
@@ -215,14 +228,10 @@ def _unfolded(lanes: Lanes, row: Row) -> Row:
     return row
 
 
-def _is_inside_quotient(form: Affine, axis: str) -> bool:
-    return any(axis in found.form.atoms() for found in form.quotients())
-
-
 def _narrow(split: Split, row: Row, axis: str) -> bool:
     """Note what ``row`` asks of the span of its only index; False where no span expresses it."""
     span = split.lanes.dim(axis)
-    if not isinstance(span, Span) or _is_inside_quotient(row.form, axis):
+    if not isinstance(span, Span) or axis in row.form.hidden():
         return False
     coefficient = row.form.coefficient(axis)
     rest = row.form - Affine({axis: coefficient})

@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.printers.forms import ATOM, CHOICE, COMPARE, SUM, 
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.walk import subexpressions
-from sympy_tensordiff.integer.affine import Affine, Quotient, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, quotient
 
 
 class Home(NamedTuple):
@@ -294,9 +294,11 @@ def _rise(form: Affine, span: Span) -> int | None:
     """By how much ``form`` rises from one value of the span to the next; None where that varies."""
     total = 0
     for variable, coefficient in form.terms:
-        if not isinstance(variable, Quotient):
+        if not isinstance(variable, Compound):
             total += coefficient * span.step if variable == span.axis else 0
-        elif span.axis in variable.form.atoms():
+        elif span.axis in variable.atoms():
+            if not isinstance(variable, Quotient):
+                return None
             inner = _rise(variable.form, span)
             if inner is None or inner % variable.divisor:
                 return None

@@ -1,0 +1,268 @@
+"""Strides and extents that are symbols: ``x[M*i + j]``, shapes ``N*M``, quotients by sizes."""
+
+import pickle
+import random
+
+import numpy as np
+import pytest
+import sympy
+from sympy import Mod, Symbol, floor
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, UnsupportedError
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
+from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.normalise import normalise
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient, product_rows, quotient_by, slope, times
+from sympy_tensordiff.reference import evaluate
+
+i, j, k, p, q, r, L, N, M, K = td.indices("i j k p q r L N M K")
+x, u, v, w = (td.TensorSymbol(n, s) for n, s in (("x", N * M), ("u", (N, M)), ("v", N), ("w", M)))
+x3, t = td.TensorSymbol("x3", L * N * M), td.TensorSymbol("t", (L, N, M))
+y, taps = td.TensorSymbol("y", M * (N - 1) + K), td.TensorSymbol("taps", K)
+wide, square, block = (
+    td.TensorSymbol("wide", N * (M + 2)),
+    td.TensorSymbol("square", N**2),
+    td.TensorSymbol("g", (K, L)),
+)
+
+# name -> function, its tensors (and some that only give a size), the gradient by the first as a person writes it
+CASES = {
+    "flat": (
+        td.TensorComprehension(x[M * i + j] ** 2 * u[i, j], (i, N), (j, M)),
+        (x, u),
+        "TensorComprehension(2*df[floor(p/M), Mod(p, M)]*u[floor(p/M), Mod(p, M)]*x[p], (p, M*N))",
+    ),
+    "rows": (
+        td.TensorComprehension(td.IndexedSum(x[M * i + j] * w[j], (j, 0, M - 1)), (i, N)),
+        (x, w),
+        "TensorComprehension(df[floor(p/M)]*w[Mod(p, M)], (p, M*N))",
+    ),
+    "columns": (
+        td.TensorComprehension(td.IndexedSum(x[M * i + j] ** 2 * v[i], (i, 0, N - 1)), (j, M)),
+        (x, v, w),
+        "TensorComprehension(2*df[Mod(p, M)]*v[floor(p/M)]*x[p], (p, M*N))",
+    ),
+    "three levels": (
+        td.TensorComprehension(sympy.sin(x3[(i * N + j) * M + k]) * t[i, j, k], (i, L), (j, N), (k, M)),
+        (x3, t),
+        "TensorComprehension(cos(x3[p])*df[floor(p/(M*N)), Mod(floor(p/M), N), Mod(p, M)]"
+        "*t[floor(p/(M*N)), Mod(floor(p/M), N), Mod(p, M)], (p, L*M*N))",
+    ),
+    "scalar": (
+        td.IndexedSum(x[M * i + j] ** 3 * u[i, j], (j, 0, M - 1), (i, 0, N - 1)),
+        (x, u),
+        "TensorComprehension(3*u[floor(p/M), Mod(p, M)]*x[p]**2, (p, M*N))",
+    ),
+    "convolution of symbolic stride": (
+        td.TensorComprehension(td.IndexedSum(y[M * i + k] * taps[k], (k, 0, K - 1)), (i, N)),
+        (y, taps, v, w),
+        None,
+    ),
+    "from the end": (
+        td.TensorComprehension(x[N * M - 1 - p] ** 2, (p, N * M)),
+        (x, v, w),
+        "TensorComprehension(2*df[M*N - q - 1]*x[q], (q, M*N))",
+    ),
+    "transpose of a flat matrix": (
+        td.TensorComprehension(x[N * Mod(p, M) + floor(p / M)] ** 2, (p, N * M)),
+        (x, v, w),
+        None,
+    ),
+    "offset": (
+        td.TensorComprehension(x[M * i + j + 1] ** 2, (i, N - 1), (j, M)),
+        (x, v, w),
+        None,
+    ),
+    "rows with margins": (
+        td.TensorComprehension(wide[(M + 2) * i + j + 1] ** 2, (i, N), (j, M)),
+        (wide, v, w),
+        None,
+    ),
+    "two maps": (td.TensorComprehension(square[N * i + j] * square[N * j + i], (i, N), (j, N)), (square, v), None),
+    "Kronecker product": (
+        td.TensorComprehension(u[floor(p / K), floor(q / L)] * block[Mod(p, K), Mod(q, L)], (p, N * K), (q, M * L)),
+        (u, block),
+        "TensorComprehension(IndexedSum(df[K*r + p, L*s + q]*g[p, q], (q, 0, L - 1), (p, 0, K - 1)), (r, N), (s, M))",
+    ),
+}
+SIZES = [{N: 3, M: 2, L: 2, K: 2}, {N: 2, M: 4, L: 3, K: 3}, {N: 2, M: 1, L: 1, K: 1}, {N: 4, M: 3, L: 1, K: 5}]
+
+
+def derivatives(name):
+    f, tensors, _ = CASES[name]
+    if not getattr(f, "shape", ()):
+        return f, tensors, None, td.gradient(f, tensors)
+    df = td.TensorSymbol("df", f.shape)
+    return f, tensors, df, td.vjp(f, tensors, df)
+
+
+def directional(value, arrays, cotangent, generator):
+    """Random directions, and by central differences how <cotangent, value> changes along each."""
+    for n, array in enumerate(arrays):
+        direction = generator.standard_normal(array.shape)
+        ends = [value(*arrays[:n], array + h * direction, *arrays[n + 1 :]) for h in (1e-5, -1e-5)]
+        yield direction, np.sum(cotangent * (ends[0] - ends[1])) / 2e-5
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_and_gradients_at_random_sizes(name):
+    f, tensors, df, gradients = derivatives(name)
+    value = td.lambdify(tensors, f, backend="numpy")
+    kernel = td.lambdify((*tensors, *([df] if df else [])), gradients, backend="numpy")
+    generator = np.random.default_rng(0)
+    for sizes in SIZES:
+        arrays = [generator.standard_normal([int(e.subs(sizes)) for e in tensor.shape]) for tensor in tensors]
+        result = np.asarray(value(*arrays))
+        cotangent = generator.standard_normal(result.shape) if df else 1.0
+        got = kernel(*arrays, *([cotangent] if df else []))
+        for gradient, (direction, expected) in zip(got, directional(value, arrays, cotangent, generator), strict=True):
+            assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-6, abs=1e-7), sizes
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_are_those_of_plain_loops(name):
+    f, tensors, _ = CASES[name]
+    sizes = SIZES[0]
+    generator = np.random.default_rng(1)
+    arrays = {tensor: generator.integers(-4, 5, [int(e.subs(sizes)) for e in tensor.shape]) for tensor in tensors}
+    expected = evaluate(f, arrays)
+    got = td.lambdify(tensors, f, backend="numpy")(*arrays.values())
+    assert np.allclose(np.asarray(got), np.asarray(expected, dtype=float))
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name][2]])
+def test_gradients_read_as_a_person_writes_them(name):
+    assert str(derivatives(name)[3][0]) == CASES[name][2]
+
+
+@pytest.mark.parametrize("name", ["flat", "columns", "three levels", "convolution of symbolic stride"])
+def test_jacobians(name):
+    f, tensors, _ = CASES[name]
+    assert td.check_derivative(f, tensors[0], sizes={L: 2, N: 3, M: 2, K: 2}) < 1e-6
+
+
+def test_no_sum_is_left_and_the_second_derivative_is_diagonal():
+    f, _, _ = CASES["scalar"]
+    hessian = td.hessian(f, x)
+    assert str(hessian) == (
+        "TensorComprehension(6*KroneckerDelta(p, q)*u[floor(p/M), Mod(p, M)]*x[p], (p, M*N), (q, M*N))"
+    )
+    assert not td.gradient(f, x).has(td.IndexedSum)
+
+
+def test_every_backend_prints_the_strides():
+    _, tensors, df, gradients = derivatives("convolution of symbolic stride")
+    for backend in ("numpy", "numba", "cuda"):
+        assert "//M" in td.generate_code((*tensors, df), gradients, backend).replace(" ", "")
+    kernel = td.lambdify((*tensors, df), gradients[0], backend="numba")
+    arrays = [np.arange(7.0), np.array([1.0, 10.0, 100.0]), np.ones(3), np.ones(2), np.array([1.0, 2.0, 3.0])]
+    assert kernel(*arrays).tolist() == [1.0, 10.0, 102.0, 20.0, 203.0, 30.0, 300.0]
+
+
+def test_sizes_are_read_off_products():
+    kernel = td.lambdify((x, w), CASES["rows"][0], backend="numpy")
+    assert kernel(np.arange(6.0), np.ones(3)).tolist() == [3.0, 12.0]
+    with pytest.raises(ArgumentError, match="argument x has length 7 on axis 0, which is not M\\*N for any positive"):
+        kernel(np.arange(7.0), np.ones(3))
+    counted = td.lambdify((x, N, M), CASES["from the end"][0], backend="numpy")
+    with pytest.raises(ArgumentError, match=r"M is -3 .*, but an extent is a multiple of it: give a positive one"):
+        counted(np.arange(6.0), -2, -3)
+
+
+def test_refusals():
+    with pytest.raises(
+        IndexExpressionError, match=r"x\[M\*i\]: M\*i multiplies .* coefficient 1, as in x\[M\*i \+ j\]"
+    ):
+        x[M * i]
+    with pytest.raises(IndexExpressionError, match=r"i\*j \+ k is not linear in its indices"):
+        td.gradient(td.IndexedSum(x[i * j + k], (i, 0, 2), (j, 0, 2), (k, 0, 1)), x)
+    with pytest.raises(IndexExpressionError, match=r"floor\(p/i\) divides by an index in a range"):
+        td.gradient(td.IndexedSum(v[floor(p / i)], (i, 1, 2), (p, 0, N - 1)), v)
+    with pytest.raises(UnsupportedError, match="divided by K, which is not known to be positive"):
+        td.gradient(td.IndexedSum(v[floor(i / K)], (i, 0, N - 1)), v)
+    with pytest.raises(UnsupportedError, match="divided by K, which is not known to be positive"):
+        td.lambdify((v, K), td.IndexedSum(v[floor(i / K)], (i, 0, N - 1)))
+    assert x[N * M - 1] is not None  # sizes of the shape, not indices
+
+
+def test_an_entry_of_a_flat_matrix_may_be_taken_apart():
+    rows = td.TensorComprehension(x[M * i + j], (i, N))
+    first = rows.subs(j, 0)
+    assert str(first) == "TensorComprehension(x[M*i], (i, N))"
+    kernel = td.lambdify((x, v, td.TensorSymbol("c", N)), td.vjp(first, x, td.TensorSymbol("c", N)), backend="numpy")
+    assert kernel(np.zeros(6), np.zeros(2), np.array([5.0, 7.0])).tolist() == [5.0, 0.0, 0.0, 7.0, 0.0, 0.0]
+
+
+# ---------------------------------------------------------------------------- the integer layer
+
+VALUES = {"M": (1, 2, 3, 5), "N": (1, 2, 4), "i": range(-3, 6), "p": range(-7, 12)}
+
+
+def random_form(generator, depth=2):
+    form = Affine({v: generator.randint(-3, 3) for v in "MNip"}, generator.randint(-5, 5))
+    if depth and generator.random() < 0.5:
+        form = form + generator.choice((-1, 1)) * times(
+            Affine.variable(generator.choice("MN")), random_form(generator, depth - 1)
+        )
+    if depth and generator.random() < 0.4:
+        divisor = Affine.variable(generator.choice("MN")) + generator.choice((0, 0, 1))
+        form = form + generator.choice((-2, -1, 1)) * quotient_by(random_form(generator, depth - 1), divisor)
+    return form
+
+
+def points(generator, count):
+    return [{v: generator.choice(list(values)) for v, values in VALUES.items()} for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_arithmetic_agrees_with_integers(seed):
+    generator = random.Random(seed)
+    for _ in range(3):
+        a, b = random_form(generator), random_form(generator)
+        divisor = Affine.variable("M") + generator.choice((0, 2))
+        row = Row(generator.choice(("ge", "eq")), a)
+        reduced = normalise(row)
+        replacement = {"i": Affine({"p": 2}, 1), "N": Affine({"M": 1}, 1)}
+        for at in points(generator, 12):
+            assert times(a, b).evaluate(at) == a.evaluate(at) * b.evaluate(at)
+            assert quotient_by(a, divisor).evaluate(at) == a.evaluate(at) // divisor.evaluate(at)
+            assert (reduced if isinstance(reduced, bool) else reduced.holds(at)) == row.holds(at)
+            moved = {**at, "i": 2 * at["p"] + 1, "N": at["M"] + 1}
+            assert a.substitute(replacement).evaluate(at) == a.evaluate(moved)
+            parts = slope(a, "i")
+            if parts is not None:
+                assert parts[0].evaluate(at) * at["i"] + parts[1].evaluate(at) == a.evaluate(at)
+        assert pickle.loads(pickle.dumps(a)) == a
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_proofs_are_sound(seed):
+    generator = random.Random(1000 + seed)
+    positive = [Row("ge", Affine.variable(v) - 1) for v in "MN"]
+    for _ in range(4):
+        rows = [*positive, *(Row("ge", random_form(generator, 1)) for _ in range(3))]
+        claim = Row("ge", random_form(generator, 1))
+        inside = [at for at in points(generator, 150) if all(row.holds(at) for row in rows)]
+        if is_empty(rows):
+            assert not inside
+        elif implied(claim, rows):
+            assert all(claim.holds(at) for at in inside)
+        told = product_rows([row.form for row in rows])
+        assert all(form.evaluate(at) >= 0 for form in told for at in inside)
+
+
+def test_what_is_proved_about_flat_indices():
+    forms = {v: Affine.variable(v) for v in "MNip"}
+    box = [Row("ge", form) for form in (forms["M"] - 1, forms["N"] - 1, forms["i"], forms["N"] - 1 - forms["i"])]
+    flat = times(forms["M"], forms["i"]) + forms["p"]
+    inside = [*box, Row("ge", forms["p"]), Row("ge", forms["M"] - 1 - forms["p"])]
+    assert implied(Row("ge", flat), inside)
+    assert implied(Row("ge", times(forms["M"], forms["N"]) - 1 - flat), inside)
+    assert not implied(Row("ge", times(forms["M"], forms["N"]) - 2 - flat), inside)
+    assert quotient_by(flat, forms["M"]) == forms["i"] + quotient_by(forms["p"], forms["M"])
+    row = quotient_by(forms["p"], forms["M"])
+    assert implied(Row("ge", forms["N"] - 1 - row), [*box, Row("ge", times(forms["M"], forms["N"]) - 1 - forms["p"])])
+    assert [type(c) for c in sorted(flat.compounds() | row.compounds())] == [Product, SymbolicQuotient]
+    assert isinstance(next(iter(quotient(forms["p"], 3).compounds())), Quotient)
+    assert repr(row) == "floor((p)/(M))" and Symbol("M") != row
