@@ -9,9 +9,10 @@ import sympy
 from sympy import Mod, Symbol, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, LoopBoundError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.nests import bounds
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, product_rows, quotient_by, slope, times
 from sympy_tensordiff.reference import evaluate
@@ -181,8 +182,16 @@ def test_refusals():
         td.gradient(td.IndexedSum(v[floor(p / i)], (i, 1, 2), (p, 0, N - 1)), v)
     with pytest.raises(UnsupportedError, match="divided by K, which is not known to be positive"):
         td.gradient(td.IndexedSum(v[floor(i / K)], (i, 0, N - 1)), v)
-    with pytest.raises(UnsupportedError, match="divided by K, which is not known to be positive"):
+    with pytest.raises(
+        UnsupportedError, match="not known to be positive: it must be an extent of a tensor, or made of"
+    ):
         td.lambdify((v, K), td.IndexedSum(v[floor(i / K)], (i, 0, N - 1)))
+    rows = [Row("ge", times(Affine.variable("M"), Affine.variable("i")) - 1), Row("ge", 5 - Affine.variable("i"))]
+    with pytest.raises(
+        LoopBoundError, match="its factor is not known to be positive, or the row holds it in another way"
+    ):
+        bounds(rows, ["i"])
+    assert bounds(rows, ["i"], [Row("ge", Affine.variable("M") - 1)])[0][0].range({"M": 3}) == range(1, 6)
     assert x[N * M - 1] is not None  # sizes of the shape, not indices
 
 

@@ -65,12 +65,6 @@ def test_cached_parse_serves_different_variables():
 @pytest.mark.parametrize(
     ("expr", "message"),
     [
-        (i * j, r"i\*j multiplies indices .* integer combination"),
-        (2 * i * j + 1, r"2\*i\*j \+ 1 multiplies indices"),
-        (i * n, r"i\*n multiplies indices or sizes"),
-        (i * j + 2 * k, r"i\*j \+ 2\*k multiplies indices .* x\[M\*i \+ j\]"),
-        (i * j + i, r"i\*j \+ i multiplies indices"),
-        (i**2, r"i\*\*2 multiplies indices"),
         (2**i, r"2\*\*i is a power"),
         (sympy.sqrt(2), r"sqrt\(2\) is a power"),
         (i / 2, r"i/2 is not an integer .* floor\(i/2\)"),
@@ -101,6 +95,25 @@ def test_refusals_name_the_culprit_and_the_way_out(expr, message):
         to_affine(expr, str)
     with pytest.raises(IndexExpressionError, match=message):
         x[expr]
+
+
+@pytest.mark.parametrize(
+    ("expr", "message"),
+    [
+        (i * j, r"i\*j multiplies indices .* integer combination"),
+        (2 * i * j + 1, r"2\*i\*j \+ 1 multiplies indices"),
+        (i * n, r"i\*n multiplies indices or sizes"),
+        (i * j + 2 * k, r"i\*j \+ 2\*k multiplies indices .* x\[M\*i \+ j\]"),
+        (i * j + i, r"i\*j \+ i multiplies indices"),
+        (i**2, r"i\*\*2 multiplies indices"),
+        (n * (i + 2), r"multiplies indices or sizes"),
+    ],
+)
+def test_a_symbolic_stride_needs_an_index_with_the_coefficient_1(expr, message):
+    assert to_affine(expr, str).compounds()
+    with pytest.raises(IndexExpressionError, match=message):
+        x[expr]
+    assert x[expr + Symbol("l", integer=True)] is not None
 
 
 def test_strings_are_not_evaluated():
