@@ -131,6 +131,16 @@ class Indicator(NamedTuple):
     sides: tuple[Any, Any]
 
 
+class Choice(NamedTuple):
+    """The value of the first branch whose relation holds for the entries; as a function of the arguments, and so.
+
+    A branch is its value, then the left side, the sign and the right side of its relation: nothing for the last one.
+    """
+
+    function: Applied
+    branches: tuple[tuple[Any, ...], ...]
+
+
 class Contraction(NamedTuple):
     """What only index notation can say: operands with their labels, and the labels of the result."""
 

@@ -15,6 +15,7 @@ from sympy_tensordiff.symbolic.notation import (
     Applied,
     Call,
     Chain,
+    Choice,
     Constant,
     Contraction,
     Diagonal,
@@ -57,7 +58,7 @@ class TraditionalWriter(Writer):
     """How tightly formulas bind; base of those in LaTeX and of pictures."""
 
     levels = MappingProxyType(
-        {Sum: ADD, Chain: MUL, Outer: MUL, Row: POW, Transposed: POW, Inverse: POW, Power: POW},
+        {Choice: 0, Sum: ADD, Chain: MUL, Outer: MUL, Row: POW, Transposed: POW, Inverse: POW, Power: POW},
     )
 
     def level(self, notation: Any) -> int:
@@ -205,6 +206,16 @@ class LatexWriter(TraditionalWriter):
     def indicator(self, notation: Indicator) -> str:
         left, right = (self.at(side, 0) for side in notation.sides)
         return rf"\left[{left} {RELATIONS[notation.sign]} {right}\right]"
+
+    def choice(self, notation: Choice) -> str:
+        lines = []
+        for value, *relation in notation.branches:
+            where = r"\text{otherwise}"
+            if relation:
+                left, sign, right = relation
+                where = rf"\text{{for}}\: {self.at(left, 0)} {RELATIONS[sign]} {self.at(right, 0)}"
+            lines.append(f"{self.at(value, 0)} & {where}")
+        return " ".join([r"\begin{cases}", r" \\ ".join(lines), r"\end{cases}"])
 
     def contraction(self, notation: Contraction) -> str:
         if self.has_two_factors(notation):

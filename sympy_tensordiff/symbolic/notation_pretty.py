@@ -12,6 +12,7 @@ from sympy_tensordiff.symbolic.notation import (
     Applied,
     Call,
     Chain,
+    Choice,
     Constant,
     Contraction,
     Diagonal,
@@ -169,8 +170,25 @@ class PrettyWriter(TraditionalWriter):
 
     def indicator(self, notation: Indicator) -> Form:
         left, right = (self.at(side, 0) for side in notation.sides)
-        sign = {">=": "≥", "<=": "≤"}.get(notation.sign, notation.sign) if self.is_unicode else notation.sign
-        return prettyForm(*self.beside(left, f" {sign} ", right).parens("[", "]"))
+        return prettyForm(*self.beside(left, f" {self.relation(notation.sign)} ", right).parens("[", "]"))
+
+    def relation(self, sign: str) -> str:
+        """The sign of a relation."""
+        return {">=": "≥", "<=": "≤"}.get(sign, sign) if self.is_unicode else sign
+
+    def choice(self, notation: Choice) -> Form:
+        values = [self.at(value, 0) for value, *_ in notation.branches]
+        widest = max(value.width() for value in values)
+        lines = []
+        for value, (_, *relation) in zip(values, notation.branches, strict=True):
+            where: list[Any] = ["otherwise"]
+            if relation:
+                left, sign, right = relation
+                where = ["for ", self.at(left, 0), f" {self.relation(sign)} ", self.at(right, 0)]
+            lines.append(self.beside(value, " " * (widest - value.width() + 2), *where))
+        width = max(line.width() for line in lines)
+        rows = [prettyForm(*line.right(" " * (width - line.width()))) for line in lines]
+        return prettyForm(*prettyForm(*stringPict.stack(*rows)).parens("{", ""))
 
     def contraction(self, notation: Contraction) -> Form:
         names = index_names(notation)

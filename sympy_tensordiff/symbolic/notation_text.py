@@ -18,6 +18,7 @@ from sympy_tensordiff.symbolic.notation import (
     Applied,
     Call,
     Chain,
+    Choice,
     Constant,
     Contraction,
     Diagonal,
@@ -171,6 +172,9 @@ class TextWriter(Writer):
         return self._called("elementwise", [function, *(self.at(arg, 0) for arg in notation.args)])
 
     def indicator(self, notation: Indicator) -> str:
+        return self.applied(notation.function)
+
+    def choice(self, notation: Choice) -> str:
         return self.applied(notation.function)
 
     def contraction(self, notation: Contraction) -> str:

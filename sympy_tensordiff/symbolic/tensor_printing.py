@@ -16,6 +16,7 @@ from sympy_tensordiff.symbolic.notation import (
     NOTHING,
     Applied,
     Call,
+    Choice,
     Constant,
     Divisor,
     Indicator,
@@ -131,20 +132,30 @@ def _function(node: Any) -> Any:
     if name in FUNCTIONS and len(body.args) == len(names + numbers) and set(names) <= set(body.args):
         return Call(name, operands + numbers)
     applied = Applied(node.template, operands)
-    return _indicator(applied) or applied
+    return _choice(applied) or applied
 
 
-def _indicator(applied: Applied) -> Indicator | None:
-    """The function as a relation that is 1 where it holds and 0 elsewhere; None where it is no such."""
+def _choice(applied: Applied) -> Choice | Indicator | None:
+    """The function as one between its arguments and numbers, by relations of these; None where it is no such."""
     body = applied.template.expr
-    if not isinstance(body, Piecewise) or [value for value, _ in body.args] != [1, 0]:
+    if not isinstance(body, Piecewise) or body.args[-1].cond is not S.true:
         return None
-    relation = body.args[0].cond
+    relations = [branch.cond for branch in body.args[:-1]]
+    if any(getattr(relation, "rel_op", None) not in RELATIONS for relation in relations):
+        return None
     values = dict(zip(applied.template.variables, applied.args, strict=True))
-    if getattr(relation, "rel_op", None) not in RELATIONS or not all(s in values or s.is_Number for s in relation.args):
+    parts = [*(value for value, _ in body.args), *(side for relation in relations for side in relation.args)]
+    if not all(part in values or part.is_Number for part in parts):
         return None
-    left, right = (values.get(side, Leaf(side)) for side in relation.args)
-    return Indicator(applied, relation.rel_op, (left, right))
+    values.update((part, Leaf(part)) for part in parts if part.is_Number)
+    if [value for value, _ in body.args] == [1, 0]:
+        (relation,) = relations
+        return Indicator(applied, relation.rel_op, (values[relation.lhs], values[relation.rhs]))
+    branches = [
+        (values[value], values[relation.lhs], relation.rel_op, values[relation.rhs])
+        for (value, _), relation in zip(body.args[:-1], relations, strict=True)
+    ]
+    return Choice(applied, (*branches, (values[body.args[-1].expr],)))
 
 
 def _log_sum_exp(node: Any) -> Any:

@@ -325,6 +325,41 @@ def test_scalars_in_expressions_of_sympy(expr, text, formula):
     assert latex(expr) == formula
 
 
+t1 = sympy.Symbol("t1", real=True)
+CHOICE = td.elementwise(sympy.Lambda((t0, t1), sympy.Piecewise((t1, t0 > 0), (0, True))), x, 1 / y)
+CASES = r"\begin{cases} \frac{1}{y} & \text{for}\: x > 0 \\ 0 & \text{otherwise} \end{cases}"
+
+
+@pytest.mark.parametrize(
+    ("expr", "formula"),
+    [
+        (CHOICE, CASES),
+        (x - 2 * CHOICE, rf"x - 2 \left({CASES}\right)"),
+        (CHOICE + x, rf"x + \left({CASES}\right)"),
+        (td.exp(CHOICE), rf"\exp\left({CASES}\right)"),
+        (CHOICE / x, rf"\frac{{{CASES}}}{{x}}"),
+        (CHOICE**2, rf"\left({CASES}\right)^{{\odot 2}}"),
+        (
+            td.elementwise(
+                sympy.Lambda((t0, t1), sympy.Piecewise((t1, t0 >= 1), (2, t0 < 0), (t0, True))), x, td.exp(y)
+            ),
+            r"\begin{cases} \exp\left(y\right) & \text{for}\: x \geq 1 \\ 2 & \text{for}\: x < 0 \\ "
+            r"x & \text{otherwise} \end{cases}",
+        ),
+        (
+            td.elementwise(sympy.Lambda((t0, t1), sympy.Piecewise((t1, t0 > 0), (-t1, True))), x, y),
+            r"\left( \left( t_{0}, \  t_{1}\right) \mapsto \begin{cases} t_{1} & \text{for}\: t_{0} > 0 \\- t_{1} & "
+            r"\text{otherwise} \end{cases} \right)\left(x, y\right)",
+        ),
+    ],
+    ids=str,
+)
+def test_choices_between_arguments(expr, formula):
+    """Text is Python and keeps the function; formulas have its cases with the arguments in them."""
+    assert "elementwise(lambda t0, t1: Piecewise(" in str(expr)
+    assert latex(expr) == formula
+
+
 @pytest.mark.parametrize("expr", [expr for expr, _, _ in EVERYTHING + NATIVE], ids=str)
 def test_srepr_gives_the_object_back(expr):
     names: dict = {}
@@ -415,6 +450,16 @@ y
     ),
     (td.elementwise(sympy.Lambda(t0, POSITIVE), A @ x), "[A⋅x > 0]"),
     (1 - A * B, "𝟙 - A⊙B"),
+    (
+        x - CHOICE,
+        """
+    ⎛⎧1           ⎞
+    ⎜⎪─  for x > 0⎟
+    ⎜⎨y           ⎟
+x - ⎜⎪0  otherwise⎟
+    ⎝⎩            ⎠
+""",
+    ),
     (td.abs(x) + td.exp(y), "exp(y) + │x│"),
     ((A @ B)[i, j], "(A⋅B)[i, j]"),
     (td.softmax(X, axis=0), "softmax(X, axis=0)"),
