@@ -8,7 +8,6 @@ from typing import Any
 
 from sympy_tensordiff.parsing.axes_of_text import Ties, axis_letters, product_text, with_axes
 from sympy_tensordiff.parsing.pieces import Level, Part, Piece, at_least, called, negated, piece
-from sympy_tensordiff.symbolic.subscripts import Subscripts
 
 
 def total(terms: Sequence[tuple[bool, Piece]]) -> Piece:
@@ -67,33 +66,47 @@ def relabelled(operand: Piece, letters: str, output: str, ties: Ties) -> Piece:
     return with_axes(text, operands, output)
 
 
-def contracted(parts: Sequence[Piece], scalars: Sequence[Piece | None], subscripts: Subscripts, ties: Ties) -> Piece:
-    """The product of operands, by two of them at a time.
+Factor = tuple[Piece, str, Piece | None]
+"""An operand of a product, its letters, and the value of one that is a repeated scalar."""
 
-    ``scalars`` holds the values of the operands that are repeated scalars, which need not be repeated in the text
-    where the other operand has none of their letters.
+
+def contracted(operands: Sequence[Factor], output: str, ties: Ties) -> Piece:
+    """The product of operands, by two of them at a time: next the one that leaves the fewest axes."""
+    left, *rest = operands
+    if not rest:
+        return relabelled(left[0], left[1], output, ties)
+    while rest:
+        kept = [_kept(left[1] + other[1], rest[:place] + rest[place + 1 :], output) for place, other in enumerate(rest)]
+        place = min(range(len(rest)), key=lambda place: len(kept[place]))
+        right = rest.pop(place)
+        letters = kept[place] if rest else output
+        left = _product(left, right, letters, ties), letters, None
+    return left[0]
+
+
+def _kept(letters: str, others: Sequence[Factor], output: str) -> str:
+    """The letters that are needed after a product."""
+    needed = set(output).union(*(own for _, own, _ in others))
+    return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
+
+
+def _product(left: Factor, right: Factor, output: str, ties: Ties) -> Piece:
+    """The product of two operands.
+
+    A repeated scalar is not repeated in the text where the other operand has none of its letters.
     """
-    inputs, output = subscripts
-    if len(parts) == 1:
-        return relabelled(parts[0], inputs[0], output, ties)
-    left, letters, value = parts[0], inputs[0], scalars[0]
-    for number in range(1, len(parts)):
-        rest = set(output).union(*inputs[number + 1 :])
-        is_last = number == len(parts) - 1
-        kept = output if is_last else "".join(dict.fromkeys(x for x in letters + inputs[number] if x in rest))
-        operands = ties.closed([(left, letters), (parts[number], inputs[number])], kept)
-        values = [value, scalars[number]]
-        shown = [part for part, _ in operands]
-        for position in (1, 0):
-            own, other = operands[position][1], operands[1 - position][1]
-            is_as_it_was = shown[position].parts is (left, parts[number])[position].parts
-            short = values[position] if is_as_it_was else None
-            if short is not None and set(own).isdisjoint(other) and len(set(own)) == len(own):
-                shown[position] = short
-                break
-        text = piece(product_text((shown[0], letters), (shown[1], inputs[number]), kept), Level.TERM)
-        left, letters, value = with_axes(text, operands, kept), kept, None
-    return left
+    factors = left, right
+    operands = ties.closed([(part, letters) for part, letters, _ in factors], output)
+    shown = [part for part, _ in operands]
+    for position in (1, 0):
+        part, own, value = factors[position]
+        is_untied = shown[position].parts is part.parts
+        is_alone = len(set(own)) == len(own) and set(own).isdisjoint(factors[1 - position][1])
+        if value is not None and is_untied and is_alone:
+            shown[position] = value
+            break
+    text = piece(product_text((shown[0], left[1]), (shown[1], right[1]), output), Level.TERM)
+    return with_axes(text, operands, output)
 
 
 def of_matrix(function: str, matrix: Piece, ties: Ties) -> Piece:

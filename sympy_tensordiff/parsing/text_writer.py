@@ -285,13 +285,13 @@ class Writer:
 
     def contraction(self, expr: EinsumProduct, scope: Scope) -> Recursion[Piece]:
         """An einsum product."""
-        subscripts = in_lower_case(expr)
-        parts = yield from self.all(expr.operands, scope)
-        values: list[Piece | None] = []
-        for operand in expr.operands:
-            is_filled = isinstance(operand, FilledTensor) and operand.rank
-            values.append((yield self.visit(operand.value, scope)) if is_filled else None)
-        return contracted(parts, values, subscripts, self.ties)
+        inputs, output = in_lower_case(expr)
+        factors = []
+        for operand, letters in zip(expr.operands, inputs, strict=True):
+            is_repeated = isinstance(operand, FilledTensor) and operand.rank
+            value = (yield self.visit(operand.value, scope)) if is_repeated else None
+            factors.append(((yield self.visit(operand, scope)), letters, value))
+        return contracted(factors, output, self.ties)
 
     def matrix(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """The inverse, the determinant or the adjugate."""

@@ -171,6 +171,10 @@ def test_other_expressions_have_the_value_of_their_text(name):
     check_value(COMPOSED[name])
 
 
+def test_products_of_many_leave_few_axes_on_the_way():
+    assert td.to_text(td.einsum("ij,kl,jk->il", A, B.T, X.T)) == "A *(ij,jk->ik) ((ij->ji) X) *(ik,kl->il) ((ij->ji) B)"
+
+
 def test_a_symbol_of_sympys_is_a_tensor_of_order_0():
     scalar = sympy.Symbol("a", real=True)
     assert td.to_text(scalar * x) == "a *(,i->i) x"
