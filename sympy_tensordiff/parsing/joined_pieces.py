@@ -55,6 +55,7 @@ def repeated(value: Piece, shape: Sequence[Any]) -> Piece:
     if not shape:
         return value
     letters = axis_letters(len(shape))
+    # With the letters at both sides it is read as one repeated number, with them at one side as a product by 1.
     text = piece((at_least(value, Level.CHAIN), f" *({letters},{letters}->{letters}) 1"), Level.TERM)
     return replace(text, shape=tuple(shape), classes=tuple(range(1, len(shape) + 1)), hidden=value.hidden)
 

@@ -107,7 +107,8 @@ def written(whole: Piece) -> str:
 def number(value: Any) -> Piece:
     """A rational number, exact, or a floating-point number."""
     if value < 0:
-        return negated(number(-value))
+        opposite = number(-value)
+        return negated(opposite) if opposite.level == Level.ATOM else piece(("-", opposite), Level.CHAIN)
     if isinstance(value, Float):
         return piece((repr(float(value)).replace("e+", "e"),), Level.ATOM)
     if max(value.p, value.q) > LARGEST:

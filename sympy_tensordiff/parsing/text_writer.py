@@ -331,7 +331,8 @@ class Writer:
         )
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Piece]]]] = {
-        **{Number: number_rule, NumberSymbol: constant, Symbol: name, TensorSymbol: name},
+        **dict.fromkeys((Number, type(S.ImaginaryUnit), type(S.ComplexInfinity)), number_rule),
+        **{NumberSymbol: constant, Symbol: name, TensorSymbol: name},
         **{DeltaTensor: delta, FilledTensor: filled},
         **{Add: sum, TensorAdd: sum, Mul: product, TensorMul: product, Pow: power, TensorPow: power},
         **{TensorFunction: entrywise, Function: function, Max: extremum, Min: extremum, Piecewise: steps},
