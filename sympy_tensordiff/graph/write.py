@@ -21,8 +21,12 @@ from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
+from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
+
+DEEPEST = 50
+"""The levels of SymPy's own nodes in one another that a result may have."""
 
 
 def write(reader: Reader, node: Node) -> Any:
@@ -42,6 +46,7 @@ class _Writer(TensorWriter):
         super().__init__(reader)
         self.graph = reader.graph
         self.done: dict[tuple[Node, Scope], Any] = {}
+        self.held = Shallow(DEEPEST).held
 
     # -------------------------------------------------------------- the walk
 
@@ -53,12 +58,12 @@ class _Writer(TensorWriter):
         if key not in self.done:
             special = self.whole if takes_tensors(node) else getattr(self, node.op, None)
             if special is not None:
-                self.done[key] = yield special(node, scope)
+                self.done[key] = self.held((yield special(node, scope)))
             else:
                 args = []
                 for arg in node.args:
                     args.append((yield self.visit(arg, scope)))
-                self.done[key] = self.plain(node, args, scope)
+                self.done[key] = self.held(self.plain(node, args, scope))
         return self.done[key]
 
     def plain(self, node: Node, args: list[Any], scope: Scope) -> Any:
@@ -74,9 +79,9 @@ class _Writer(TensorWriter):
             case "mul":
                 return sympy.Mul(*_without_minus(args))
             case "pow":
-                return sympy.Pow(*args)
+                return applied(sympy.Pow, args)
             case "call":
-                return self.partial(node, args, scope) if isinstance(node.data, Partial) else node.data(*args)
+                return self.partial(node, args, scope) if isinstance(node.data, Partial) else applied(node.data, args)
             case "and" | "or" | "not":
                 return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
             case _:

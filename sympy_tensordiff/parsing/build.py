@@ -127,7 +127,7 @@ class Builder:
         (operand,) = node.parts
         value = self.value(operand)
         if node.text not in OF_MATRICES:
-            return ENTRYWISE[node.text](value) if shape_of(value) else self.scalars.apply(ENTRYWISE[node.text], value)
+            return ENTRYWISE[node.text](value) if shape_of(value) else self.scalars.function(node.text, value)
         if not shape_of(value):
             value = FilledTensor(value, self.sizes.shape(self.sizes.axes[operand]))
         return OF_MATRICES[node.text](value)

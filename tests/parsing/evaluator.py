@@ -1,0 +1,112 @@
+"""The text language by NumPy, straight from the grammar: recursive descent that computes as it reads."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+TOKEN = re.compile(r"\s*(\([^()]*->[^()]*\)|[A-Za-z][A-Za-z0-9]*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|\*_?|[-+/^()])")
+FUNCTIONS = {
+    **{name: getattr(np, name) for name in ("sin", "cos", "arctan", "tanh", "exp", "abs")},
+    "relu": lambda value: np.maximum(value, 0),
+    "det": np.linalg.det,
+    "inv": np.linalg.inv,
+    "adj": lambda matrix: np.linalg.det(matrix) * np.linalg.inv(matrix),
+}
+
+
+class SizeNeeded(Exception):
+    """The length of an axis is not that of any operand here."""
+
+
+class Evaluator:
+    """Reads an expression over arrays; ``size`` is the length of axes that no operand fixes on the spot."""
+
+    def __init__(self, text: str, arrays: dict[str, np.ndarray], size: int | None) -> None:
+        self.tokens = TOKEN.findall(text)
+        self.arrays = arrays
+        self.size = size
+
+    def value(self):
+        result = self.expr()
+        assert not self.tokens
+        return result
+
+    def peek(self):
+        return self.tokens[0] if self.tokens else ""
+
+    def take(self):
+        return self.tokens.pop(0)
+
+    def expr(self):
+        result = self.term()
+        while self.peek() in ("+", "-"):
+            result = result + self.term() if self.take() == "+" else result - self.term()
+        return result
+
+    def term(self):
+        result = self.factor()
+        while self.peek() in ("*", "*_", "/"):
+            if self.take() == "/":
+                result = result / self.factor()
+            else:
+                letters = self.take()
+                result = self.product(letters, result, self.factor())
+        return result
+
+    def factor(self):
+        if self.peek() == "-":
+            self.take()
+            return -self.factor()
+        if self.peek() == "*_":
+            self.take()
+        if "->" in self.peek():
+            letters = self.take()
+            return self.product(letters, self.factor())
+        return self.power()
+
+    def power(self):
+        result = self.atom()
+        while self.peek() == "^":
+            self.take()
+            result = result ** self.atom()
+        return result
+
+    def atom(self):
+        token = self.take()
+        if token == "(":
+            result = self.expr()
+            assert self.take() == ")"
+            return result
+        if token == "delta":
+            assert self.take() == "("
+            order = int(self.take())
+            assert self.take() == ")"
+            size = self.length() if order else 1
+            return np.eye(size**order).reshape((size,) * 2 * order) if order else np.float64(1)
+        if token in self.arrays:
+            return self.arrays[token]
+        if token[0].isalpha():
+            assert self.take() == "("
+            result = FUNCTIONS[token](self.expr())
+            assert self.take() == ")"
+            return result
+        return np.float64(token)
+
+    def length(self):
+        if self.size is None:
+            raise SizeNeeded
+        return self.size
+
+    def product(self, letters, *values):
+        inputs, output = "".join(letters.split())[1:-1].split("->")
+        groups = inputs.split(",")
+        sizes = {}
+        for group, value in zip(groups, values, strict=True):
+            sizes.update(zip(group, np.shape(value), strict=False))
+        full = []
+        for group, value in zip(groups, values, strict=True):
+            shape = [sizes[letter] if letter in sizes else self.length() for letter in group]
+            full.append(value if np.shape(value) else np.full(shape, value))
+        return np.einsum(f"{','.join(groups)}->{output}", *full)
