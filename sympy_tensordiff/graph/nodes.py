@@ -228,6 +228,9 @@ class Graph(Elementwise):
 
     def rebind(self, node: Node, body: Node) -> Node:
         """A sum or a comprehension over another body, in which its bound variables stand as before."""
+        names = self.hints[node.id]
+        if body.height == node.height - len(names) and (node.op == "comprehension" or body is not self.zero):
+            return self._binder(node.op, node.data, body, names, body.height)
         opening = self._opening(node)
         return self._closed_again(node, opening, self.substitute(body, opening), {})
 

@@ -162,7 +162,9 @@ class _Writer(TensorWriter):
             own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
             limits.append((self.symbol(v, scope), *self.bounds(v, own, scope)))
         summand = yield self.visit(body, scope)
-        return IndexedSum._trusted(summand, tuple(reversed(limits)))
+        # SymPy has its own sign for the arguments of odd functions.
+        sign = -1 if summand.is_Mul and summand.args[0].is_Rational and summand.args[0].is_negative else 1
+        return sign * IndexedSum._trusted(sign * summand, tuple(reversed(limits)))
 
     def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
         variables, _, body = self.graph.inside(node, dict(scope))

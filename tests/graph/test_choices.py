@@ -76,7 +76,7 @@ def test_cases_that_are_no_opposites_stay_apart():
 
 def test_a_difference_takes_the_minus_in():
     result = derivative(sqrt((z[i] - x[i]) ** 2 + 1))
-    assert result == (x[p] - z[p]) / sqrt((z[p] - x[p]) ** 2 + 1)
+    assert result == (x[p] - z[p]) / sqrt((x[p] - z[p]) ** 2 + 1)
 
 
 def test_a_range_that_others_leave_one_value():

@@ -1,0 +1,184 @@
+"""One sign and no common number: ``(x[i] - x[p])**3`` is ``-(x[p] - x[i])**3``, ``(2*a - 2*b)*c`` is ``2*(a - b)*c``.
+
+Additions that are factors, bases of integer powers, summands or arguments of odd and even functions
+give away their sign and the greatest common divisor of their coefficients. So terms that differ in
+those alone are one node, and sums of them under other bound indices, too: what is left to do is done
+by the constructors of the graph, which collect equal terms.
+
+Of an addition and its opposite the one stays that subtracts fewer terms; of ``a - b`` and ``b - a`` the
+one whose first term is added. First are numbers, then entries of tensors, those at indices from
+outside before those that a sum binds, then by name and index.
+
+Signs of floating point numbers are exact, and so is all this, but for the rounding of common
+divisors that are no powers of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Any, NamedTuple
+
+import sympy
+
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
+
+ODD: frozenset[Any] = frozenset({
+    *(sympy.sin, sympy.tan, sympy.asin, sympy.atan, sympy.sinh, sympy.tanh, sympy.asinh, sympy.atanh),
+    *(sympy.erf, sympy.sign),
+})  # fmt: skip
+"""Functions with ``f(-x) = -f(x)``."""
+
+EVEN: frozenset[Any] = frozenset({sympy.cos, sympy.cosh, sympy.sech, sympy.sinc, sympy.Abs})
+"""Functions with ``f(-x) = f(x)``."""
+
+SKETCH = 16
+"""Terms are compared by at most so many nodes; larger ones by the order in which they were made."""
+
+
+class Signed(NamedTuple):
+    """A node as it stands alone, and as a number times another one."""
+
+    alone: Node
+    number: Number
+    core: Node
+
+
+def with_signs(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The ``nodes`` with one sign for additions that differ in it only; those of whole tensors as they are.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : sequence of Node
+    """
+    work = _Signs(graph)
+    return [node if node.whole else work.root(node) for node in nodes]
+
+
+class _Signs:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.done: dict[Node, Signed] = {}
+        self.leading: dict[Node, tuple[Any, ...]] = {}
+
+    def root(self, node: Node) -> Node:
+        if node.op != "comprehension":
+            return self.within(node)
+        # Its axes are indices from outside, whose order is known.
+        variables, _, body = self.graph.inside(node, ())
+        new = self.within(body)
+        return node if new is body else self.graph.comprehension(variables, node.data, new)
+
+    def within(self, node: Node) -> Node:
+        for part in reachable(node):
+            if part not in self.done:
+                self.done[part] = self.signed(part)
+        return self.done[node].alone
+
+    def signed(self, node: Node) -> Signed:
+        if node.whole or not node.args:
+            return Signed(node, 1, node)
+        args = [self.done[arg] for arg in node.args]
+        match node.op:
+            case "mul":
+                factors = (arg.core for arg in args)
+                return self.split(self.graph.mul([*(self.graph.const(arg.number) for arg in args), *factors]))
+            case "pow" if _is_integer(node.args[1]) and args[0].number != 1:
+                base = args[0]
+                number = self.graph.pow(self.graph.const(base.number), node.args[1])
+                return self.split(self.graph.mul((number, self.graph.pow(base.core, node.args[1]))))
+            case "call" if len(args) == 1 and args[0].number < 0 and node.data in ODD | EVEN:
+                call = self.graph.call(node.data, [self.opposite(args[0])])
+                return self.split(self.graph.neg(call) if node.data in ODD else call)
+            case "sum" | "guard":
+                inner = args[0]
+                core = self.graph.with_args(node, [inner.core])
+                alone = core if inner.number == 1 else self.graph.scale(inner.number, core)
+                return self.split(alone)
+            case _:
+                return self.split(self.graph.with_args(node, [arg.alone for arg in args]))
+
+    def split(self, node: Node) -> Signed:
+        """A node as a number times one without a sign."""
+        if node.op != "add":
+            number, core = self.graph.split_coefficient(node)
+            return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
+        terms = [self.graph.split_coefficient(term) for term in node.args]
+        number = _content([number for number, _ in terms]) * self.sign(terms)
+        if number == 1:
+            return Signed(node, 1, node)
+        factor = Fraction(1, number)
+        return Signed(node, number, self.graph.add([self.graph.scale(factor, term) for term in node.args]))
+
+    def opposite(self, arg: Signed) -> Node:
+        """An argument times -1, as it stands alone."""
+        if arg.alone.op == "add":
+            return self.graph.add([self.graph.neg(term) for term in arg.alone.args])
+        return self.graph.neg(arg.alone)
+
+    def sign(self, terms: Sequence[tuple[Number, Node]]) -> int:
+        negative = sum(number < 0 for number, _ in terms)
+        if 2 * negative != len(terms):
+            return -1 if 2 * negative > len(terms) else 1
+        return -1 if min(terms, key=self.place)[0] < 0 else 1
+
+    def place(self, term: tuple[Number, Node]) -> tuple[Any, ...]:
+        """Where a term stands among the others."""
+        node = term[1]
+        if node not in self.leading:
+            parts = _sketch(node)
+            kind = 0 if node is self.graph.one else 1 if node.op == "read" else 2 if node.plain else 3
+            bound = any(v < 0 for v in node.free)
+            self.leading[node] = (kind, bound, sorted(map(_label, parts)), node.id)
+        return self.leading[node]
+
+
+def _is_integer(exponent: Node) -> bool:
+    return exponent.op == "const" and isinstance(exponent.data, int)
+
+
+def _content(numbers: Sequence[Number]) -> int | Fraction:
+    """The greatest common divisor of rational numbers; 1 where one is not rational."""
+    if any(isinstance(number, float) for number in numbers):
+        return 1
+    exact = [Fraction(number) for number in numbers]
+    return Fraction(gcd(*(f.numerator for f in exact)), lcm(*(f.denominator for f in exact)))
+
+
+def _sketch(node: Node) -> list[Node]:
+    """The nodes below a small node; nothing below a large one."""
+    seen, stack = {node}, [node]
+    while stack and len(seen) <= SKETCH:
+        for arg in stack.pop().args:
+            if arg not in seen:
+                seen.add(arg)
+                stack.append(arg)
+    return list(seen) if len(seen) <= SKETCH else []
+
+
+def _label(node: Node) -> tuple[int, str, tuple[Any, ...]]:
+    """What a node shows of itself: names, and where a tensor is read."""
+    if node.op == "read":
+        return 0, _name(node.args[0]), tuple(map(_form_key, node.data))
+    if node.op == "index":
+        return 1, node.op, (_form_key(node.data),)
+    return 2, f"{node.op} {_name(node)}", ()
+
+
+def _name(node: Node) -> str:
+    if node.op == "tensor":
+        return str(node.data[0])
+    return str(getattr(node.data, "__name__", node.data)) if node.op in ("const", "scalar", "call") else node.op
+
+
+def _form_key(form: Affine) -> tuple[Any, ...]:
+    """Forms in an order that no shift of all of them changes."""
+    terms = [((v < 0, v, "") if isinstance(v, int) else (2, 0, repr(v)), c) for v, c in form.terms]
+    return tuple(sorted(terms)), form.constant
+
+
+__all__ = ["with_signs"]
