@@ -38,11 +38,11 @@ class Scalars:
 
     def add(self, terms: Sequence[Any]) -> Any:
         """The sum."""
-        return self.held(Add(*terms))
+        return self.held(applied(Add, terms))
 
     def multiply(self, factors: Sequence[Any]) -> Any:
         """The product."""
-        return self.held(Mul(*factors))
+        return self.held(applied(Mul, factors))
 
     def power(self, base: Any, exponent: Any) -> Any:
         """``base**exponent``."""
