@@ -15,6 +15,8 @@ from sympy_tensordiff.symbolic.traversal import nodes_in
 
 DEEPEST = 12
 """The levels of SymPy's own nodes in one another; a new level costs SymPy questions about all levels below."""
+EVALUATED = 5
+"""From so many levels on a function stays as it is written: SymPy's rules for ``tanh`` and others take seconds."""
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sin": sympy.sin,
     "cos": sympy.cos,
@@ -34,7 +36,8 @@ class Scalars:
     """Makes the scalars of one expression; deep ones are held by entries."""
 
     def __init__(self) -> None:
-        self.held = Shallow(DEEPEST).held
+        self.shallow = Shallow(DEEPEST)
+        self.held = self.shallow.held
 
     def add(self, terms: Sequence[Any]) -> Any:
         """The sum."""
@@ -50,9 +53,10 @@ class Scalars:
 
     def function(self, name: str, value: Any) -> Any:
         """A function of the language."""
+        is_deep = self.shallow.levels.get(value, 0) >= EVALUATED
         if name == "relu":
-            return self.held(applied(sympy.Max, (value, S.Zero)))
-        return self.held(applied(FUNCTIONS[name], (value,)))
+            return self.held(applied(sympy.Max, (value, S.Zero), is_deep))
+        return self.held(applied(FUNCTIONS[name], (value,), is_deep))
 
 
 def is_real(value: Any) -> bool:

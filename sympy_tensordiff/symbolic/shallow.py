@@ -45,9 +45,9 @@ def _native(node: Any) -> tuple[Basic, ...]:
     return () if isinstance(node, Node) else tuple(part for part in node.args if isinstance(part, Basic))
 
 
-def applied(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+def applied(function: Callable[..., Any], arguments: Sequence[Any], is_deep: bool = False) -> Any:
     """A function of SymPy's; of deep arguments, through which SymPy's own rules would walk, as it is."""
-    if not any(measures(argument).is_deep for argument in arguments):
+    if not is_deep and not any(measures(argument).is_deep for argument in arguments):
         return function(*arguments)
     if function not in (Max, Min):
         return function(*arguments, evaluate=False)
