@@ -24,11 +24,15 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.nests import unfolded
 from sympy_tensordiff.integer.normalise import normalise_rows
+from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.tables import tabulated
 
 Rows = tuple[Row, ...]
+
+READS = 64
+"""So many nodes of a comprehension are looked at for its reads: a chain of them stays linear."""
 
 
 class Sweep:
@@ -152,6 +156,10 @@ class Sweep:
         forms = [Affine.variable(v) for v in variables]
         if cotangent is None:
             rows += self._around(tensor)
+            if tensor.free:
+                # The terms of the cotangent may be guarded each in its own way, inside of a table.
+                reads = unconditional_reads(self.graph, body, rows, most=READS)
+                rows += tuple(row for row in reads if not implied(row, rows))
             self._hand(body, rows, self._entry_cotangent(tensor, forms))
         else:
             self._hand(body, rows, self.graph.read(cotangent, forms))

@@ -69,16 +69,18 @@ Seen = set[tuple[Node, Facts]]
 """Nodes with the ranges around them that have been looked into."""
 
 
-def unconditional_reads(graph: Graph, root: Node, known: Facts, seen: Seen | None = None) -> Facts:
+def unconditional_reads(
+    graph: Graph, root: Node, known: Facts, seen: Seen | None = None, most: int | None = None
+) -> Facts:
     """The rows that say that the unconditional reads of an expression lie inside their shapes.
 
     They are over its sizes and free indices; ``known`` decides which sums are not empty. What has
-    been ``seen`` for another expression is left out.
+    been ``seen`` for another expression is left out. No more than ``most`` nodes are looked at.
     """
     found: list[Row] = []
     seen = set() if seen is None else seen
     stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ())]
-    while stack:
+    while stack and (most is None or len(seen) < most):
         node, context, bound = stack.pop()
         if node.free.isdisjoint(bound):  # what is around does not matter inside
             context, bound = (), ()
