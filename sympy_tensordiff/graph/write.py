@@ -79,6 +79,9 @@ class _Writer(TensorWriter):
             case "mul":
                 return sympy.Mul(*_without_minus(args))
             case "pow":
+                # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
+                if args[0] == 0 and not args[1].is_number:
+                    return sympy.Pow(*args, evaluate=False)
                 return applied(sympy.Pow, args)
             case "call":
                 return self.partial(node, args, scope) if isinstance(node.data, Partial) else applied(node.data, args)
