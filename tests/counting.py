@@ -124,6 +124,45 @@ def _loads(body, array):
     return found
 
 
+def loop_values(program, sizes):
+    """How many values all loops take that hold other loops, and with how many of them no loop inside runs at all."""
+    values = size_values(program, sizes)
+    shapes = array_shapes(program)
+    taken = idle = 0
+    for kernel in program.kernels:
+        for entry in itertools.product(*(range(form.evaluate(values)) for form in shapes[kernel.array])):
+            values.update(zip(kernel.axes, entry, strict=True))
+            for loop in _loops(kernel.body, values):
+                more, empty, _ = _loop_values(loop, values)
+                taken, idle = taken + more, idle + empty
+    return taken, idle
+
+
+def _loops(body, values):
+    """The loops of a block, those behind conditions that hold among them."""
+    found = []
+    for statement in body:
+        if isinstance(statement, loops.Loop):
+            found.append(statement)
+        elif isinstance(statement, loops.If) and all(row.holds(values) for row in statement.conditions):
+            found += _loops(statement.body, values)
+    return found
+
+
+def _loop_values(loop, values):
+    """The values that hold loops, those without a run inside, and the runs of the innermost bodies."""
+    taken = idle = runs = 0
+    for value in loop_range(loop, values):
+        values[loop.variable] = value
+        inside = _loops(loop.body, values)
+        below = [_loop_values(inner, values) for inner in inside]
+        done = sum(part[2] for part in below) if inside else 1
+        taken += bool(inside) + sum(part[0] for part in below)
+        idle += (done == 0) + sum(part[1] for part in below)
+        runs += done
+    return taken, idle, runs
+
+
 def loop_range(loop, values):
     """The values of a loop variable."""
     low = max(-(-bound.form.evaluate(values) // bound.divisor) for bound in loop.lows)

@@ -11,11 +11,12 @@ import pytest
 import sympy
 from sympy import Min, Mod
 
-from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices
+from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices, simplify_deltas, vjp
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer import polyhedron
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import (
+    assert_derivative_exact,
     assert_second_exact,
     function_checks,
     fuzz,
@@ -105,6 +106,12 @@ def test_a_choice_is_not_made_where_no_guard_of_a_factor_holds():
     assert_second_exact(TensorComprehension(LINEAR[0] * TABLE[1] * TABLE[3 - i], (i, 4)), z)
 
 
+def test_an_empty_sum_to_the_power_of_an_index():
+    empty = IndexedSum(z[2 * i, 0], (c, 1, 0))
+    function = TensorComprehension(empty ** (-3 * i), (i, 1))
+    assert evaluate(simplify_deltas(function), {}) == [1]
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_a_comprehension_is_read_for_some_sizes_only(size):
     N = sympy.Symbol("N", integer=True, positive=True)
@@ -114,6 +121,21 @@ def test_a_comprehension_is_read_for_some_sizes_only(size):
     function = TensorComprehension(sympy.KroneckerDelta(1, N) * outer[2 * i + 1], (i, 2))
     for first, second in ((x, w), (w, x), (x, x)):
         assert_second_exact(function, first, {N: size}, second=second)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_terms_of_a_cotangent_in_a_table_have_different_guards(size):
+    N, M = sympy.symbols("N M", integer=True, positive=True)
+    a, b, d, j = indices("a b d j")
+    s, y = TensorSymbol("s", ()), TensorSymbol("y", N + 1)
+    inner = TensorComprehension(sympy.Piecewise((s * y[M - 1], M <= 2), (0, True)), (a, 2), (b, 3))
+    middle = TensorComprehension(inner[sympy.floor(a / 2), 0], (a, 2 * N + 1))
+    outer = TensorComprehension(middle[sympy.floor(d / 2)], (d, 3))
+    function = TensorComprehension(outer[0] * outer[3 * N + 2 * j - 3], (j, 2))
+    slopes = vjp(function, (y, s), TensorSymbol("w", 2))
+    total = IndexedSum(y[a] * slopes[0][a], (a, 0, N)) + s * slopes[1]
+    assert_derivative_exact(total, s, {N: 1, M: size}, backends=())
+    assert_derivative_exact(total, y, {N: 1, M: size}, backends=())
 
 
 # ---------------------------------------------------------------- a planted bug is found

@@ -1,0 +1,70 @@
+"""Elimination with six variables stays small: rows are counted, not seconds."""
+
+from __future__ import annotations
+
+from random import Random
+from statistics import median
+
+import pytest
+
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.integer import fourier_motzkin, nests
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.polyhedron import bounds, order
+from sympy_tensordiff.simplify.deltas import solve_equations
+
+SIX = 6
+
+
+def pullback_system(seed):
+    """A read ``x[A v + c]`` of up to three axes by six indices, coefficients up to 6, as its pullback sees it."""
+    random = Random(seed)
+    graph = Graph()
+    loops = [graph.fresh(name) for name in "ijklmn"]
+    axes = [graph.fresh("p") for _ in range(random.randint(1, 3))]
+    rows = []
+    for n, v in enumerate(loops):
+        rows.append(Row("ge", Affine.variable(v)))
+        around = random.choice(loops[:n]) if n and random.random() < 0.3 else None
+        length = Affine.of(random.randint(2, 9)) if around is None else Affine({around: 1}, random.randint(0, 3))
+        rows.append(Row("ge", length - Affine.variable(v)))
+    for p in axes:
+        terms = {v: random.randint(-6, 6) for v in loops if random.random() < 0.7}
+        rows.append(Row("eq", Affine(terms, random.randint(-5, 5)) - Affine.variable(p)))
+    return graph, loops, rows
+
+
+@pytest.fixture(scope="module")
+def sizes():
+    """Of 100 systems: the most rows on the way of an elimination, and the terms of all bounds of the nest."""
+    largest = []
+    terms = []
+    eliminate = fourier_motzkin.eliminate
+
+    def watched(rows, variable):
+        result = eliminate(rows, variable)
+        largest[-1] = max(largest[-1], len(result or ()))
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nests, "eliminate", watched)
+        for seed in range(100):
+            largest.append(0)
+            solution = solve_equations(*pullback_system(seed))
+            assert solution is not None
+            kept, _, rows = solution
+            nest, _ = bounds(rows, order(rows, kept))
+            terms.append(sum(len(limit.lows) + len(limit.highs) for limit in nest))
+    return largest, terms
+
+
+def test_rows_on_the_way(sizes):
+    largest, _ = sizes
+    assert max(largest) <= 120
+    assert median(largest) <= 12
+
+
+def test_terms_of_the_bounds(sizes):
+    _, terms = sizes
+    assert max(terms) <= 80
+    assert median(terms) <= 24
