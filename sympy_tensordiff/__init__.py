@@ -16,6 +16,7 @@ from sympy_tensordiff.derivative.api import vjp as vjp
 from sympy_tensordiff.derivative.native import diff as diff
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
+from sympy_tensordiff.drawing.plot import plot_index_map as plot_index_map
 from sympy_tensordiff.parsing.api import ParsedExpression as ParsedExpression
 from sympy_tensordiff.parsing.api import parse as parse
 from sympy_tensordiff.parsing.to_text import to_text as to_text
@@ -151,6 +152,7 @@ __all__ = [
     "ones",
     "outer",
     "parse",
+    "plot_index_map",
     "relu",
     "sigmoid",
     "sign",
