@@ -16,6 +16,7 @@ from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer import polyhedron
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import (
+    RandomFunction,
     assert_derivative_exact,
     assert_second_exact,
     function_checks,
@@ -136,6 +137,23 @@ def test_terms_of_a_cotangent_in_a_table_have_different_guards(size):
     total = IndexedSum(y[a] * slopes[0][a], (a, 0, N)) + s * slopes[1]
     assert_derivative_exact(total, s, {N: 1, M: size}, backends=())
     assert_derivative_exact(total, y, {N: 1, M: size}, backends=())
+
+
+def test_a_projection_that_rounds_is_not_exact():
+    """Loops that run once or never, by the parity of sizes, protect the reads beside their number."""
+    N, M = sympy.symbols("N M", integer=True, positive=True)
+    a, b, d, j, p = indices("a b d j p")
+    v, y, s = TensorSymbol("v", (2 * N + 5, N + 10)), TensorSymbol("y", M + 20), TensorSymbol("s", ())
+    alpha = sympy.Symbol("alpha", real=True)
+    inner = TensorComprehension(s * v[a, a + b + 1] * y[M + b - 3 * a + 14], (a, M + 3), (b, 5))
+    outer = TensorComprehension(inner[2 * i + j - N + 4, M + N - j - 2], (i, 1))
+    other = TensorComprehension(v[2 * N + d + 4 * i + 2 * j - 2, Mod(2 * N + p, 3)], (d, 3))
+    delta = sympy.KroneckerDelta(i + p - 1, Mod(5 * M + 3 * j, 2))
+    body = (delta * y[4 * i - 6 * N - 6 * j + 30]) ** i * outer[i]
+    body += Min(alpha, other[4 * i - N + 3] * other[M + N + i - 4])
+    function = TensorComprehension(body, (i, 1), (j, 3), (p, N))
+    sizes = {N: 2, M: 4}
+    function_checks.check_orders(RandomFunction(function, [v, y, s, alpha], sizes, [sizes]), seed=1)
 
 
 # ---------------------------------------------------------------- a planted bug is found

@@ -216,7 +216,7 @@ class Sweep:
             return rows, cotangent
         # Outside of the projection the sum is empty, and the node may not even be readable there.
         outer = self._projected(rows, dropped)
-        if not all(_projects_exactly(row, set(dropped)) for row in rows):
+        if not all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ()):
             # The projection may hold points where the sum is empty all the same.
             outer += unconditional_reads(self.graph, node, rows)
         cotangent = summation(self.graph, dropped, (r for r in rows if r.form.atoms() & set(dropped)), cotangent)
@@ -277,7 +277,7 @@ class Sweep:
 
 
 def _projects_exactly(row: Row, variables: set[int]) -> bool:
-    """Whether elimination of the variables loses nothing of the row over the integers."""
+    """Whether elimination of the variables loses nothing of the row, which is in lowest terms, over the integers."""
     if not row.form.hidden().isdisjoint(variables):
         return False
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)
