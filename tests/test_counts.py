@@ -130,6 +130,7 @@ FEWER = {
         "sums are factored",
     ),
     **dict.fromkeys([("sum_in_function_in_sum", "x"), ("square_of_square", "A")], "sums are factored"),
+    **dict.fromkeys([("L15", "r_"), ("L15", "x")], "the other operand is summed along its diagonal before"),
     **dict.fromkeys([("L27", "M"), ("piecewise_unequal", "x")], "sums over equal points share their loops"),
 }
 

@@ -21,12 +21,11 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
 from sympy_tensordiff.simplify.deltas import guarded, summation
+from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.ranges import (
     Facts,
     bound_rows,
     divided_value,
-    never_empty,
-    number_of_values,
     single_value,
     to_residues,
     without_exact_floors,
@@ -42,16 +41,18 @@ def tighten(
     there instead, unless it is among those ``written`` by the user (None: all of them are). What
     the nodes share is visited once.
     """
-    work = _Tighten(graph, sizes, written)
+    nodes = tuple(nodes)
+    work = _Tighten(graph, sizes, written, flat=any(node.whole for node in nodes))
     return [trampoline(work.visit(node, facts)) for node in nodes]
 
 
 class _Tighten:
-    def __init__(self, graph: Graph, sizes: frozenset[int], written: frozenset[Node] | None) -> None:
+    def __init__(self, graph: Graph, sizes: frozenset[int], written: frozenset[Node] | None, flat: bool) -> None:
         self.graph = graph
         self.sizes = sizes
         self.written = written
         self.done: dict[tuple[Node, Facts], Node] = {}
+        self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 
     def relevant(self, facts: Facts, variables: frozenset[int]) -> Facts:
         """The facts that can say something about ``variables``: those linked to them by indices."""
@@ -223,32 +224,10 @@ class _Tighten:
         return again
 
     def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Facts) -> Node:
-        """The sum with triangular bounds and with its common factors outside."""
-        graph = self.graph
-        variables = [limit.variable for limit in limits]
-        whole = never_empty(limits, facts)
-        outside: list[Node] = []
-        inside: list[Node] = []
-        for factor in body.args if body.op == "mul" else (body,):
-            bound = not factor.free.isdisjoint(variables)
-            (inside if bound or not (whole or self.harmless(factor, facts)) else outside).append(factor)
-        body = graph.mul(inside)
-        while whole and limits and (count := number_of_values(limits[-1])) is not None:
-            # Nothing depends on the innermost variable: its sum is a number of repetitions.
-            if limits[-1].variable in body.free:
-                break
-            body, limits = graph.mul((graph.index(count), body)), limits[:-1]
-        coefficient, body = graph.split_coefficient(body)
-        if limits:
-            body = self.nest([limit.variable for limit in limits], bound_rows(limits), body)
-        return graph.guard(guards, graph.mul((graph.const(coefficient), *outside, body)))
-
-    def nest(self, variables: Sequence[int], rows: Sequence[Row], body: Node) -> Node:
-        """A sum; a sum that is its whole summand is joined with it."""
-        if body.op == "sum":
-            more, more_rows, body = self.graph.open(body)
-            variables, rows = [*variables, *more], [*rows, *more_rows]
-        return self.graph.sum(variables, rows, body)
+        """The sum with triangular bounds and with its common factors outside (`products_of_sums`)."""
+        factors = body.args if body.op == "mul" else (body,)
+        total = self.sums.product(limits, factors, facts) if limits else body
+        return self.graph.guard(guards, total)
 
     def harmless(self, node: Node, facts: Facts) -> bool:
         """Whether evaluating ``node`` where it was not evaluated before can do no harm."""

@@ -1,0 +1,176 @@
+"""Sums of products with every factor outside of the sums that it does not need.
+
+A product under a sum falls apart into groups that share no variable: ``Sum_jk a[j]*b[k]`` is
+``(Sum_j a[j])*(Sum_k b[k])``. The same is done below each of the outer variables: for ``Sum_i Sum_ab
+a[i, a]*b[i, b]`` there is one sum over ``i`` of a product of two. Factors that are sums, and those
+that know of more indices than the inner sum does, leave it. Entries and values of functions that know
+less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best flat, and costs the same.
+
+An addition is summed term by term only where one term at most is left then, as in ``Sum_k (x[k] -
+mean)``, which is 0: the sum of small differences is more exact than the difference of large sums.
+
+An empty sum is 0, and reads nothing. So a factor leaves a sum, and a sum its neighbour, only where
+the sum is known to run, or where the factor does no harm anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.polyhedron import Bounds
+from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, number_of_values
+
+Limits = Sequence[Bounds]
+
+LONGEST = 8
+"""Longer additions are not summed term by term to see what cancels."""
+
+
+class ProductsOfSums:
+    """The constructor of sums with triangular bounds.
+
+    Parameters
+    ----------
+    graph : Graph
+    sizes : frozenset of int
+        The variables that are never bound.
+    harmless : callable
+        Whether a node, given facts, may be evaluated where it was not before.
+    flat : bool
+        Whether sums of several variables stay as they are, for those who look for products of tensors.
+    """
+
+    def __init__(
+        self, graph: Graph, sizes: frozenset[int], harmless: Callable[[Node, Facts], bool], *, flat: bool
+    ) -> None:
+        self.graph = graph
+        self.sizes = sizes
+        self.harmless = harmless
+        self.flat = flat
+
+    def product(self, limits: Limits, factors: Sequence[Node], facts: Facts) -> Node:
+        """The sum of a product over triangular ``limits``, outermost first, all of which hold given ``facts``."""
+        variables = frozenset(limit.variable for limit in limits)
+        free = [factor for factor in factors if factor.free.isdisjoint(variables)]
+        runs = never_empty(limits, facts)
+        outside = [factor for factor in free if runs or self.harmless(factor, facts)]
+        inside = [factor for factor in factors if factor not in outside]
+        groups = [] if self.flat or len(free) > len(outside) else self.groups(limits, inside)
+        if len(groups) < 2 or not self.may_part(groups, runs, facts):
+            groups = [(list(limits), inside)]
+        return self.graph.mul([*outside, *(self.group(*group, facts) for group in groups)])
+
+    def groups(self, limits: Limits, factors: Sequence[Node]) -> list[tuple[list[Bounds], list[Node]]]:
+        """The limits and the factors in groups that share no variable."""
+        classes: list[set[int]] = []
+        used = [factor.free for factor in factors]
+        for linked in [*(_atoms(limit) for limit in limits), *used]:
+            own = {limit.variable for limit in limits} & linked
+            touched = [found for found in classes if not own.isdisjoint(found)]
+            classes = [found for found in classes if own.isdisjoint(found)]
+            if own:
+                classes.append(own.union(*touched))
+        classes.sort(key=lambda found: min(n for n, limit in enumerate(limits) if limit.variable in found))
+        return [
+            (
+                [limit for limit in limits if limit.variable in found],
+                [factor for factor in factors if not factor.free.isdisjoint(found)],
+            )
+            for found in classes
+        ]
+
+    def may_part(self, groups: Sequence[tuple[list[Bounds], list[Node]]], run: bool, facts: Facts) -> bool:
+        """Whether each group may be evaluated where another one is empty."""
+        if run:
+            return True
+        for limits, factors in groups:
+            known = (*facts, *bound_rows(limits))
+            others = [limit for other, _ in groups if other is not limits for limit in other]
+            if not never_empty(others, facts) and not all(self.harmless(factor, known) for factor in factors):
+                return False
+        return True
+
+    def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Facts) -> Node:
+        """A sum of factors, each of which is linked to the others by the variables."""
+        graph = self.graph
+        outer = tuple(bound_rows(limits[:-1]))
+        last = limits[-1]
+        if all(last.variable not in factor.free for factor in factors) and never_empty([last], (*facts, *outer)):
+            # Nothing depends on the innermost variable: its sum is a number of repetitions.
+            count = number_of_values(last)
+            if count is not None:
+                repeated = [graph.index(count), *factors]
+                return self.product(limits[:-1], repeated, facts) if limits[:-1] else graph.mul(repeated)
+        for n in range(1, 1 if self.flat else len(limits)):
+            known = (*facts, *bound_rows(limits[:n]))
+            inner = frozenset(limit.variable for limit in limits[n:])
+            free = [factor for factor in factors if factor.free.isdisjoint(inner)]
+            bound = [factor for factor in factors if not factor.free.isdisjoint(inner)]
+            if not self.is_better(limits[n:], free, bound):
+                continue
+            if never_empty(limits[n:], known) or all(self.harmless(factor, known) for factor in free):
+                inside = self.product(limits[n:], bound, known)
+                return self.sum(limits[:n], graph.mul([*free, inside]), facts)
+        return self.sum(limits, graph.mul(factors), facts)
+
+    def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
+        """Whether an inner sum without the ``free`` factors falls apart, or knows less than with them."""
+        if len(self.groups(inner, bound)) > 1:
+            return True
+        needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
+        return any(_holds_sums(factor) or not factor.free <= needed for factor in free)
+
+    def sum(self, limits: Limits, body: Node, facts: Facts) -> Node:
+        """A sum; a sum that is its whole summand is joined with it."""
+        coefficient, body = self.graph.split_coefficient(body)
+        variables, rows = [limit.variable for limit in limits], bound_rows(limits)
+        if body.op == "sum":
+            more, more_rows, body = self.graph.open(body)
+            variables, rows = [*variables, *more], [*rows, *more_rows]
+        elif body.op == "add" and len(body.args) <= LONGEST and (apart := self.vanishing(limits, body, facts)):
+            return self.graph.scale(coefficient, apart)
+        return self.graph.scale(coefficient, self.graph.sum(variables, rows, body))
+
+    def vanishing(self, limits: Limits, body: Node, facts: Facts) -> Node | None:
+        """The sum of an addition, where summing it term by term, by the innermost variable at least, leaves one."""
+        for n in sorted({0, len(limits) - 1}):
+            apart = self.by_terms(limits[n:], body, (*facts, *bound_rows(limits[:n])))
+            if apart is not None:
+                return self.product(limits[:n], self.graph.factors(apart), facts) if n else apart
+        return None
+
+    def by_terms(self, limits: Limits, body: Node, facts: Facts) -> Node | None:
+        """The sum of an addition term by term, where that leaves one term at most; else None."""
+        graph = self.graph
+        variables = frozenset(limit.variable for limit in limits)
+        free = [term for term in body.args if term.free.isdisjoint(variables)]
+        counts = [number_of_values(limit) for limit in limits]
+        if not free or not never_empty(limits, facts):
+            return None
+        numbers = []
+        for count in counts:
+            if count is None or not count.atoms().isdisjoint(variables):
+                return None
+            numbers.append(graph.index(count))
+        bound = [self.product(limits, graph.factors(term), facts) for term in body.args if term not in free]
+        apart = graph.add([*bound, *(graph.mul([*numbers, term]) for term in free)])
+        return apart if apart.op != "add" else None
+
+
+def _holds_sums(factor: Node) -> bool:
+    """Whether a factor is a sum, or made of some by additions, products and powers; no value of a function."""
+    waiting, seen = [factor], {factor}
+    while waiting:
+        node = waiting.pop()
+        if node.op == "sum":
+            return True
+        if node.op in ("add", "mul", "pow") and not node.plain:
+            waiting += [arg for arg in node.args if arg not in seen]
+            seen.update(node.args)
+    return False
+
+
+def _atoms(limit: Bounds) -> frozenset[int]:
+    """The variables in the bounds of a variable, with itself."""
+    return frozenset().union(*(row.form.atoms() for row in bound_rows([limit])))
