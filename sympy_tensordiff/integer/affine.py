@@ -299,7 +299,10 @@ def quotient(form: Affine, divisor: int) -> Affine:
             share = v.share(others, divisor)
             if share is not None:
                 return Affine(outside, whole) + share
-    return Affine(outside, whole) + Affine({Quotient(Affine(inside, rest), divisor): 1})
+    form = Affine(inside, rest)
+    if form.terms[0][1] < 0:  # floor(-f/d) = -floor((f + d - 1)/d)
+        return Affine(outside, whole) - quotient(divisor - 1 - form, divisor)
+    return Affine(outside, whole) + Affine({Quotient(form, divisor): 1})
 
 
 class Row(NamedTuple):

@@ -119,7 +119,8 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     if whole.is_empty:
         return (FALSE,)
     kept = dict.fromkeys(merged)
-    pruning = None if whole.has_met else _Pruning(whole)
+    # What follows from a row would stay behind when the row is dropped.
+    pruning = None if whole.has_met or whole.has_derived else _Pruning(whole)
     for row in sorted(reversed(merged), key=_complexity, reverse=True):
         if pruning is not None and row.kind == "ge":
             redundant = pruning.drops(row.form)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain, compress
 from math import gcd
 
-from .affine import Affine, Compound, Row, quotient
+from .affine import Affine, Compound, Quotient, Row, quotient
 from .equations import Direction, Solver
 from .products import Product, product_rows
 from .simplex import Dictionary, Vector
@@ -34,6 +34,8 @@ class System:
         The strongest inequality of each direction, in lowest terms.
     shares : dict from coefficients to int
         How many rows state the strongest inequality of a direction.
+    has_derived : bool
+        Whether some inequalities follow from others of the rows, and are not the definition of a quotient.
     has_met : bool
         Whether inequalities have become an equation, so that they do not stand for single rows.
 
@@ -49,6 +51,7 @@ class System:
 
     __slots__ = (
         "_dictionary",
+        "has_derived",
         "has_met",
         "highs",
         "images",
@@ -61,7 +64,7 @@ class System:
     )
 
     def __init__(self, rows: Sequence[Row]) -> None:
-        forms, equations = _closure(rows)
+        forms, equations, self.has_derived = _closure(rows)
         variables = dict.fromkeys(v for form in chain(forms, equations) for v, _ in form.terms)
         solver = Solver(variables, forms, equations)
         self.is_empty = not solver.run()
@@ -206,6 +209,26 @@ def system(rows: tuple[Row, ...]) -> System:
     return System(rows)
 
 
+def _cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Row, ...]]) -> list[Affine]:
+    """What a stated inequality and the definition of a quotient give together, where rounding makes it stronger.
+
+    ``p <= 2*q + 1`` and ``2*floor(p/2) <= p`` give ``floor(p/2) <= q``: the sum is ``2*(q - floor(p/2)) >= -1``.
+    """
+    found: list[Affine] = []
+    for compound, rows in defined.items():
+        lead = compound.form.terms[0][0] if isinstance(compound, Quotient) else None
+        for definition in (row.form for row in rows if lead is not None):
+            b = definition.coefficient(lead)
+            for form in forms:
+                a = form.coefficient(lead)
+                if a * b < 0:
+                    cut = form * abs(b) + definition * abs(a)
+                    content = cut.content()
+                    if len(cut.terms) <= len(form.terms) + 1 and content > 1 and cut.constant % content:
+                        found.append(cut)
+    return found
+
+
 def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Row, ...]]:
     """The defining rows of compounds and of those inside them; a product has none."""
     result: dict[Compound, tuple[Row, ...]] = {}
@@ -218,9 +241,10 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Row, ...]
     return result
 
 
-def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
-    """All inequalities and all equations that the rows state, those of their compounds too."""
+def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine], bool]:
+    """All inequalities and all equations that the rows state, those of their compounds too; whether more follow."""
     forms: list[Affine] = []
+    derived: list[Affine] = []
     equations: list[Affine] = []
     for kind, form, modulus in rows:
         if kind == "ge":
@@ -229,7 +253,9 @@ def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine]]:
             equations.append(form if kind == "eq" else form - modulus * quotient(form, modulus))
     compounds = [v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Compound)]
     if compounds:
-        forms += [row.form for rows in definitions(compounds).values() for row in rows]
+        defined = definitions(compounds)
+        derived += _cuts(forms, defined)
+        forms += [row.form for more in defined.values() for row in more]
         if any(isinstance(v, Product) for form in chain(forms, equations) for v, _ in form.terms):
-            forms += product_rows(chain(forms, equations, (-form for form in equations)))
-    return forms, equations
+            derived += product_rows(chain(forms, equations, (-form for form in equations)))
+    return forms + derived, equations, bool(derived)

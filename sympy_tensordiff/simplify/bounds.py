@@ -220,6 +220,8 @@ class _Tighten:
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
         rows = tuple(row.substitute(mapping) for row in (*rows, *guards))
+        # What follows from the definition of the new quotient would bring it into the system again.
+        rows = tuple(row for row in rows if not (row.form.compounds() and implied(row, ())))
         again = yield self.visit(summation(graph, left, rows, graph.substitute(body, mapping)), facts)
         return again
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import Bounds, implied
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 
@@ -59,14 +60,37 @@ def single_value(
     ``c*floor(h/c) >= l``. The coefficient may be symbolic, as in ``M*v``.
     """
     for v in variables:
-        held = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, v)) and parts[0] != ZERO]
-        for c, low in held:
-            for opposite, high in held:
-                if opposite == -c and _is_below(high + low, c, (*rows, *facts)):
-                    value = quotient_by(high, c)
-                    if all(found.atoms().isdisjoint(variables) for found in rounded(value)):
-                        return {v: value}, [Row("ge", times(value, c) + low)]
+        found = _value_between(v, variables, rows, facts)
+        if found is not None:
+            return {v: found[0]}, [Row("ge", found[1])]
+    for v in variables if len(variables) > 1 else ():
+        # The ranges of the other variables may narrow this one; all rows stay.
+        if any(v in row.form.hidden() or abs(row.form.coefficient(v)) > 1 for row in rows):
+            narrowed = _projected(v, variables, rows)
+            found = _value_between(v, variables, narrowed, (*rows, *facts))
+            if found is not None:
+                return {v: found[0]}, []
     return None
+
+
+def _value_between(v: int, variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[Affine, Affine] | None:
+    """``floor(h/c)`` and what has to be non-negative there, for two rows that allow at most one value of ``v``."""
+    held = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, v)) and parts[0] != ZERO]
+    for c, low in held:
+        for opposite, high in held:
+            if opposite == -c and _is_below(high + low, c, (*rows, *facts)):
+                value = quotient_by(high, c)
+                exists = high + low == c - 1 and sum(v in row.form.atoms() for row in rows) == 2
+                if exists or all(found.atoms().isdisjoint(variables) for found in rounded(value)):
+                    return value, ZERO if exists else times(value, c) + low
+    return None
+
+
+def _projected(v: int, variables: Sequence[int], rows: Facts) -> Facts:
+    """What the rows say of one variable and of what is outside, without those that hide another variable."""
+    others = frozenset(variables) - {v}
+    plain = [row for row in rows if row.kind == "ge" and row.form.hidden().isdisjoint(others)]
+    return project(plain, sorted(others)) or ()
 
 
 def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[dict[int, Affine], list[Row]] | None:

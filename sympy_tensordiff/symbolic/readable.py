@@ -87,10 +87,19 @@ def _with_remainders(index: Any) -> Any:
             for part in parts_by(form, multiple):
                 short = form + times(part, multiple - dividend)
                 if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
+                    if part == Affine.of(-1) and divisor == Affine.of(short.constant + 1):
+                        # d - 1 - f mod d is (-f - 1) mod d
+                        short, part = short - short.constant, -part
+                        dividend = _least(-dividend - 1, divisor.constant)
                     form = short
                     remainder = Mod(_expression(dividend, atoms), _expression(divisor, atoms), evaluate=False)
                     remainders.append(_expression(part, atoms) * remainder)
     return Add(_expression(form, atoms), *remainders) if remainders else index
+
+
+def _least(form: Affine, modulus: int) -> Affine:
+    """The form of the same remainder with coefficients from 0 to ``modulus - 1``."""
+    return Affine({v: c % modulus for v, c in form.terms}, form.constant % modulus)
 
 
 def _quotients_of(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:

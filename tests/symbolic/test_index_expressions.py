@@ -31,7 +31,7 @@ def test_indices_are_integer_symbols_by_name():
         (-(i + j), "-i - j"),
         (sympy.Mul(2, i + j, evaluate=False), "2*i + 2*j"),
         (floor((p + 1) / 2), "floor((p + 1)/2)"),
-        (ceiling(p / 2), "-floor((-p)/2)"),
+        (ceiling(p / 2), "floor((p + 1)/2)"),
         (floor(p + Rational(1, 2)), "p"),
         (floor((3 * p + 4) / 6), "floor((p + 1)/2)"),
         (Mod(p, 3), "p - 3*floor((p)/3)"),
