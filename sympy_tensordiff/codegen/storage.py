@@ -16,7 +16,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.simplify.bounds import inside_shape
+from sympy_tensordiff.simplify.choices import inside_shape
 
 Rows = tuple[Row, ...]
 

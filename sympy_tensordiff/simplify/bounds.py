@@ -20,6 +20,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
+from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.ranges import (
@@ -51,6 +52,7 @@ class _Tighten:
         self.graph = graph
         self.sizes = sizes
         self.written = written
+        self.choices = Choices(graph)
         self.done: dict[tuple[Node, Facts], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 
@@ -76,19 +78,22 @@ class _Tighten:
         facts = self.relevant(facts, node.free)
         key = (node, facts)
         if key not in self.done:
-            if node.op == "sum":
+            told = yield self.protected(node, facts)
+            if told is not node:
+                result = yield self.visit(told, facts)
+            elif node.op == "sum":
                 result = yield self.sum(node, facts)
             elif node.op == "guard":
                 result = yield self.guard(node, facts)
             elif node.op == "comprehension":
                 result = yield self.comprehension(node, facts)
-            elif node.op == "mul":
-                result = yield self.arguments(self.protected(node, facts), facts)
             elif node.op == "read":
                 result = self.copied(node, (yield self.arguments(node, facts)))
             else:
                 result = yield self.arguments(node, facts)
-            self.done[key] = result
+            # Factors may choose only now that they are in final form.
+            told = yield self.protected(result, facts)
+            self.done[key] = result if told is result else (yield self.visit(told, facts))
         return self.done[key]
 
     def arguments(self, node: Node, facts: Facts) -> Recursion[Node]:
@@ -123,16 +128,21 @@ class _Tighten:
             return read
         return self.graph.substitute(body, dict(zip(variables, read.data, strict=True)))
 
-    def protected(self, node: Node, facts: Facts) -> Node:
-        """A product in which a factor that is a sum of guards protects the others.
+    def protected(self, node: Node, facts: Facts) -> Recursion[Node]:
+        """A product in which a factor that chooses protects the others; other nodes as they are.
 
-        Where no guard holds the product is 0 and its other factors are not meant; those that could
-        do harm there go inside.
+        Where nothing is chosen the product is 0 and its other factors are not meant. If some could
+        do harm there, the conditions without which nothing is chosen guard the product; behind an
+        addition of guards, what may still do harm goes inside.
         """
-        for n, factor in enumerate(node.args):
-            if factor.op == "add" and all(term.op == "guard" for term in factor.args):
-                others = node.args[:n] + node.args[n + 1 :]
-                harmful = [other for other in others if not self.harmless(other, facts)]
+        for n, factor in enumerate(node.args if node.op == "mul" else ()):
+            if factor.plain:
+                continue
+            others = node.args[:n] + node.args[n + 1 :]
+            harmful = [other for other in others if not self.harmless(other, facts)]
+            if harmful and (rows := (yield self.choices.conditions(factor, harmful, facts))):
+                return self.graph.guard(rows, node)
+            if harmful and factor.op == "add" and all(term.op == "guard" for term in factor.args):
                 terms = self.graph.add([self.graph.mul((*harmful, term)) for term in factor.args])
                 return self.graph.mul((*(other for other in others if other not in harmful), terms))
         return node
@@ -161,8 +171,10 @@ class _Tighten:
         rows = equations + to_residues(rows)
         if any(row.kind == "mod" for row in rows):
             body = self.graph.map_forms(body, lambda form: without_exact_floors(form, rows))
-        body = yield self.visit(body, facts + rows)
-        return self.graph.guard(self.needed(rows, body, facts), body)
+        told = yield self.visit(body, facts + rows)
+        new = self.graph.guard(self.needed(rows, told, facts), told)
+        # What has come out of the body as a guard is looked at together with these rows.
+        return (yield self.visit(new, facts)) if told.op == "guard" else new
 
     def needed(self, rows: Facts, body: Node, facts: Facts) -> Facts:
         """The rows that do not only say that the loops of a sum are not empty: an empty sum is 0 already."""
@@ -233,23 +245,7 @@ class _Tighten:
 
     def harmless(self, node: Node, facts: Facts) -> bool:
         """Whether evaluating ``node`` where it was not evaluated before can do no harm."""
-        if not node.plain:
-            return False
-        if node.op == "read":
-            return all(implied(row, facts) for row in inside_shape(node))
-        if node.op == "pow":
-            exponent = node.args[1]
-            return exponent.op == "const" and exponent.data > 0 and self.harmless(node.args[0], facts)
-        total = node.op in ("const", "index", "scalar", "add", "mul")
-        return total and all(self.harmless(a, facts) for a in node.args)
-
-
-def inside_shape(read: Node) -> tuple[Row, ...]:
-    """The rows that say that a read stays inside the shape of its tensor."""
-    rows: list[Row] = []
-    for form, extent in zip(read.data, read.args[0].shape, strict=True):
-        rows += [Row("ge", form), Row("ge", extent - 1 - form)]
-    return tuple(rows)
+        return self.choices.is_harmless(node, facts)
 
 
 def _atoms(rows: Facts) -> frozenset[int]:

@@ -14,7 +14,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
-from sympy_tensordiff.simplify.bounds import inside_shape
+from sympy_tensordiff.simplify.choices import inside_shape
 
 Facts = tuple[Row, ...]
 

@@ -19,7 +19,7 @@ from sympy_tensordiff.graph import nodes, write
 from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, normalise, smith
 from sympy_tensordiff.reference import differentiate, evaluate, points
 from sympy_tensordiff.reference import hessian as second_derivative
-from sympy_tensordiff.simplify import bounds, deltas, facts, ranges
+from sympy_tensordiff.simplify import bounds, choices, deltas, facts, ranges
 from sympy_tensordiff.symbolic import binders
 from sympy_tensordiff.testing.exact import contract
 
@@ -187,6 +187,8 @@ def _empty_ranges():
     check(table(x[i] * IndexedSum(z[i] ** 2, (k, i, 2)), (i, 5)), x, z)
     check(table(x[i] * IndexedSum(w[i] * z[k], (k, i, 2)), (i, 8)), x, z, w)
     check(table(Piecewise((IndexedSum(z[k] * small[i - 4], (k, 0, 4)), i >= 4), (x[i], True)), (i, 8)), z, small, x)
+    # Nothing is divided by x[0], which is 0: there the sum is empty.
+    check(IndexedSum(y[j] / x[i], (j, 1, i), (i, 0, 7)), x, y, values={x: list(range(8))})
 
 
 def _shared_reads():
@@ -471,7 +473,7 @@ def pivot_with_the_wrong_sign(patches):
 def reads_of_a_result_are_facts(patches):
     def mutate(original, tighten, node, known):
         reads = [part for part in nodes.reachable(node.args[0]) if part.op == "read" and part.args[0].op == "tensor"]
-        return original(tighten, node, (*known, *(row for read in reads for row in bounds.inside_shape(read))))
+        return original(tighten, node, (*known, *(row for read in reads for row in choices.inside_shape(read))))
 
     patches.attribute(bounds._Tighten, "guard", mutate)
 

@@ -1,0 +1,112 @@
+"""Products in which a factor chooses: it is 0 unless conditions hold, and the others are meant only where they do.
+
+The sweep makes such products: a cotangent that arrives over several uses is an addition of guards,
+times a slope that reads where one of the uses does. A guard that is a factor protects the others as
+it stands. From additions, sums and powers of guards, the conditions that hold wherever one of them
+does come out, and protect them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.polyhedron import implied
+
+Facts = tuple[Row, ...]
+
+
+class Choices:
+    """Where nodes are 0, as far as their structure shows, and what they read; remembered."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.known: dict[tuple[Node, Row, Facts], bool] = {}
+        self.reads: dict[Node, dict[Node, None]] = {}
+
+    def is_harmless(self, node: Node, facts: Facts) -> bool:
+        """Whether evaluating ``node`` where it was not evaluated before can do no harm: a number, read from inside."""
+        return node.plain and node.total and all(implied(row, facts) for row in self.needed_by(node))
+
+    def needed_by(self, node: Node) -> Iterator[Row]:
+        """What has to hold for the reads in ``node``, but for those inside of binders."""
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            args = () if top.op in ("sum", "comprehension") else top.args
+            waiting = [arg for arg in args if arg not in self.reads] if top not in self.reads else []
+            stack += waiting
+            if not waiting:
+                found = dict.fromkeys((top,) if top.op == "read" else ())
+                self.reads.setdefault(stack.pop(), {**found, **{k: None for arg in args for k in self.reads[arg]}})
+        for read in self.reads[node]:
+            yield from inside_shape(read)
+
+    def conditions(self, node: Node, factors: Sequence[Node], facts: Facts) -> Recursion[list[Row]]:
+        """Rows, not known from ``facts``, outside of which ``node`` is 0: those of interest to the factors beside it.
+
+        They are the rows that say that reads of the factors stay inside their shapes, and those of the guards.
+        """
+        found: list[Row] = []
+        needed = chain.from_iterable(map(self.needed_by, factors))
+        for row in dict.fromkeys((*needed, *first_guard(node))):
+            if not implied(row, facts) and (yield self.needs(node, row, facts)):
+                found.append(row)
+        return found
+
+    def needs(self, node: Node, row: Row, facts: Facts) -> Recursion[bool]:
+        """Whether ``node`` is 0 wherever the facts and not ``row`` hold."""
+        if node.plain:
+            return node is self.graph.zero
+        key = (node, row, facts)
+        if key not in self.known:
+            if node.op == "guard":
+                inside = (*facts, *node.data)
+                found = implied(row, inside) or (yield self.needs(node.args[0], row, inside))
+            elif node.op == "sum":
+                _, rows, body = self.graph.open(node)
+                inside = (*facts, *rows)
+                found = implied(row, inside) or (yield self.needs(body, row, inside))
+            elif is_power(node):
+                found = yield self.needs(node.args[0], row, facts)
+            elif node.op in ("add", "mul", "select"):
+                found = yield self.parts_need(node, row, facts)
+            else:
+                found = False
+            self.known[key] = found
+        return self.known[key]
+
+    def parts_need(self, node: Node, row: Row, facts: Facts) -> Recursion[bool]:
+        """The same for a product, of which one factor has to be 0, and for an addition or a choice between values."""
+        every = node.op != "mul"
+        for part in node.args[node.op == "select" :]:
+            if (yield self.needs(part, row, facts)) is not every:
+                return not every
+        return every
+
+
+def first_guard(node: Node) -> Facts:
+    """The rows of a guard inside of a node that may choose."""
+    while node.op in ("add", "mul", "sum", "pow", "select"):
+        inner = next((arg for arg in node.args if not arg.plain), None)
+        if inner is None:
+            break
+        node = inner
+    return node.data if node.op == "guard" else ()
+
+
+def is_power(node: Node) -> bool:
+    """Whether a node is a power with a whole positive exponent, which is 0 where the base is."""
+    exponent = node.args[1] if node.op == "pow" else None
+    return exponent is not None and exponent.op == "const" and isinstance(exponent.data, int) and exponent.data > 0
+
+
+def inside_shape(read: Node) -> Facts:
+    """The rows that say that a read stays inside the shape of its tensor."""
+    rows: list[Row] = []
+    for form, extent in zip(read.data, read.args[0].shape, strict=True):
+        rows += [Row("ge", form), Row("ge", extent - 1 - form)]
+    return tuple(rows)

@@ -1,0 +1,82 @@
+"""Nothing is read outside of its shape where a cotangent that is made of guards is 0, at any order."""
+
+import pytest
+from sympy import And, Piecewise, cos, exp, log, sin, sqrt
+
+from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian, lambdify
+from sympy_tensordiff.derivative import elementwise
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference.derivatives import derivative
+from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
+
+i, j, N, M = indices("i j N M")
+x, y, u = TensorSymbol("x", N), TensorSymbol("y", N), TensorSymbol("u", (M, N))
+
+
+def where(value, *conditions):
+    return Piecewise((value, And(*conditions)), (0, True))
+
+
+FUNCTIONS = {
+    "neighbours": (x, IndexedSum(sin(x[i] * x[i + 1]), (i, 0, N - 2))),
+    "padded": (x, IndexedSum(exp((where(x[i - 2], i >= 2) + x[i]) ** 2 + where(x[i + 1], i <= N - 2)), (i, 0, N - 1))),
+    "quotient": (
+        x,
+        IndexedSum(1 / ((where(x[i + 1], i <= N - 2) + where(x[i - 1], i >= 1) * x[i]) ** 2 + 1), (i, 0, N - 1)),
+    ),
+    "wrapped": (x, IndexedSum(log((x[i] - Piecewise((x[i + 1], i <= N - 2), (x[0], True))) ** 2 + 2), (i, 0, N - 1))),
+    "strided": (x, IndexedSum(cos(where(x[2 * i] * x[2 * i + 1], 2 * i <= N - 2)), (i, 0, N - 1))),
+    "summed": (x, IndexedSum(sin(x[i - 1] * x[i]) * y[j], (j, 0, i - 1), (i, 0, N - 1))),
+    "pairs": (x, IndexedSum(where(1 / ((x[i] - x[j]) ** 2 + 1), i < j, j <= i + 1), (i, 0, N - 1), (j, 0, N - 1))),
+    "total variation": (x, IndexedSum(sqrt((x[i + 1] - x[i]) ** 2 + 1), (i, 0, N - 2))),
+    "total variation of an image": (
+        u,
+        IndexedSum(sqrt((u[i + 1, j] - u[i, j]) ** 2 + (u[i, j + 1] - u[i, j]) ** 2 + 1), (i, 0, M - 2), (j, 0, N - 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_third_derivatives_read_inside(name, monkeypatch):
+    variable, function = FUNCTIONS[name]
+    results = []
+
+    def twice(graph, nodes, *rest):
+        first = tighten(graph, nodes, *rest)
+        results.append((first, tighten(graph, first, *rest)))
+        return first
+
+    monkeypatch.setattr(elementwise, "tighten", twice)
+    third = jacobian(jacobian(gradient(function, variable), variable), variable)
+    assert len(results) == 3
+    for first, second in results:
+        assert first == second  # what is tight stays as it is
+    for size in (1, 3) if variable is x else (2,):
+        values = random_values((function, variable), {N: size, M: 2}, size, low=-1, high=1)
+        expected = derivative(function, (variable,) * 3, values)
+        assert_equal(evaluate(third, values), expected, f"{name}, N = {size}")
+        arguments, arrays = call_arguments((function, variable), values)
+        result = lambdify(arguments, third, "numpy")(*arrays)
+        assert_equal(result, to_double(expected), f"{name}, N = {size}, NumPy", 1e-9)
+
+
+def test_common_conditions_of_an_addition_protect_the_other_factors():
+    graph = Graph()
+    p, n = graph.fresh("p"), graph.fresh("N")
+    form, extent = Affine.variable(p), Affine.variable(n)
+    tensor = graph.tensor("x", (extent,))
+    a, b, before = (graph.read(tensor, [form - shift]) for shift in (0, 0, 1))
+    facts = (Row("ge", form), Row("ge", extent - 1 - form))
+    first, second = (graph.guard([Row("ge", form - low)], graph.call(sin, [a])) for low in (1, 2))
+    nested = graph.add([graph.mul([graph.add([first, graph.mul([second, b])]), b]), second])
+    (result,) = tighten(graph, [graph.mul([nested, before])], facts, frozenset([n]))
+    assert result.op == "guard"
+    assert result.data == (Row("ge", form - 1),)
+    # Without a condition that all of them need, nothing is known, and nothing is claimed.
+    loose = graph.add([nested, graph.mul([a, b])])
+    (result,) = tighten(graph, [graph.mul([loose, before])], facts, frozenset([n]))
+    assert result.op == "mul"
