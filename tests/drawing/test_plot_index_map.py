@@ -1,11 +1,14 @@
 """Pictures of index maps: what is drawn is read back from the axes and compared with plain loops."""
 
+import importlib.util
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import gcd
+from pathlib import Path
 from random import Random
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import sympy
@@ -24,6 +27,9 @@ matplotlib = pytest.importorskip("matplotlib", reason="the pictures are drawn wi
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 from matplotlib.text import Annotation  # noqa: E402
+
+DOCS = Path(__file__).parents[2] / "docs"
+SVG = "{http://www.w3.org/2000/svg}"
 
 i, j, k, l, n, M = td.indices("i j k l n M")
 NAMES = (i, j, k)
@@ -314,3 +320,27 @@ def test_refusals(arguments: tuple[Any, ...], options: dict[str, Any], error: ty
         td.plot_index_map(*arguments, **options)
     assert message in str(caught.value)
     assert pyplot.get_fignums() == []
+
+
+def shown_in(tree: ElementTree.Element) -> tuple[list[str], dict[str, int]]:
+    """The texts of a picture, and the number of points of each kind."""
+    texts = [element.text or "" for element in tree.iter(f"{SVG}text")]
+    kinds = {group.get("id", ""): len(list(group.iter(f"{SVG}use"))) for group in tree.iter(f"{SVG}g")}
+    return texts, {kind: kinds.get(kind, 0) for kind in ("lattice", "solutions", "outside", "particular")}
+
+
+def test_the_pictures_of_the_page_show_what_is_drawn_now(tmp_path: Path) -> None:
+    """The texts and the points are compared, not the bytes, which every version of matplotlib writes its own way."""
+    spec = importlib.util.spec_from_file_location("draw_index_maps", DOCS / "draw_index_maps.py")
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    script.draw_all(tmp_path)
+    page = (DOCS / "index_equations.md").read_text(encoding="utf-8")
+    assert len(script.PICTURES) == page.count("](_static/index_")
+    for name in script.PICTURES:
+        committed = (DOCS / "_static" / f"{name}.svg").read_bytes()
+        assert f"](_static/{name}.svg)" in page and len(committed) < 50_000
+        drawn = ElementTree.parse(tmp_path / f"{name}.svg").getroot()
+        assert shown_in(ElementTree.fromstring(committed)) == shown_in(drawn), "run docs/draw_index_maps.py"
+    assert shown_in(drawn)[1]["solutions"] == 15
