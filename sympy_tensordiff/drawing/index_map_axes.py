@@ -41,7 +41,9 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
     if solved is None:
         _basis(axes, frame, kernel, inside, inside)
         names = dict(enumerate(index_map.names))
-        axes.set_title(", ".join(form_text(form, names) for form in index_map.forms), fontsize="medium")
+        axes.set_title(
+            ", ".join(form_text(form, names) for form in index_map.forms), fontsize="medium", parse_math=False
+        )
         _finish(axes, index_map.names)
         return
     right = [value - form.constant for value, form in zip(solved.at, index_map.forms, strict=True)]
@@ -53,7 +55,7 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
         if len(kernel) == 1:
             texts = {point: f"z = {z}" for (z,), point in solved.by_kernel.items()}
             _texts(axes, frame, _readable(axes, texts), slope, found, -1)
-    axes.set_title(f"{_equation(index_map, solved)}\n{_answer(index_map, solved)}", fontsize="medium")
+    axes.set_title(f"{_equation(index_map, solved)}\n{_answer(index_map, solved)}", fontsize="medium", parse_math=False)
     _finish(axes, index_map.names)
 
 
@@ -72,7 +74,7 @@ def draw_kernel(axes: Any, index_map: IndexMap, solved: Solutions) -> None:
     _dots(axes, frame, solved.by_kernel, "solutions", label, s=45, color=BLUE)
     _texts(axes, frame, texts, 1, solved.by_kernel)
     _layer_names(axes, list(names.values()), frame)
-    axes.set_title(f"{_equation(index_map, solved)}\n{_answer(index_map, solved)}", fontsize="medium")
+    axes.set_title(f"{_equation(index_map, solved)}\n{_answer(index_map, solved)}", fontsize="medium", parse_math=False)
     _finish(axes, list(names.values()))
 
 
@@ -92,8 +94,8 @@ def fit(axes: Any) -> None:
 
 def _step(axes: Any) -> float:
     """The distance of two points in inches."""
-    left, right = axes.get_xlim()
-    return float(min(0.62, max(0.28, 11 / (right - left))))
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    return float(min(0.62, 13 / (right - left), 9 / (high - low)))
 
 
 # ---------------------------------------------------------------- parts
@@ -104,9 +106,9 @@ def _finish(axes: Any, names: Sequence[str]) -> None:
     from matplotlib.transforms import offset_copy
 
     axes.set_aspect("equal")
-    axes.set_xlabel(names[0])
+    axes.set_xlabel(names[0], parse_math=False)
     if len(names) > 1:
-        axes.set_ylabel(names[1])
+        axes.set_ylabel(names[1], parse_math=False)
     for side in ("top", "right") if len(names) > 1 else ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     below = offset_copy(axes.transAxes, fig=axes.figure, y=-36, units="points")

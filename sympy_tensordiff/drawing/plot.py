@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sympy_tensordiff.drawing.index_map import points, solutions
 from sympy_tensordiff.drawing.index_map_axes import draw_indices, draw_kernel, fit
 from sympy_tensordiff.drawing.read_index_map import read_index_map
-from sympy_tensordiff.errors import ArgumentError, BackendError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 
 OWNER = "plot_index_map"
 MOST_LAYERS = 12
@@ -95,6 +95,8 @@ def plot_index_map(
             f"{OWNER}: {layers} layers are more than {MOST_LAYERS}: choose a shorter range of the third index, or "
             "let another one come last"
         )
+    if ax is not None and not hasattr(ax, "annotate"):
+        raise ArgumentTypeError(f"{OWNER}: ax must be the axes of a figure of matplotlib, not {ax!r}")
     made = ax is None
     ax = _axes() if made else ax
     if space == "kernel" and solved is not None:

@@ -45,16 +45,17 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any, owner: str) -> 
     for part, form in zip(parts, forms, strict=True):
         if form.hidden():
             raise UnsupportedError(
-                f"{owner}: {part} is not affine in {', '.join(map(str, names))}: in place of a rounded quotient write "
-                "i = 2*k + l with l = 0, 1"
+                f"{owner}: {part} is not affine in {', '.join(map(str, names))}: leave out products of indices, and in "
+                "place of a rounded quotient write i = 2*k + l with l = 0, 1"
             )
     rows = []
     for number, (name, lows, highs) in enumerate(ranges):
         variable = Affine.variable(number)
-        rows += [Row("ge", variable - _form(low, values, owner)) for low in lows]
-        rows += [Row("ge", _form(high, values, owner) - variable) for high in highs]
         _check_scope(name, (*lows, *highs), ranges, owner)
-    index_map = IndexMap(tuple(map(str, names)), forms, tuple(_plain(rows, owner)))
+        limits_of_it = [Row("ge", variable - _form(low, values, owner)) for low in lows]
+        limits_of_it += [Row("ge", _form(high, values, owner) - variable) for high in highs]
+        rows += _plain(limits_of_it, name, owner)
+    index_map = IndexMap(tuple(map(str, names)), forms, tuple(rows))
     return index_map, None if at is None else _image(at, forms, values, owner)
 
 
@@ -79,6 +80,8 @@ def _ranges(limits: Any, owner: str) -> list[Limit]:
 
 def _numbers(sizes: Mapping[Any, Any] | None, names: Sequence[Any], owner: str) -> dict[Any, Affine]:
     """The numbers of symbols, which may be given by their names."""
+    if sizes is not None and not isinstance(sizes, Mapping):
+        raise ArgumentTypeError(f"{owner}: sizes must be a dict from symbols to numbers, not {sizes!r}")
     found: dict[Any, Affine] = {}
     for symbol, number in (sizes or {}).items():
         try:
@@ -117,13 +120,15 @@ def _check_scope(name: Any, bounds: Sequence[Expr], ranges: Sequence[Limit], own
         raise IndexExpressionError(f"{owner}: the range of {name} depends on {name} itself, by way of its bounds")
 
 
-def _plain(rows: Sequence[Row], owner: str) -> list[Row]:
+def _plain(rows: Sequence[Row], name: Any, owner: str) -> list[Row]:
     """Inequalities without rounding and products."""
     found: list[Row] = []
     for row in rows:
         written = unfolded(row, frozenset(range(MOST)))
         if written is None or any(part.form.hidden() for part in written):
-            raise UnsupportedError(f"{owner}: a bound of a range rounds or has a product: {row!r} is no line")
+            raise UnsupportedError(
+                f"{owner}: the range of {name} rounds or has a product of indices in a way that no straight line shows"
+            )
         found += written
     return found
 

@@ -252,6 +252,12 @@ def test_large_pictures_have_no_texts() -> None:
     assert "with its image" not in legend(ax)
 
 
+def test_large_pictures_fit_on_a_page() -> None:
+    for limits in ([(i, 0, 900), (j, i, i)], [(i, 0, 3), (j, 0, 900)], [(i, 0, 900)], [(i, 20), (j, 20), (k, 12)]):
+        width, height = td.plot_index_map(i, limits, at=3).figure.get_size_inches()
+        assert width < 15 and height < 13
+
+
 def test_what_a_user_may_write() -> None:
     x = td.TensorSymbol("x", 20)
     a, b = sympy.Idx("a", 6), sympy.Idx("b", (0, 4))
@@ -297,14 +303,16 @@ REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((i, [(i, 3), (j, 3), (k, 3), (l, 3)]), {}, UnsupportedError, "one to 3 indices, not 4 (i, j, k, l)"),
     ((i, []), {}, UnsupportedError, "a picture has one to 3 indices, not 0"),
     (((), (i, 3)), {}, ArgumentError, "there is no index; give one form for each axis"),
-    ((sympy.floor(i / 2), (i, 3)), {}, UnsupportedError, "is not affine in i: in place of a rounded quotient"),
+    ((sympy.floor(i / 2), (i, 3)), {}, UnsupportedError, "is not affine in i: leave out products of indices"),
     ((M * i + j, [(i, 3), (j, 3)]), {}, ArgumentError, "M in M*i + j has neither a range nor a number"),
     ((i, (i, n)), {}, ArgumentError, "n in n - 1 has neither a range nor a number; give sizes={'n': 4}"),
     ((i, (i, n)), {"sizes": {n: 2.5}}, ArgumentTypeError, "the number of n must be an int, not 2.5"),
+    ((i, (i, 3)), {"sizes": 5}, ArgumentTypeError, "sizes must be a dict from symbols to numbers, not 5"),
+    ((i, (i, 3)), {"ax": 5}, ArgumentTypeError, "ax must be the axes of a figure of matplotlib, not 5"),
     ((i, (i, 3)), {"sizes": {"i": 2}}, ArgumentError, "i has a range and a number; leave one of them out"),
     ((i, [(i, 3), (i, 4)]), {}, ArgumentError, "the index i has two ranges; use two names"),
     ((i, [(i, 0, j), (j, 0, i)]), {}, IndexExpressionError, "the range of i depends on i itself"),
-    ((i + j, [(i, 3), (j, 0, i**2)]), {}, UnsupportedError, "a bound of a range rounds or has a product"),
+    ((i + j, [(i, 3), (j, 0, i**2)]), {}, UnsupportedError, "the range of j rounds or has a product of indices"),
     ((i, (i, 3), (1, 2)), {}, ArgumentError, "at has 2 values for 1 axes"),
     ((i, (i, 3), i + 1), {}, ArgumentError, "at is an entry, so i + 1 must be a number and not depend"),
     ((sympy.floor(i / M), (i, 3)), {"sizes": {M: 0}}, ArgumentError, "divides by what is not positive"),
