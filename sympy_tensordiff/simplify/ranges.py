@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
@@ -75,10 +76,14 @@ def single_value(
 
 def _value_between(v: int, variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[Affine, Affine] | None:
     """``floor(h/c)`` and what has to be non-negative there, for two rows that allow at most one value of ``v``."""
-    held = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, v)) and parts[0] != ZERO]
-    for c, low in held:
-        for opposite, high in held:
-            if opposite == -c and _is_below(high + low, c, (*rows, *facts)):
+    held: dict[Affine, list[Affine]] = {}
+    for row in rows:
+        parts = slope(row.form, v) if row.kind == "ge" and v in row.form.atoms() else None
+        if parts is not None:
+            held.setdefault(parts[0], []).append(parts[1])
+    for c, lows in held.items():
+        for low, high in product(lows, held.get(-c, ()) if not c.is_constant or c.constant > 0 else ()):
+            if _is_below(high + low, c, (*rows, *facts)):
                 value = quotient_by(high, c)
                 exists = high + low == c - 1 and sum(v in row.form.atoms() for row in rows) == 2
                 if exists or all(found.atoms().isdisjoint(variables) for found in rounded(value)):
