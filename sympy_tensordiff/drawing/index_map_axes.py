@@ -7,6 +7,7 @@ differs in shape as well.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from math import ceil
 from operator import add, sub
 from typing import Any
 
@@ -121,27 +122,32 @@ def _ranges(axes: Any, rows: Sequence[Row], frame: Frame, label: str) -> None:
     (left, low), (right, high) = frame.corners()
     room = 0.8
     axes.set_xlim(left - room, right + room)
-    axes.set_ylim(low - room, high + room + (0.5 if len(frame.low) == 3 else 0))
+    axes.set_ylim(low - room, high + room)
+    if len(frame.low) == 3:  # a line of text for the names of the layers
+        axes.set_ylim(low - room, high + room + 0.3 / _step(axes))
     for number, corners in enumerate(outlines(rows, frame)):
         xs, ys = zip(*corners, strict=True)
         axes.fill(
             xs, ys, facecolor=LIGHT, edgecolor="black", lw=1, gid="ranges", label=None if number else label, zorder=1
         )
-    ticks = range(frame.low[0], frame.high[0] + 1)
-    every = max(1, len(ticks) * len(frame.layers) // 24)
-    shown = [x for x in ticks if x % every == 0]
-    axes.set_xticks([x + n * frame.pitch for n in range(len(frame.layers)) for x in shown])
-    axes.set_xticklabels([str(x) for _ in frame.layers for x in shown])
-    if len(frame.low) > 1:
-        count = frame.high[1] - frame.low[1] + 1
-        rows_shown = [y for y in range(frame.low[1], frame.high[1] + 1) if y % max(1, count // 12) == 0]
-        axes.set_yticks(rows_shown, list(map(str, rows_shown)))
-    else:
-        axes.set_yticks([])
+    across = _ticks(axes, frame, 0)
+    axes.set_xticks([x + n * frame.pitch for n in range(len(frame.layers)) for x in across])
+    axes.set_xticklabels([str(x) for _ in frame.layers for x in across])
+    up = _ticks(axes, frame, 1) if len(frame.low) > 1 else []
+    axes.set_yticks(up, list(map(str, up)))
+
+
+def _ticks(axes: Any, frame: Frame, v: int) -> list[int]:
+    """The values of an index that are written at its axis, as many as there is room for."""
+    low, high = frame.low[v], frame.high[v]
+    room = 0.1 + 0.08 * max(len(str(low)), len(str(high))) if v == 0 else 0.16
+    every = ceil(room / _step(axes))
+    return [x for x in range(low, high + 1) if x % every == 0]
 
 
 def _dots(axes: Any, frame: Frame, where: Iterable[Point], gid: str, label: str | None, **style: Any) -> None:
     places = [frame.place(point) for point in where]
+    style["s"] *= min(1, (4 * _step(axes)) ** 2)
     if places:
         axes.scatter(*zip(*places, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
@@ -190,7 +196,7 @@ def _near(solved: Solutions | None) -> list[Point]:
 def _layer_names(axes: Any, names: Sequence[str], frame: Frame) -> None:
     if len(frame.low) == 3:
         for layer in frame.layers:
-            x, y = frame.place(((frame.low[0] + frame.high[0]) / 2, frame.high[1] + 0.5, layer))
+            x, y = frame.place(((frame.low[0] + frame.high[0]) / 2, frame.high[1] + 0.5 + 0.05 / _step(axes), layer))
             axes.text(x, y, f"{names[2]} = {layer}", ha="center", va="bottom", fontsize="small")
 
 
