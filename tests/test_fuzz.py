@@ -156,6 +156,26 @@ def test_a_projection_that_rounds_is_not_exact():
     function_checks.check_orders(RandomFunction(function, [v, y, s, alpha], sizes, [sizes]), seed=1)
 
 
+def test_products_of_sums_of_guards_protect_what_stands_beside_them():
+    N, M = sympy.symbols("N M", integer=True, positive=True)
+    v, y, s = TensorSymbol("v", N + 5), TensorSymbol("y", 8), TensorSymbol("s", ())
+    first = sympy.Piecewise((i, sympy.Ne(N + i, 3)), (0, True))
+    second = sympy.Piecewise((s, sympy.Eq(2 * i, N + 2) | sympy.Ne(Mod(i, 3), 1)), (0, True))
+    body = (first - 3 * y[1] / 2) * second * v[M + i - 1] / (s**2 * y[2 * i] ** 2 + 1)
+    function = TensorComprehension(body, (i, M))
+    for sizes in ({N: 2, M: 4}, {N: 4, M: 2}):
+        function_checks.check_orders(RandomFunction(function, [v, y, s], sizes, [sizes]), seed=1)
+
+
+def test_a_bound_does_not_follow_from_its_own_products():
+    N, M = sympy.symbols("N M", integer=True, positive=True)
+    j = indices("j")
+    v, y = TensorSymbol("v", M * N + 4), TensorSymbol("y", M * N + 3)
+    function = TensorComprehension(v[5 - N] + y[i * N + j], (i, M), (j, 4))
+    for sizes in ({N: 1, M: 4}, {N: 3, M: 1}, {N: 2, M: 3}):
+        assert_derivative_exact(function, y, sizes, backends=())
+
+
 # ---------------------------------------------------------------- a planted bug is found
 
 

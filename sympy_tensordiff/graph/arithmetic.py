@@ -201,13 +201,13 @@ class Arithmetic(Table):
             return self.guard(value.data, self.select(condition, value.args[0], otherwise))
         if otherwise.op == "guard" and value is self.zero:
             return self.guard(otherwise.data, self.select(condition, value, otherwise.args[0]))
-        cases, others = self._cases(value), self._cases(otherwise)
+        cases, others = self.cases(value), self.cases(otherwise)
         if any(term.op == "guard" for term in (*cases, *others)):
             parts = [self.select(condition, term, self.zero) for term in cases]
             return self.add(parts + [self.select(condition, self.zero, term) for term in others])
         return self._plain("select", None, (condition, value, otherwise))
 
-    def _cases(self, value: Node) -> list[Node]:
+    def cases(self, value: Node) -> list[Node]:
         """The terms of a sum, those of products with a sum of guards among their factors apart from each other."""
         cases: list[Node] = []
         for term in value.args if value.op == "add" else (value,):
@@ -219,7 +219,7 @@ class Arithmetic(Table):
                 cases += [self.mul((*rest, part)) for part in (*guards, self.add(plain))]
             else:
                 cases.append(term)
-        return cases
+        return [case for case in cases if case is not self.zero]
 
     def _decided(self, value: Node, condition: Node, position: int) -> Node:
         """``value`` where a choice by the same condition, in it or among its terms or factors, is made."""

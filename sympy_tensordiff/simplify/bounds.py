@@ -142,8 +142,9 @@ class _Tighten:
             harmful = [other for other in others if not self.harmless(other, facts)]
             if harmful and (rows := (yield self.choices.conditions(factor, harmful, facts))):
                 return self.graph.guard(rows, node)
-            if harmful and factor.op == "add" and all(term.op == "guard" for term in factor.args):
-                terms = self.graph.add([self.graph.mul((*harmful, term)) for term in factor.args])
+            cases = self.graph.cases(factor) if harmful and factor.op == "add" else ()
+            if cases and all(case.op == "guard" for case in cases):
+                terms = self.graph.add([self.graph.mul((*harmful, case)) for case in cases])
                 return self.graph.mul((*(other for other in others if other not in harmful), terms))
         return node
 
