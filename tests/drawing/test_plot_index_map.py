@@ -153,6 +153,23 @@ def test_one_form_has_no_solution_where_its_gcd_does_not_divide(a: int, b: int) 
             assert [round(a * x + b * y + 1, 9) for x, y in line.get_xydata()] == [at, at]
 
 
+def test_lines_in_layers() -> None:
+    """The rational solutions of each plane, where it has some in the frame: i - 2*j = 7 at k = 3 has none."""
+    limits = [(i, 0, 4), (j, 0, 4), (k, 0, 3)]
+    for forms, at, layers in [((i - 2 * j - 2 * k,), (1,), 3), ((2 * i + 2 * j + k, k), (5, 2), 1)]:
+        ax = td.plot_index_map(forms, limits, at)
+        names = [text for text in ax.texts if not isinstance(text, Annotation)]
+        found = [line.get_xydata() for line in ax.lines if line.get_gid() == "line"]
+        assert len(found) == layers
+        for ends in found:
+            middle = sum(x for x, _ in ends) / 2
+            name = min(names, key=lambda text: abs(text.get_position()[0] - middle))
+            left = name.get_position()[0] - names[0].get_position()[0]
+            for x, y in ends:
+                values = {i: x - left, j: y, k: int(name.get_text().split(" = ")[1])}
+                assert [float(form.subs(values)) for form in forms] == pytest.approx(at)
+
+
 def test_a_failing_congruence_is_named_and_its_line_is_drawn() -> None:
     ax = td.plot_index_map(2 * i + 4 * j, [(i, 6), (j, 4)], at=7)
     assert ax.get_title() == "2*i + 4*j = 7\nno solution: 7 mod 2 = 1, not 0"
