@@ -31,6 +31,7 @@ from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.signs import with_signs
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
+from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import names_in
@@ -116,7 +117,7 @@ class Differentiation:
         nodes = inline_single_reads(self.graph, nodes, written)
         nodes = simplify(self.graph, nodes)
         nodes = tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
-        nodes = with_signs(self.graph, nodes)
+        nodes = with_signs(self.graph, merged_sums(self.graph, with_signs(self.graph, nodes)))
         # Without the deltas and guards of the sweep, more of it is an einsum.
         found = as_einsums(self.graph, nodes, written) if self.is_whole else nodes
         return nodes if found == nodes else simplify(self.graph, found)

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from sympy import Max, Min, exp, sqrt
+from sympy import Max, Min, exp, log, sqrt
 
 from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian, lambdify
 from sympy_tensordiff import simplify_deltas as simplified
@@ -104,14 +104,24 @@ MTTKRP = S((T[i, j, k] - S(U[i, r] * V[j, r] * W[k, r], (r, 0, R - 1))) ** 2, ov
 G = TensorSymbol("G", (K, K))
 KERNEL = (a, 0, Min(K - 1, i))
 VOLTERRA = S(S(G[a, b] * x[i - a] * x[i - b], KERNEL, (b, 0, Min(K - 1, i))) ** 2, over_i)
+h, x_long = TensorSymbol("h", (K,)), TensorSymbol("x", (N + K - 1,))
+QUADRATIC = S(G[a, b] * x_long[i + a] * x_long[i + b], (a, 0, K - 1), (b, 0, K - 1))
+ENERGY = S((S(h[a] * x_long[i + a], (a, 0, K - 1)) + QUADRATIC) ** 2, over_i)
+CROSS_ENTROPY = -S(z[i] * log(exp(x[i]) / S(exp(x[j]), (j, 0, N - 1))), over_i)
 MEAN = S(x[j], (j, 0, N - 1)) / N
 LAYERNORM = S(z[i] * (x[i] - MEAN) / sqrt(S((x[k] - MEAN) ** 2, over_k) / N + 1), over_i)
 
 # The depth that the mathematics needs, and no more sums than there are now, by order of the derivative.
 COMPLEXITY = {
     "mttkrp": (MTTKRP, U, {N: 2, M: 2, K: 2, R: 2}, [(3, 2), (1, 2), (0, 0)]),
-    "volterra": (VOLTERRA, x, {N: 3, K: 2}, [(3, 6), (3, 16), (2, 24)]),
+    "volterra": (VOLTERRA, x, {N: 3, K: 2}, [(3, 4), (3, 7), (2, 9)]),
     "volterra by its kernel": (VOLTERRA, G, {N: 3, K: 2}, [(3, 2), (1, 1), (0, 0)]),
+    "volterra with two orders": (ENERGY, x_long, {N: 2, K: 2}, [(3, 5), (3, 8), (2, 9)]),
+    "cross-entropy": (CROSS_ENTROPY, x, {N: 3}, [(1, 2), (1, 4), (1, 10)]),
+    "logsumexp": (log(S(exp(x[i]), over_i)), x, {N: 3}, [(1, 1), (1, 2), (1, 5)]),
+    "pairwise": (S(exp(-((x[i] - x[j]) ** 2)), over_i, (j, 0, N - 1)), x, {N: 3}, [(1, 1), (1, 1), (1, 1)]),
+    "ordered pairs": (S((x[i] - x[j]) ** 4, (j, i + 1, N - 1), over_i), x, {N: 3}, [(1, 2), (1, 2), (1, 2)]),
+    "total variation": (S(sqrt((x[i + 1] - x[i]) ** 2 + 1), (i, 0, N - 2)), x, {N: 3}, [(0, 0), (0, 0)]),
     "layernorm": (LAYERNORM, x, {N: 2}, [(2, 10), (2, 24), (2, 71)]),
 }
 

@@ -1,0 +1,141 @@
+"""Sums over the same range with a factor in common as one: ``Sum r*a + Sum r*b`` is ``Sum r*(a + b)``.
+
+Only where a sum stands below one of them, so that something is computed or written once instead of
+several times: for sums of plain products, loops apart are as short, and each reads its tensors in
+the order that is best for it. And only where all depend on the same indices, so that nothing is
+repeated for more of them than before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine, Row
+
+MOST_TERMS = 32
+"""Longer additions are left as they are."""
+
+LEVELS = 4
+"""What is left of merged sums is merged in turn, so many times."""
+
+
+class Summed(NamedTuple):
+    """A term of an addition that is a number times factors times a sum."""
+
+    number: Number
+    outside: frozenset[Node]
+    node: Node
+
+
+class Term(NamedTuple):
+    """A term of a summand: a number times factors."""
+
+    number: Number
+    factors: tuple[Node, ...]
+
+
+def merged_sums(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The ``nodes`` with the sums of each addition merged; those of whole tensors as they are.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : sequence of Node
+    """
+    done: dict[Node, Node] = {}
+    for part in reachable(*nodes):
+        new = part if part.whole else graph.with_args(part, [done[arg] for arg in part.args])
+        if new.op == "add" and not new.whole and len(new.args) <= MOST_TERMS and not new.plain:
+            new = _merged(graph, new, LEVELS)
+        done[part] = new
+    return [done[node] for node in nodes]
+
+
+def _merged(graph: Graph, addition: Node, levels: int) -> Node:
+    """An addition with those of its sums merged that run over the same range beside the same factors."""
+    groups: dict[object, list[Summed]] = {}
+    rest: list[Node] = []
+    for term in addition.args:
+        found = _summed(graph, term)
+        if found is None:
+            rest.append(term)
+        else:
+            node = found.node
+            count = len(graph.hints[node.id])
+            key = (found.outside, node.free, count, _lowered(node, count))
+            groups.setdefault(key, []).append(found)
+    if all(len(group) == 1 for group in groups.values()):
+        return addition
+    for group in groups.values():
+        outside = [*group[0].outside]
+        rest += [graph.mul([*outside, part]) for part in _together(graph, group, levels)]
+    return graph.add(rest)
+
+
+def _summed(graph: Graph, term: Node) -> Summed | None:
+    number, term = graph.split_coefficient(term)
+    factors = graph.factors(term)
+    sums = [factor for factor in factors if factor.op == "sum"]
+    if len(sums) != 1:
+        return None
+    return Summed(number, frozenset(factor for factor in factors if factor is not sums[0]), sums[0])
+
+
+def _lowered(node: Node, count: int) -> tuple[Row, ...]:
+    """The rows of a sum, in which its variables have the same numbers whatever the height of its body."""
+    base = node.height - count
+    own = {-(base + 1 + n): Affine.variable(-(n + 1)) for n in range(count)}
+    # What is bound around keeps clear of them.
+    around = {v: Affine.variable(v - count) for v in node.free if v < 0}
+    return tuple(sorted(row.substitute({**own, **around}) for row in node.data))
+
+
+def _together(graph: Graph, group: Sequence[Summed], levels: int) -> list[Node]:
+    """The sums of a group, those that share factors as one."""
+    variables, rows, _ = graph.open(group[0].node)
+    terms = []
+    for number, _, node in group:
+        own, _, body = graph.open(node)
+        body = graph.substitute(body, {v: Affine.variable(w) for v, w in zip(own, variables, strict=True)})
+        factor, body = graph.split_coefficient(body)
+        terms.append(Term(number * factor, graph.factors(body)))
+    parts = []
+    for term in _factored(graph, terms, levels):
+        parts.append(graph.scale(term.number, graph.sum(variables, rows, graph.mul(term.factors))))
+    return parts
+
+
+def _factored(graph: Graph, terms: Sequence[Term], levels: int) -> list[Term]:
+    """Terms that share a factor as one, those that share the one that most of them have first."""
+    waiting = list(terms)
+    while (best := _most_shared(waiting)) is not None:
+        common = [factor for factor in best[0].factors if all(factor in term.factors for term in best)]
+        inner = graph.add([
+            graph.scale(term.number, graph.mul([factor for factor in term.factors if factor not in common]))
+            for term in best
+        ])  # fmt: skip
+        if inner.op == "add" and levels:
+            inner = _merged(graph, inner, levels - 1)
+        number, inner = graph.split_coefficient(inner)
+        place = waiting.index(best[0])
+        waiting = [term for term in waiting if all(term is not other for other in best)]
+        if number:
+            waiting.insert(place, Term(number, graph.factors(graph.mul([*common, inner]))))
+    return waiting
+
+
+def _most_shared(terms: Sequence[Term]) -> list[Term] | None:
+    """The terms with the factor that most of them have, a sum where that does not decide; None without any."""
+    found: dict[Node, list[Term]] = {}
+    for term in terms:
+        for factor in term.factors:
+            found.setdefault(factor, []).append(term)
+    several = [
+        (factor, group)
+        for factor, group in found.items()
+        if len(group) > 1 and any(not part.plain for term in group for part in term.factors)
+    ]
+    return max(several, key=lambda item: (len(item[1]), not item[0].plain))[1] if several else None
