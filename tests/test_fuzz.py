@@ -176,6 +176,10 @@ def test_a_bound_does_not_follow_from_its_own_products():
         assert_derivative_exact(function, y, sizes, backends=())
 
 
+def test_indices_times_sizes_are_not_projected():
+    function_checks.check_function(300165)
+
+
 # ---------------------------------------------------------------- a planted bug is found
 
 

@@ -286,9 +286,12 @@ def _projects_exactly(row: Row, variables: set[int]) -> bool:
 
 
 def _visible(rows: Iterable[Row], variables: frozenset[int]) -> list[Row]:
-    """What elimination sees of the rows: those without a congruence or a quotient that holds a variable."""
+    """What elimination sees of the rows: those without a congruence, quotient or product that holds a variable."""
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
-    return [part for row in plain for part in unfolded(row, variables) or ()]
+    parts = [part for row in plain for part in unfolded(row, variables) or ()]
+    # In lowest terms a quotient by a symbol is a product with it.
+    reduced = normalise_rows(parts)
+    return [part for part in (parts if reduced is None else reduced) if part.form.hidden().isdisjoint(variables)]
 
 
 def _axes(count: int) -> list[str]:
