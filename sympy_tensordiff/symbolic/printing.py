@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -68,7 +70,7 @@ class Printed:
             f"({', '.join([printer._print(index), *(show_index(printer, bound) for bound in bounds)])})"
             for index, *bounds in self.limits
         ]
-        return f"{type(self).__name__}({', '.join([printer._print(self.body), *limits])})"
+        return f"{type(self).__name__}({', '.join([_body(printer, self.body), *limits])})"
 
     def _sympyrepr(self: Any, printer: Any) -> str:
         refuse_unprintable(self, "srepr")
@@ -153,7 +155,7 @@ class PrintedSum(Printed):
         for index, low, high in reversed(this.limits):
             first = f"{printer._print(index)}={show_index(printer, low)}"
             signs.append(rf"\sum_{{{first}}}^{{{show_index(printer, high)}}}")
-        body = printer._print(this.body)
+        body = _body(printer, this.body)
         if _needs_parentheses(this.body):
             body = rf"\left({body}\right)"
         return " ".join([*signs, body])
@@ -161,7 +163,8 @@ class PrintedSum(Printed):
     def _pretty(self: Any, printer: Any) -> Any:
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
-        return _SumForm.of(printer._print_Sum(this))
+        with positive_first(printer):
+            return _SumForm.of(printer._print_Sum(this))
 
 
 class PrintedComprehension(Printed):
@@ -172,12 +175,12 @@ class PrintedComprehension(Printed):
         this = unlabelled(self)
         show = printer._print
         ranges = r",\, ".join(f"{show(index)} < {show(extent)}" for index, extent in this.limits)
-        return rf"\left[{show(this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
+        return rf"\left[{_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 
     def _pretty(self: Any, printer: Any) -> Any:
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
-        form = prettyForm(*printer._print(this.body).parens("[", "]"))
+        form = prettyForm(*_body(printer, this.body).parens("[", "]"))
         ranges: list[Any] = []
         for index, extent in this.limits:
             ranges += [", " if ranges else "", printer._print(index), " < ", printer._print(extent)]
@@ -206,6 +209,30 @@ class _SumForm(prettyForm):
     @binding.setter
     def binding(self, value: int) -> None:
         """The constructor sets what is computed here."""
+
+
+def _body(printer: Any, body: Any) -> Any:
+    with positive_first(printer):
+        return printer._print(body)
+
+
+@contextmanager
+def positive_first(printer: Any) -> Iterator[None]:
+    """Within it, sums are printed with the terms that are added before those that are subtracted: ``b - a``."""
+    if "_as_ordered_terms" in vars(printer):
+        yield
+        return
+
+    def ordered(expr: Any, order: Any = None) -> list[Any]:
+        terms: list[Any] = type(printer)._as_ordered_terms(printer, expr, order)
+        fixed = (order or printer.order) == "none"
+        return terms if fixed else sorted(terms, key=lambda term: bool(term.as_coeff_Mul()[0].is_negative))
+
+    printer._as_ordered_terms = ordered
+    try:
+        yield
+    finally:
+        del printer._as_ordered_terms
 
 
 def place_in_formula(asking: FrameType) -> str:

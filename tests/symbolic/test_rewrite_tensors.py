@@ -91,9 +91,9 @@ def test_entries_one_level_deep():
 residual = td.TensorAdd(ein("ij,j->i", A, y), td.TensorMul(-1, x))
 WHOLE = {
     product: "TensorComprehension(IndexedSum(A[i, j]*B[j, k], (j, 0, m - 1)), (i, n), (k, n))",
-    residual: "TensorComprehension(-x[i] + IndexedSum(A[i, j]*y[j], (j, 0, m - 1)), (i, n))",
+    residual: "TensorComprehension(IndexedSum(A[i, j]*y[j], (j, 0, m - 1)) - x[i], (i, n))",
     ein("i,i->", residual, residual): (
-        "IndexedSum((-x[i] + IndexedSum(A[i, j]*y[j], (j, 0, m - 1)))**2, (i, 0, n - 1))"
+        "IndexedSum((IndexedSum(A[i, j]*y[j], (j, 0, m - 1)) - x[i])**2, (i, 0, n - 1))"
     ),
     ein("ij,jk,kl->il", X, Y, X): (
         "TensorComprehension(IndexedSum(X[i, j]*X[k, l]*Y[j, k], (j, 0, n - 1), (k, 0, n - 1)), (i, n), (l, n))"
