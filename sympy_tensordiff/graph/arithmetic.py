@@ -268,7 +268,7 @@ def _joined_cases(cases: dict[tuple[Row, ...], list[Node]]) -> dict[tuple[Row, .
 def opposites(rows: tuple[Row, ...]) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]]:
     """For each row that has an opposite: the other rows, and the guard with the opposite in its place."""
     for row in rows:
-        opposite = normalise(row.negation()) if row.kind == "ge" or row.modulus == 2 else None
+        opposite = normalise(row.negation()) if row.kind != "eq" else None
         if isinstance(opposite, Row):
             rest = tuple(other for other in rows if other is not row)
             yield rest, tuple(sorted((*rest, opposite)))

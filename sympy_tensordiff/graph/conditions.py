@@ -16,12 +16,12 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.graph.applications import Applications, Scope
+from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices, values_of
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
-
-MODULUS_LIMIT = 64
-"""The negation of a congruence is one piece per other residue; more than these are refused."""
+CASES_LIMIT = 16
+"""Conditions on indices that are no rows as they stand become at most so many cases; else they are masks."""
 
 
 class Conditions(Applications):
@@ -32,8 +32,23 @@ class Conditions(Applications):
         self._branches = 0  # how many cases by values stand around
 
     def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        node: Node = yield self._cases([(pair.expr, pair.cond) for pair in expr.args], scope)
+        pairs = [(pair.expr, pair.cond) for pair in expr.args]
+        linear = [(value, self._linear(condition, scope)) for value, condition in pairs]
+        node: Node = yield self._cases(linear if linear == pairs or _are_few(linear) else pairs, scope)
         return node
+
+    def _indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """A sign or a step: of indices it is cases, of values a function."""
+        cases = values_of(expr) if on_indices(expr) else None
+        if cases is None:
+            node: Node = yield self._function(expr, scope)
+        else:
+            node = yield self._cases([(value, self._linear(test, scope)) for value, test in cases], scope)
+        return node
+
+    def _linear(self, condition: Any, scope: Scope) -> Any:
+        """The condition with its relations on indices as combinations of linear ones, as far as there are such."""
+        return linear_condition(condition, lambda expr: self._scaled(expr, scope) is not None)
 
     def _cases(self, pairs: Sequence[tuple[Any, Any]], scope: Scope) -> Recursion[Node]:
         """Splits on one condition on indices after the other; what is left are conditions on values."""
@@ -62,30 +77,15 @@ class Conditions(Applications):
 
     def _index_condition(self, relation: Any, scope: Scope) -> tuple[list[Row], list[list[Row]]] | None:
         """Rows of a relation between indices and, apart from each other, those of its negation."""
-        if isinstance(relation, sympy.Eq):
-            yes, no = self._equation(relation.lhs, relation.rhs, scope)
-            return None if yes is None else (yes, no)
-        difference = self._scaled(relation.gts - relation.lts, scope)
+        difference = self._scaled(relation.lhs - relation.rhs, scope)
         if difference is None:
             return None
-        strict = isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan)
-        form = difference - 1 if strict else difference
+        if isinstance(relation, sympy.Eq):
+            return [Row("eq", difference)], [[Row("ge", difference - 1)], [Row("ge", -difference - 1)]]
+        form = difference if relation.gts is relation.lhs else -difference
+        if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan):
+            form = form - 1
         return [Row("ge", form)], [[Row("ge", -form - 1)]]
-
-    def _equation(self, left: Any, right: Any, scope: Scope) -> tuple[list[Row] | None, list[list[Row]]]:
-        if isinstance(right, sympy.Mod):
-            left, right = right, left
-        if isinstance(left, sympy.Mod) and right.is_Integer and left.args[1].is_Integer:
-            inner, modulus = self._scaled(left.args[0], scope), int(left.args[1])
-            if inner is not None and 1 < modulus <= MODULUS_LIMIT and left.args[0].is_integer:
-                if not 0 <= right < modulus:
-                    return [Row("ge", Affine.of(-1))], [[]]
-                rows = [Row("mod", inner - int(right) - r, modulus) for r in range(modulus)]
-                return rows[:1], [[row] for row in rows[1:]]
-        form = self._scaled(left - right, scope)
-        if form is None:
-            return None, []
-        return [Row("eq", form)], [[Row("ge", form - 1)], [Row("ge", -form - 1)]]
 
     def _scaled(self, expr: Any, scope: Scope) -> Affine | None:
         """A positive multiple of a difference of indices as a form; None where it is no such thing."""
@@ -130,6 +130,19 @@ def _relations(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
             else:
                 stack.extend(sorted(part.args, key=sympy.default_sort_key, reverse=True))
     return list(found)
+
+
+def _are_few(pairs: Sequence[tuple[Any, Any]]) -> bool:
+    """Whether cases that do not overlap are few."""
+    count, waiting = 0, [pairs]
+    while waiting and count <= CASES_LIMIT:
+        top = waiting.pop()
+        relations = [relation for relation in _relations(top) if on_indices(relation)]
+        if relations:
+            waiting += [_decide(top, relations[0], False), _decide(top, relations[0], True)]
+        else:
+            count += any(value != 0 for value, _ in top[:1])
+    return count <= CASES_LIMIT
 
 
 def _decide(pairs: Sequence[tuple[Any, Any]], literal: Any, value: bool) -> list[tuple[Any, Any]]:

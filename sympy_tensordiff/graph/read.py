@@ -204,7 +204,15 @@ class Reader(Tensors):
         if len(expr.args) > 2:
             node: Node = yield self._visit(lift(expr), scope)
             return node
-        return self.graph.guard([Row("eq", self.affine(left - right, scope))], self.graph.one)
+        try:
+            row = Row("eq", self.affine(left - right, scope))
+        except IndexExpressionError:
+            condition = self._linear(sympy.Eq(left, right), scope)
+            if condition == sympy.Eq(left, right):
+                raise
+            cases: Node = yield self._cases([(sympy.S.One, condition), (sympy.S.Zero, sympy.true)], scope)
+            return cases
+        return self.graph.guard([row], self.graph.one)
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:
@@ -239,6 +247,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (sympy.KroneckerDelta, Reader._delta),
     (sympy.Piecewise, Reader._piecewise),
     ((sympy.floor, sympy.ceiling, sympy.Mod), Reader._rounding),
+    ((sympy.sign, sympy.Heaviside), Reader._indicator),
     ((sympy.Function, sympy.Max, sympy.Min), Reader._function),
     (sympy.Derivative, Reader._derivative),
     (sympy.Subs, Reader._subs),

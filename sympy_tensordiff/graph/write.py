@@ -20,6 +20,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -144,9 +145,12 @@ class _Writer(TensorWriter):
         return sympy.Add(*terms)
 
     def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
-        """Whether the opposite of a case is written first: the upper part of a range, the even indices."""
+        """Whether the opposite of a case is written first: the upper part of a range, the even indices, one remainder."""
         (row,) = (row for row in case.data if row not in rest)
-        return bool(row.form.constant if row.kind == "mod" else self.lead(row.form, scope)[1] < 0)
+        if row.kind == "mod":
+            return row.modulus == 2 and bool(row.form.constant)
+        opposite = normalise(row.negation())
+        return (isinstance(opposite, Row) and opposite.kind == "mod") or self.lead(row.form, scope)[1] < 0
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         body = yield self.visit(node.args[0], scope)

@@ -325,8 +325,17 @@ class Row(NamedTuple):
         return value == 0 if self.kind == "eq" else value % self.modulus == 0
 
     def negation(self) -> Row:
-        """The opposite of an inequality, or of a congruence modulo 2, as one row."""
-        return Row("mod", self.form + 1, 2) if self.kind == "mod" else Row("ge", -self.form - 1)
+        """The opposite of an inequality or of a congruence as one row: one remainder is left, or all but 0 are.
+
+        >>> i = Affine.variable("i")
+        >>> Row("ge", i - 3).negation(), Row("mod", i, 2).negation(), Row("mod", i, 3).negation()
+        (-i + 2 >= 0, (i + 1) mod 2 == 0, i - 3*floor((i)/3) - 1 >= 0)
+        """
+        if self.kind == "ge":
+            return Row("ge", -self.form - 1)
+        if self.modulus == 2:
+            return Row("mod", self.form + 1, 2)
+        return Row("ge", self.form - self.modulus * quotient(self.form, self.modulus) - 1)
 
     def __repr__(self) -> str:
         if self.kind == "mod":

@@ -13,13 +13,17 @@ def normalise(row: Row) -> Row | bool:
     """The row in lowest terms, tightened over the integers; True or False where it is decided.
 
     ``2*i - 1 >= 0`` becomes ``i - 1 >= 0`` (the constant is floored), ``2*i == 3`` is False,
-    ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``, ``floor(i/2) >= 3`` becomes ``i >= 6``.
+    ``2*i + 2 mod 4 == 0`` becomes ``i + 1 mod 2 == 0``, ``floor(i/2) >= 3`` becomes ``i >= 6``, and a
+    condition that allows one remainder only becomes a congruence.
 
     >>> i = Affine.variable("i")
     >>> normalise(Row("ge", 2 * i - 1)), normalise(Row("eq", 2 * i - 3))
     (i - 1 >= 0, False)
     >>> normalise(Row("mod", 6 * i + 2, 4))
     (i + 1) mod 2 == 0
+    >>> remainder = i - 5 * Affine.variable(Quotient(i, 5))
+    >>> normalise(Row("eq", remainder - 2)), normalise(Row("ge", remainder - 4))
+    ((i + 3) mod 5 == 0, (i + 1) mod 5 == 0)
     """
     kind, form, modulus = row
     if kind == "mod":
@@ -31,11 +35,15 @@ def normalise(row: Row) -> Row | bool:
         for v, c in reversed(form.terms):
             if isinstance(v, (Quotient, SymbolicQuotient)) and abs(c) == 1:
                 return normalise(Row("ge", _without_quotient(form, v, c)))
-        if content == 1:
-            return row
-        return Row("ge", form.divided(content))
+        one = _of_one_remainder("ge", form.divided(content))
+        if one is not None:
+            return one
+        return row if content == 1 else Row("ge", form.divided(content))
     if form.constant % content:
         return False
+    one = _of_one_remainder("eq", form.divided(content))
+    if one is not None:
+        return one
     if form.terms[0][1] < 0:
         content = -content
     return Row("eq", form.divided(content)) if content != 1 else row
@@ -46,6 +54,38 @@ def _without_quotient(form: Affine, found: Quotient | SymbolicQuotient, sign: in
     divisor, others = found.divisor, form - Affine({found: sign})
     rest = others * divisor if isinstance(divisor, int) else times(divisor, others)
     return rest + found.form if sign > 0 else rest + (divisor - 1) - found.form
+
+
+def _of_one_remainder(kind: str, form: Affine) -> Row | bool | None:
+    """A condition on nothing but a remainder as a congruence, if it allows one value; None for others."""
+    found = remainders(kind, form)
+    if found is None:
+        return None
+    dividend, divisor, values = found
+    if len(values) == 1:
+        return _normalise_congruence(dividend - values[0], divisor)
+    return bool(values) if len(values) in (0, divisor) else None
+
+
+def remainders(kind: str, form: Affine) -> tuple[Affine, int, range] | None:
+    """``f``, ``m`` and the values of ``f mod m`` that ``form >= 0`` or ``form == 0`` allows; None for other conditions.
+
+    The form is in lowest terms, so that it is a number more or less than the remainder ``f - m*floor(f/m)``.
+
+    >>> i = Affine.variable("i")
+    >>> remainders("ge", i - 4 * Affine.variable(Quotient(i, 4)) - 1)
+    (i, 4, range(1, 4))
+    """
+    for v, c in form.terms if form.quotients() else ():
+        if isinstance(v, Quotient) and abs(c) == v.divisor:
+            sign = -1 if c > 0 else 1
+            rest = form - sign * (v.form - v.divisor * Affine.variable(v))
+            if rest.is_constant:
+                # sign*remainder + rest >= 0, or == 0
+                edge = -sign * rest.constant
+                least, most = (edge, edge) if kind == "eq" else (edge, v.divisor) if sign > 0 else (0, edge)
+                return v.form, v.divisor, range(max(least, 0), min(most + 1, v.divisor))
+    return None
 
 
 def _normalise_congruence(form: Affine, modulus: int) -> Row | bool:

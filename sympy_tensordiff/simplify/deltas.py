@@ -17,11 +17,17 @@ from math import gcd
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable, quotient
-from sympy_tensordiff.integer.normalise import normalise_rows
+from sympy_tensordiff.integer.normalise import normalise, normalise_rows, remainders
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
+
+RESIDUES_LIMIT = 16
+"""A condition on a remainder that allows so many values is a sum for each of them, in steps, without a test."""
 
 NESTED_LIMIT = 4
 """Each equation inside of a function triples the sums; with more of them the equations stay."""
+
+SPLIT_LIMIT = 2
+"""Each inequality inside of a function doubles the sums, up to four; with more of them the inequalities stay."""
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
@@ -57,6 +63,10 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         others = [factor for factor in (body.args if body.op == "mul" else ()) if factor is not waiting]
         more, more_rows, inside = graph.open(waiting)
         return summation(graph, [*variables, *more], [*rows, *more_rows], graph.mul((*others, inside)))
+    rows = tuple(rows)
+    classes = _residues(frozenset(variables), rows)
+    if classes is not None:
+        return graph.add([summation(graph, variables, case, body) for case in classes])
     solution = solve_equations(graph, variables, rows)
     if solution is None:
         return graph.zero
@@ -64,6 +74,9 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     body = graph.substitute(body, mapping)
     if body.op == "guard":
         return summation(graph, kept, rows, body)
+    cases = _cases_of_nested_inequality(graph, frozenset(kept), body)
+    if cases is not None:
+        return graph.add([summation(graph, kept, rows, case) for case in cases])
     inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
     outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
     factor, body = graph.split_coefficient(body)
@@ -71,6 +84,22 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         more, more_rows, body = graph.open(body)
         kept, inner = [*kept, *more], [*inner, *more_rows]
     return graph.scale(factor, graph.guard(outer, graph.sum(kept, inner, body) if kept else body))
+
+
+def _residues(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row, ...]] | None:
+    """The rows with one congruence per remainder in place of a row that allows some; None without such a row.
+
+    An equation may take the variables from the loops, so that nothing has to be split.
+    """
+    free = variables.difference(*(row.form.atoms() for row in rows if row.kind == "eq"))
+    for row in rows:
+        if row.kind == "ge" and not row.form.atoms().isdisjoint(free):
+            found = remainders("ge", row.form)
+            if found is not None and len(found[2]) <= RESIDUES_LIMIT:
+                form, modulus, values = found
+                others = tuple(other for other in rows if other is not row)
+                return [(*others, Row("mod", form - value, modulus)) for value in values]
+    return None
 
 
 def _waiting_factor(body: Node, variables: frozenset[int]) -> Node | None:
@@ -86,8 +115,11 @@ def _ties(node: Node, variables: frozenset[int]) -> bool:
 
 
 def guarded(graph: Graph, variables: Sequence[int], body: Node) -> bool:
-    """Whether a sum of ``body`` over ``variables`` would hold a guard at the top of its terms."""
-    return body.op == "guard" or _terms_with_guards(graph, frozenset(variables), body) is not None
+    """Whether a sum of ``body`` over ``variables`` would hold a guard at the top of its terms, or tests in its loop."""
+    tied = frozenset(variables)
+    if body.op == "guard" or _terms_with_guards(graph, tied, body) is not None:
+        return True
+    return _cases_of_nested_inequality(graph, tied, body) is not None
 
 
 def _terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
@@ -106,25 +138,54 @@ def _terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> l
 
 def _cases_of_nested_equation(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
     """``f(delta)`` where the equation of the delta holds, below it and above it; None without such a delta."""
-    if body.height or body.plain:
+    guards, rows = _nested_rows(variables, body)
+    equations = [row for row in rows if row.kind == "eq"]
+    if not equations or len(equations) > NESTED_LIMIT:
         return None
-    guards = [node for node in reachable(body) if node.op == "guard"]
-    rows = dict.fromkeys(row for node in guards for row in node.data if row.kind == "eq")
-    nested = [row for row in rows if not row.form.atoms().isdisjoint(variables)]
-    if not nested or len(nested) > NESTED_LIMIT:
-        return None
-    row = nested[0]
-    holding = [node for node in guards if row in node.data]
-    without: dict[Node, Node] = {}
-    for node in holding:  # inner ones first: guards may stand inside of others
-        inner = replace(graph, node.args[0], without)
-        without[node] = graph.guard((r for r in node.data if r != row), inner)
-    elsewhere = replace(graph, body, dict.fromkeys(holding, graph.zero))
+    row = equations[0]
+    elsewhere = _decided(graph, body, guards, {row: False})
     return [
-        graph.guard([row], replace(graph, body, without)),
+        graph.guard([row], _decided(graph, body, guards, {row: True})),
         graph.guard([Row("ge", row.form - 1)], elsewhere),
         graph.guard([Row("ge", -row.form - 1)], elsewhere),
     ]
+
+
+def _cases_of_nested_inequality(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
+    """``f(guard)`` where a row of the guard holds and where it does not, so that no loop tests it; None without one."""
+    guards, rows = _nested_rows(variables, body)
+    opposites: dict[Row, Row] = {}
+    for row in rows:
+        opposite = normalise(row.negation()) if row.kind != "eq" and row not in opposites.values() else None
+        if isinstance(opposite, Row):
+            opposites[row] = opposite
+    if not 0 < len(opposites) <= SPLIT_LIMIT:
+        return None
+    row, opposite = next(iter(opposites.items()))
+    return [
+        graph.guard([row], _decided(graph, body, guards, {row: True, opposite: False})),
+        graph.guard([opposite], _decided(graph, body, guards, {row: False, opposite: True})),
+    ]
+
+
+def _nested_rows(variables: frozenset[int], body: Node) -> tuple[list[Node], list[Row]]:
+    """The guards inside of the functions in a body without sums, and their rows over the variables."""
+    if body.height or body.plain:
+        return [], []
+    guards = [node for node in reachable(body) if node.op == "guard"]
+    rows = dict.fromkeys(row for node in guards for row in node.data)
+    return guards, [row for row in rows if not row.form.atoms().isdisjoint(variables)]
+
+
+def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:
+    """The body where it is known of some rows of the guards inside whether they hold."""
+    new: dict[Node, Node] = {}
+    for node in guards:  # inner ones first: guards may stand inside of others
+        if not known.keys().isdisjoint(node.data):
+            inner = replace(graph, node.args[0], new)
+            fails = any(known.get(row) is False for row in node.data)
+            new[node] = graph.zero if fails else graph.guard((r for r in node.data if r not in known), inner)
+    return replace(graph, body, new)
 
 
 Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]

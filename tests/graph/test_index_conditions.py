@@ -1,0 +1,249 @@
+"""Conditions on indices that are no inequalities between linear forms as written: rows all the same, and counted."""
+
+import itertools
+import random
+
+import pytest
+import sympy
+from counting import conditions_on_loops, masks, visits
+from sympy import (
+    ITE,
+    Abs,
+    And,
+    Eq,
+    Heaviside,
+    Implies,
+    Integer,
+    KroneckerDelta,
+    Max,
+    Min,
+    Mod,
+    Ne,
+    Not,
+    Or,
+    Piecewise,
+    Rational,
+    Xor,
+    exp,
+    floor,
+    sign,
+)
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.errors import IndexExpressionError
+from sympy_tensordiff.graph.conditions import CASES_LIMIT
+from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices
+from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
+
+i, j, k, p, q, N, W = td.indices("i j k p q N W")
+x, y = td.TensorSymbol("x", N), td.TensorSymbol("y", N)
+X, B = td.TensorSymbol("X", (N, N)), td.TensorSymbol("B", (N, N))
+
+
+def pair_sum(body):
+    return td.IndexedSum(body, (i, 0, N - 1), (j, 0, N - 1))
+
+
+def where(condition, value=None):
+    return Piecewise((x[i] * y[j] * B[i, j] if value is None else value, condition), (0, True))
+
+
+# ---------------------------------------------------------------------------- one relation after the other
+
+SAME = {
+    "a band": (Abs(i - j) <= 2, And(i - j <= 2, j - i <= 2)),
+    "a strict band with a factor": (2 * Abs(i - j) < 5, And(i - j <= 2, j - i <= 2)),
+    "a band of symbolic width": (Abs(i - j) <= W, And(i - j <= W, j - i <= W)),
+    "a square": ((i - j) ** 2 <= 8, And(i - j <= 2, j - i <= 2)),
+    "a strict square": ((i - j) ** 2 < 9, And(i - j <= 2, j - i <= 2)),
+    "a fraction of a square": ((i - j) ** 2 / 2 <= 4, And(i - j <= 2, j - i <= 2)),
+    "a square of a fraction": ((i / 2 - j / 2) ** 2 <= 1, And(i - j <= 2, j - i <= 2)),
+    "two squares": ((i - j) ** 2 <= N**2, sympy.true),
+    "a cube": ((i - j) ** 3 <= 20, i - j <= 2),
+    "the larger one": (Max(i, j) < 3, And(i < 3, j < 3)),
+    "the smaller one": (Min(i, 2 * j) >= 2, And(i >= 2, j >= 1)),
+    "a larger one inside": (Abs(Max(i, j) - 1) <= 1, And(i <= 2, j <= 2)),
+    "a product": (Eq((i - j) * (i - j), 0), Eq(i, j)),
+    "a negated one": (Not(Or(Abs(i - j) > 2, Max(i, j) >= 3)), And(i - j <= 2, j - i <= 2, i < 3, j < 3)),
+    "a sign": (Eq(sign(i - j), 1), i > j),
+    "a step": (Heaviside(i - j, 1) > 0, i >= j),
+    "a delta": (KroneckerDelta(i, j) > 0, Eq(i, j)),
+    "a choice": (Piecewise((i, i < 3), (3, True)) <= j, Or(And(i < 3, i <= j), And(i >= 3, j >= 3))),
+    "a remainder": (Mod(i + j, 3) < 1, Eq(Mod(i + j, 3), 0)),
+    "the largest remainder": (Mod(i, 3) > 1, Eq(Mod(i, 3), 2)),
+    "no remainder": (Eq(Mod(i, 3), 5), sympy.false),
+    "a quotient": (Eq(floor(i / 2), j), And(i >= 2 * j, i <= 2 * j + 1)),
+    "a chain": (And(i <= j, j <= i + 2), And(j - i >= 0, j - i < 3)),
+    "an implication": (And(Implies(i >= j, Abs(i - j) <= 2), i >= j), And(i >= j, i - j <= 2)),
+    "a choice of conditions": (ITE(i >= j, Abs(i - j) <= 2, sympy.false), And(i >= j, i - j <= 2)),
+    "one of two": (Xor(Abs(i - j) <= 2, i < j - 2), i <= j + 2),
+}
+
+
+@pytest.mark.parametrize(("condition", "rows"), SAME.values(), ids=SAME.keys())
+def test_other_notations_of_rows_are_rows(condition, rows):
+    function, plain = pair_sum(where(condition)), pair_sum(where(rows))
+    for size in (1, 2, 5):
+        sizes = {N: size, W: 1}
+        if function.has(x):
+            assert_derivative_exact(function, x, sizes=sizes)
+    result = td.gradient(function, x)
+    assert not masks(result) and not masks(td.simplify_deltas(function))
+    assert not result.has(Abs, sign, Heaviside)
+    if not condition.has(Piecewise, Xor):
+        assert result == td.gradient(plain, x)
+
+
+def test_cases_do_not_overlap_at_ties():
+    # Every pair of indices counts once: the sum of ones is the number of pairs.
+    for condition in (Max(i, j) >= 2, Abs(i - j) >= 1, Min(i, j) <= 1, (i - 1) * (j - 1) >= 0, Ne(Abs(i - 2), 1)):
+        function = pair_sum(where(condition, x[i]))
+        assert_derivative_exact(function, x, sizes={N: 4})
+        assert not masks(td.gradient(function, x))
+
+
+def random_relation(rng):
+    def linear():
+        return rng.choice([i, j, k, i - j, 2 * i - k, j - k + 1, Integer(rng.randint(-2, 3)), i / 2, 3 * j - 1])
+
+    def term(depth):
+        kind = rng.randint(0, 8)
+        if kind < 2 or depth > 1:
+            return linear()
+        if kind < 5:
+            args = [term(depth + 1) for _ in range(2)]
+            return {2: Max(*args), 3: Min(*args), 4: Abs(args[0])}[kind]
+        if kind == 5:
+            return linear() ** rng.choice([2, 3, 4])
+        if kind == 6:
+            step = Heaviside(linear(), rng.choice([0, 1, Rational(1, 2)]))
+            return rng.choice([sign(linear()), step, KroneckerDelta(linear(), linear())])
+        return term(depth + 1) + rng.choice([-2, 1, 3]) * term(depth + 1)
+
+    relations = [sympy.Lt, sympy.Le, sympy.Gt, sympy.Ge, Eq, Ne]
+    return rng.choice(relations)(term(0), term(0))
+
+
+def test_random_relations_mean_the_same():
+    def is_linear(expr):
+        expr = sympy.expand(expr)
+        return expr.is_polynomial(i, j, k) and sympy.Poly(expr, i, j, k).total_degree() < 2
+
+    rng, changed = random.Random(3), 0
+    while changed < 12:
+        relation = random_relation(rng)
+        linear = linear_condition(relation, is_linear)
+        if linear == relation:
+            continue
+        changed += 1
+        for point in itertools.product((-2, 0, 3), repeat=3):
+            values = dict(zip((i, j, k), map(Integer, point), strict=True))
+            assert linear.xreplace(values) == relation.xreplace(values), (relation, linear, values)
+
+
+def test_what_is_no_condition_on_indices():
+    assert on_indices(Abs(i - j) <= W) and on_indices(Mod(i, 2) + Heaviside(i, 1))
+    assert not on_indices(x[i] > 0) and not on_indices(sympy.Symbol("a") < i) and not on_indices(sympy.sin(i) < 1)
+
+
+# ---------------------------------------------------------------------------- loops
+
+COUNTED = {
+    "a band": (Abs(i - j) <= 1, lambda a, b: abs(a - b) <= 1),
+    "a square": ((i - j) ** 2 <= 5, lambda a, b: (a - b) ** 2 <= 5),
+    "the larger one": (Max(i, j) < 3, lambda a, b: max(a, b) < 3),
+    "outside of a square": (Max(i, j) >= 3, lambda a, b: max(a, b) >= 3),
+    "outside of a band": (Abs(i - j) >= 2, lambda a, b: abs(a - b) >= 2),
+    "remainders": (Ne(Mod(i + j, 3), 0), lambda a, b: (a + b) % 3 != 0),
+    "one remainder": (Mod(i, 4) >= 3, lambda a, b: a % 4 >= 3),
+    "one of two": (Xor(i < 2, Max(i, j) < 4), lambda a, b: (a < 2) != (max(a, b) < 4)),
+    "with a value": (And(Abs(i - j) <= 1, y[j] > 0), lambda a, b: abs(a - b) <= 1),
+}
+
+
+@pytest.mark.parametrize(("condition", "holds"), COUNTED.values(), ids=COUNTED.keys())
+def test_loops_run_over_the_tuples_that_count(condition, holds):
+    function = pair_sum(where(condition, sympy.sin(B[i, j] * x[i])))
+    tuples = sum(holds(a, b) for a in range(7) for b in range(7))
+    for result in (function, td.gradient(function, x)):
+        program = build_program((x, y, B), result, temporaries=False)
+        assert visits(program, "B", {N: 7}) == tuples
+        assert not any(conditions_on_loops(kernel.body) for kernel in program.kernels)
+    assert_derivative_exact(function, x, sizes={N: 4})
+
+
+def test_the_second_derivative_of_a_band_runs_over_the_band():
+    function = pair_sum(where(Abs(i - j) <= 2, (x[i] - x[j]) ** 4))
+    assert_second_exact(function, x, sizes={N: 5})
+    second = td.hvp(function, x, y)
+    assert not masks(second)
+    program = build_program((x, y), second, temporaries=False)
+    assert not any(conditions_on_loops(kernel.body) for kernel in program.kernels)
+
+
+# ---------------------------------------------------------------------------- indicators as factors
+
+
+def test_signs_and_steps_of_indices_are_cases():
+    n = td.simplify_deltas(td.IndexedSum(Heaviside(i - 3, 1) * x[i], (i, 0, N - 1)))
+    assert n.has(td.IndexedSum) and not n.has(Heaviside)
+    for weight in (Heaviside(i - j, 1), Heaviside(i - j), sign(i - j), sign(i - j) ** 2, KroneckerDelta(i, j) ** 3):
+        function = pair_sum(weight * x[i] ** 2 * B[i, j])
+        assert_derivative_exact(function, x, sizes={N: 4})
+        result = td.gradient(function, x)
+        assert not masks(result) and not result.has(sign, Heaviside)
+
+
+def test_deltas_of_what_is_no_index():
+    assert sympy.diff(td.IndexedSum(KroneckerDelta(Mod(i, 2), 0) * x[i] ** 2, (i, 0, N - 1)), x[p]) == Piecewise(
+        (2 * x[p], Eq(Mod(p, 2), 0)), (0, True)
+    )
+    for delta in (KroneckerDelta(Max(i, j), 2), KroneckerDelta(Abs(i - j), 1), KroneckerDelta((i - j) ** 2, 4)):
+        function = pair_sum(delta * x[i] ** 2 * B[i, j])
+        assert_derivative_exact(function, x, sizes={N: 4})
+        assert not masks(td.gradient(function, x))
+    with pytest.raises(IndexExpressionError, match="not linear in its indices"):
+        td.gradient(pair_sum(KroneckerDelta(i * j, 2) * x[i]), x)
+
+
+def test_one_remainder_and_all_others_are_one_choice():
+    body = Piecewise((x[i] ** 2, Eq(Mod(i, 3), 0)), (x[i] ** 3, True))
+    choice = Piecewise((2 * x[p], Eq(Mod(p, 3), 0)), (3 * x[p] ** 2, True))
+    assert sympy.diff(td.IndexedSum(body, (i, 0, N - 1)), x[p]) == choice
+    body = Piecewise((x[i] ** 2, Ne(Mod(i, 3), 0)), (x[i] ** 3, True))
+    assert sympy.diff(td.IndexedSum(body, (i, 0, N - 1)), x[p]) == choice.xreplace(
+        {2 * x[p]: 3 * x[p] ** 2, 3 * x[p] ** 2: 2 * x[p]}
+    )
+
+
+# ---------------------------------------------------------------------------- inside of functions
+
+
+def test_cases_inside_of_functions_are_ranges():
+    function = td.IndexedSum(exp(x[i] + Piecewise((x[i + 1], i <= N - 2), (0, True))), (i, 0, N - 1))
+    assert td.simplify_deltas(function) == exp(x[N - 1]) + td.IndexedSum(exp(x[i] + x[i + 1]), (i, 0, N - 2))
+    for condition in (i <= j, Eq(Mod(i + j, 3), 0), Abs(i - j) <= 1):
+        function = pair_sum(exp(Piecewise((x[i] * B[i, j], condition), (x[j], True))))
+        assert not masks(td.simplify_deltas(function))
+        program = build_program((x, B), function, temporaries=False)
+        assert visits(program, "B", {N: 6}) == sum(
+            bool(condition.subs({i: a, j: b})) for a in range(6) for b in range(6)
+        )
+        assert_derivative_exact(function, x, sizes={N: 3})
+
+
+def test_many_cases_inside_of_a_function_stay():
+    shifts = (-2, -1, 1, 2)
+    inside = sum(Piecewise((x[i + n], (i + n >= 0) & (i + n <= N - 1)), (0, True)) for n in shifts)
+    function = td.IndexedSum(exp(inside), (i, 0, N - 1))
+    assert len(td.simplify_deltas(function).atoms(td.IndexedSum)) == 1
+    assert_derivative_exact(function, x, sizes={N: 4})
+
+
+def test_conditions_of_many_cases_stay():
+    distances = [Abs(i - n) for n in range(CASES_LIMIT)]
+    odd = Xor(*(distance <= 1 for distance in distances[::3]))
+    function = td.IndexedSum(Piecewise((x[i] ** 2, odd), (0, True)), (i, 0, N - 1))
+    assert td.gradient(function, x).has(Abs)
+    assert_derivative_exact(function, x, sizes={N: 9})
