@@ -20,6 +20,7 @@ from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
+
 CASES_LIMIT = 16
 """Conditions on indices that are no rows as they stand become at most so many cases; else they are masks."""
 

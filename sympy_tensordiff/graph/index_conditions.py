@@ -50,7 +50,7 @@ def linear_condition(condition: Any, is_linear: Test) -> Any:
     >>> linear_condition(Abs(i - j) <= 2, linear)
     (-i + j + 2 >= 0) & (i - j + 2 >= 0)
     >>> linear_condition((Max(i, j) < 3) & (i**2 > 5), linear)
-    (3 - i > 0) & (3 - j > 0) & ((i > 2) | (i < -2))
+    ((i > 2) | (i < -2)) & (3 - i > 0) & (3 - j > 0)
     """
     given: dict[Any, Any] = {}
     for relation in condition.atoms(Relational):

@@ -145,7 +145,7 @@ class _Writer(TensorWriter):
         return sympy.Add(*terms)
 
     def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
-        """Whether the opposite of a case is written first: the upper part of a range, the even indices, one remainder."""
+        """Whether the opposite of a case is written first: the upper part of a range, even indices, one remainder."""
         (row,) = (row for row in case.data if row not in rest)
         if row.kind == "mod":
             return row.modulus == 2 and bool(row.form.constant)
