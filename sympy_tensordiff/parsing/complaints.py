@@ -59,6 +59,8 @@ def unexpected_token(error: UnexpectedToken, source: str) -> ParseError:
     opened = [value for value in before if value.type == "LEFT"]
     expected.discard("DERIVATIVE" if opened else "RIGHT")
     place = len(source.rstrip()) if token.type == "$END" else token.start_pos or 0
+    if _is_called(token, expected, before):
+        place = before[-1].start_pos or 0
     message = _special(token, expected, before) or _plain(token, expected)
     if opened and "RIGHT" in expected:
         line, column = opened[-1].line, opened[-1].column
@@ -88,7 +90,7 @@ def _special(token: Token, expected: Collection[str], before: list[Token]) -> st
             f"{_found(token)} stands beside an operand without an operator; write a product with its letters, as in "
             "`2 *(,i->i) x`"
         )
-    if token.type == "LEFT" and before and before[-1].type == "NAME":
+    if _is_called(token, expected, before):
         return (
             f"`{cut(before[-1])}` is no function: the functions are {', '.join(FUNCTIONS)}; write a product with "
             "its letters, as in `a *(i,i->i) (b + c)`"
@@ -96,6 +98,11 @@ def _special(token: Token, expected: Collection[str], before: list[Token]) -> st
     if token.type in ("LEFT", "LETTERS"):
         return "an operator is missing before the parenthesis: write a product as `a *(i,i->i) (b + c)`"
     return ""
+
+
+def _is_called(token: Token, expected: Collection[str], before: list[Token]) -> bool:
+    """Whether a parenthesis stands behind a name, as if that were a function."""
+    return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
 
 
 def _plain(token: Token, expected: Collection[str]) -> str:
