@@ -134,6 +134,16 @@ def negated(part: Piece) -> Piece:
     return piece(("-", at_least(part, Level.FACTOR)), Level.FACTOR, part)
 
 
+def flipped(part: Piece) -> Piece:
+    """The piece with a minus sign in front, or without the one that it has."""
+    match part.parts:
+        case "-", Piece(parts=("(", Piece() as inner, ")")):
+            return inner
+        case "-", Piece() as inner:
+            return inner
+    return negated(part)
+
+
 def called(function: str, argument: Piece) -> Piece:
     """A function of the piece, entry by entry."""
     return piece((f"{function}(", argument, ")"), Level.ATOM, argument)

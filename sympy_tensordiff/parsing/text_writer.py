@@ -26,7 +26,7 @@ from sympy_tensordiff.parsing.joined_pieces import (
     repeated,
     total,
 )
-from sympy_tensordiff.parsing.pieces import Level, Piece, called, negated, number, piece
+from sympy_tensordiff.parsing.pieces import Level, Piece, called, flipped, negated, number, piece
 from sympy_tensordiff.parsing.terms_of_text import fraction, held, in_lower_case, is_subtracted, refused, split
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
@@ -190,7 +190,8 @@ class Writer:
             above.sort(key=lambda part: not part.rank)
         is_scalar = not any(part.rank for part in (*above, *below))
         if numerator == -1 and above and (above[0].rank or (is_scalar and above[0].level > Level.SUM)):
-            above[0] = negated(above[0])
+            # The signs of functions that the language does not have are not those of an input that is read back.
+            above[0] = flipped(above[0]) if scope.variables else negated(above[0])
         elif numerator != 1 or not above:
             above.insert(0, number(numerator))
         if denominator != 1:

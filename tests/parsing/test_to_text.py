@@ -156,6 +156,7 @@ COMPOSED = {
     "scalar sums": -(a + b) * (a - 2 * b) / 3,
     "maximum with a number": td.maximum(x, sympy.S.Half) + td.minimum(y, sympy.S.Half) - td.minimum(x, 0),
     "sigmoid": td.elementwise(lambda t: t**2 / (1 + sympy.exp(-t)), x) + td.sigmoid(x - y) - td.softplus(3 * x),
+    "sigmoid of opposites": td.sigmoid(-(x + y)) - td.softplus(-x * y) / td.sigmoid(-3 * x) + td.sigmoid(-a / 3),
     "hyperbolic": td.sinh(x) + td.cosh(x) - td.asinh(x) + td.atanh(x) * td.acosh(x + 1),
     "quotients of sines": td.elementwise(lambda s, t: sympy.sec(s) + sympy.csc(s) - sympy.cot(t) * sympy.coth(t), x, y),
     "steps": td.elementwise(lambda t: sympy.Piecewise((1, t > 0.5), (0, True)), x),
@@ -174,6 +175,12 @@ def test_other_expressions_have_the_value_of_their_text(name):
 
 def test_products_of_many_leave_few_axes_on_the_way():
     assert td.to_text(td.einsum("ij,kl,jk->il", A, B.T, X.T)) == "A *(ij,jk->ik) ((ij->ji) X) *(ik,kl->il) ((ij->ji) B)"
+
+
+def test_the_sign_in_a_composed_function_is_written_once():
+    assert td.to_text(td.sigmoid(-x)) == "1 / (exp(x) + 1)"
+    assert td.to_text(td.sigmoid(-(x + y))) == "1 / (exp(x + y) + 1)"
+    assert td.to_text(td.sigmoid(x - y)) == "1 / (exp(-(x - y)) + 1)"
 
 
 def test_a_symbol_of_sympys_is_a_tensor_of_order_0():
