@@ -13,6 +13,7 @@ from sympy_tensordiff.app.page import Page
 from sympy_tensordiff.app.reading import UnreadableError, is_interactive, read_input
 from sympy_tensordiff.app.size_checks import worst_errors
 from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, ParseError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.symbolic.for_readers import for_readers
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import size_symbols
 
@@ -146,7 +147,7 @@ def _formatted(parsed: Any, expression: Any, form: str, page: Page) -> str:
     if form == "text":
         return _text(expression)
     if form == "index":
-        expression = expression.rewrite(td.IndexedSum)
+        expression = for_readers(expression)
     refuse_unprintable(expression, _PRINTED[form])
     if form == "pretty":
         lines = str(sympy.pretty(expression, use_unicode=page.unicode, wrap_line=False)).splitlines()

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.fourier_motzkin import eliminate
-from sympy_tensordiff.integer.implication import merge_parallel
+from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import Bounds, implied
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 
@@ -94,11 +93,9 @@ def _value_between(v: int, variables: Sequence[int], rows: Facts, facts: Facts) 
 
 def _projected(v: int, variables: Sequence[int], rows: Facts) -> Facts:
     """What the rows say of one variable and of what is outside, without those that hide another variable."""
-    current: tuple[Row, ...] | None = tuple(row for row in rows if row.kind == "ge")
-    for other in sorted(set(variables) - {v}):
-        plain = merge_parallel(current or ()) or ()
-        current = eliminate([row for row in plain if other not in row.form.hidden()], other)
-    return current or ()
+    others = frozenset(variables) - {v}
+    plain = [row for row in rows if row.kind == "ge" and row.form.hidden().isdisjoint(others)]
+    return project(plain, sorted(others)) or ()
 
 
 def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[dict[int, Affine], list[Row]] | None:

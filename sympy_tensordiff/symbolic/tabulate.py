@@ -131,7 +131,14 @@ def _wide(extents: Sequence[Expr]) -> list[int]:
     return [axis for axis, extent in enumerate(extents) if extent != 1]
 
 
-def read(tensor: Any, indices: Sequence[Expr], scope: Iterable[Expr] | None = None, *, once: bool = True) -> Any:
+def read(
+    tensor: Any,
+    indices: Sequence[Expr],
+    scope: Iterable[Expr] | None = None,
+    *,
+    once: bool = True,
+    keeps_sums: bool = True,
+) -> Any:
     """The entry of a tensor, written out where nothing is computed more often by that; a scalar as it is.
 
     Parameters
@@ -143,6 +150,8 @@ def read(tensor: Any, indices: Sequence[Expr], scope: Iterable[Expr] | None = No
         The indices that vary around the read; by default those in ``indices``.
     once : bool
         Whether the read stands once where it is put.
+    keeps_sums : bool
+        Whether a sum that would be computed more often stays in its tensor.
     """
     if not is_whole(tensor):
         return tensor
@@ -150,8 +159,10 @@ def read(tensor: Any, indices: Sequence[Expr], scope: Iterable[Expr] | None = No
     if not isinstance(tensor, TensorComprehension):
         return tensor[indices]
     nodes = _upper_nodes(tensor.body)
+    if len(nodes) > WRITTEN_OUT:
+        return tensor[indices]
     cheap = (once and _reads_once(indices, scope)) or not any(isinstance(node, IndexedSum) for node in nodes)
-    return tensor.write_out(indices) if len(nodes) <= WRITTEN_OUT and cheap else tensor[indices]
+    return tensor.write_out(indices) if cheap or not keeps_sums else tensor[indices]
 
 
 def _reads_once(indices: Sequence[Expr], scope: Iterable[Expr] | None) -> bool:

@@ -7,6 +7,7 @@ that, and what is long, stays a comprehension that is read, so that the text gro
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from sympy import Lambda
@@ -22,12 +23,15 @@ from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
-def to_indices(expr: Any) -> Any:
+def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     """``expr`` in index notation, as far as there is one.
 
     Parameters
     ----------
     expr : tensor expression or scalar
+    keeps_sums : bool
+        Whether a tensor that holds sums, of which an entry is read more than once, stays a tensor that is
+        computed once. Without, short entries are written out wherever they stand, for a reader.
 
     Returns
     -------
@@ -36,11 +40,15 @@ def to_indices(expr: Any) -> Any:
         Inverses, determinants, adjugates and cofactors stay what they are, of matrices in index
         notation. A log-sum-exp becomes the logarithm of a sum, which may overflow.
     """
-    return _Index().run(expr)
+    return _Index(partial(read, keeps_sums=keeps_sums)).run(expr)
 
 
 class _Index(Rewriting):
     """One rewriting; the indices that are bound around stand for themselves."""
+
+    def __init__(self, read: Callable[..., Any]) -> None:
+        super().__init__()
+        self.read = read
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The scalar or tensor in index notation."""
@@ -55,14 +63,21 @@ class _Index(Rewriting):
 
     def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
         tensor = yield self.visit(expr.tensor, scope)
-        return expr if tensor is expr.tensor else read(tensor, expr.indices, {index for index, _ in scope} or None)
+        return expr if tensor is expr.tensor else self.read(tensor, expr.indices, {index for index, _ in scope} or None)
 
     def binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
         body = yield self.visit(expr.body, scope | {(index, index) for index in expr.variables})
         return expr if body is expr.body else expr._trusted(body, expr.limits)
 
     def operation(self, expr: TensorOperation, scope: Scope) -> Recursion[Any]:
-        return written((yield self.rebuilt(expr, scope)))
+        return self.written((yield self.rebuilt(expr, scope)))
+
+    def written(self, node: TensorOperation) -> Any:
+        """An operation on tensors in index notation, entry by entry; itself where its entries have none."""
+        names = node.output if isinstance(node, EinsumProduct) else ()
+        if not node.has_index_form:
+            return node
+        return tabulate(node.shape, node.args, lambda *indices: node.entry_of(indices, self.read), names)
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         Lambda: kept,
@@ -71,11 +86,3 @@ class _Index(Rewriting):
         Binder: binder,
         TensorOperation: operation,
     }
-
-
-def written(node: TensorOperation) -> Any:
-    """An operation on tensors in index notation, entry by entry; itself where its entries have none."""
-    names = node.output if isinstance(node, EinsumProduct) else ()
-    if not node.has_index_form:
-        return node
-    return tabulate(node.shape, node.args, lambda *indices: node.entry_of(indices, read), names)

@@ -59,6 +59,16 @@ def test_forms(run):
     assert answer(run, "--form", "index", QUADRATIC) == index
 
 
+def test_index_form_is_written_out(run):
+    """Entries of what is read stand where they are read, with an index of their own in every sum."""
+    softmax = "declare x 1 expression exp(x) / ((i->)exp(x)) derivative wrt x"
+    total = "IndexedSum(exp(x[k]), (k, 0, n - 1))"
+    found = answer(run, "--form", "index", softmax)
+    assert found.count(total) == 2
+    assert found.startswith("TensorComprehension(") and found.endswith(", (i, n), (j, n))")
+    assert found.count("TensorComprehension") == 1
+
+
 @pytest.mark.parametrize("form", ["numpy", "numba", "cuda"])
 def test_kernels(run, form):
     parsed = td.parse(QUADRATIC)
