@@ -240,8 +240,7 @@ class _Tighten:
 
     def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Facts) -> Node:
         """The sum with triangular bounds and with its common factors outside (`products_of_sums`)."""
-        factors = body.args if body.op == "mul" else (body,)
-        total = self.sums.product(limits, factors, facts) if limits else body
+        total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
 
     def harmless(self, node: Node, facts: Facts) -> bool:

@@ -6,8 +6,9 @@ a[i, a]*b[i, b]`` there is one sum over ``i`` of a product of two. Factors that 
 that know of more indices than the inner sum does, leave it. Entries and values of functions that know
 less stay: ``Sum_ij x[i]*A[i, j]*x[j]`` reads best flat, and costs the same.
 
-An addition is summed term by term only where one term at most is left then, as in ``Sum_k (x[k] -
-mean)``, which is 0: the sum of small differences is more exact than the difference of large sums.
+Factors that all terms of a summand have stand outside of the addition. An addition is summed term by
+term only where one term at most is left then, as in ``Sum_k (x[k] - mean)``, which is 0: the sum of
+small differences is more exact than the difference of large sums.
 
 An empty sum is 0, and reads nothing. So a factor leaves a sum, and a sum its neighbour, only where
 the sum is known to run, or where the factor does no harm anywhere.
@@ -23,8 +24,24 @@ from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, num
 
 Limits = Sequence[Bounds]
 
+MOST_TERMS = 32
+"""Longer additions are left as they are."""
+
 LONGEST = 8
 """Longer additions are not summed term by term to see what cancels."""
+
+
+def common_outside(graph: Graph, body: Node) -> Node:
+    """A summand, or what is guarded, with the factors that all of its terms have outside of the addition."""
+    number, addition = graph.split_coefficient(body)
+    if addition.op != "add" or len(addition.args) > MOST_TERMS:
+        return body
+    terms = [graph.factors(term) for term in addition.args]
+    shared = [f for f in terms[0] if f.op != "const" and all(f in factors for factors in terms)]
+    if not shared:
+        return body
+    rest = graph.add([graph.mul([f for f in factors if f not in shared]) for factors in terms])
+    return graph.mul([graph.const(number), *shared, rest])
 
 
 class ProductsOfSums:
@@ -49,8 +66,14 @@ class ProductsOfSums:
         self.harmless = harmless
         self.flat = flat
 
+    def of(self, limits: Limits, body: Node, facts: Facts) -> Node:
+        """The sum of ``body`` over triangular ``limits``, outermost first, all of which hold given ``facts``."""
+        if not self.flat:
+            body = common_outside(self.graph, body)
+        return self.product(limits, self.graph.factors(body), facts)
+
     def product(self, limits: Limits, factors: Sequence[Node], facts: Facts) -> Node:
-        """The sum of a product over triangular ``limits``, outermost first, all of which hold given ``facts``."""
+        """The sum of a product over triangular ``limits``."""
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
         runs = never_empty(limits, facts)

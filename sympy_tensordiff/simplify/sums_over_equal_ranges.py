@@ -14,9 +14,7 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
-
-MOST_TERMS = 32
-"""Longer additions are left as they are."""
+from sympy_tensordiff.simplify.products_of_sums import MOST_TERMS, common_outside
 
 LEVELS = 4
 """What is left of merged sums is merged in turn, so many times."""
@@ -50,6 +48,8 @@ def merged_sums(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
         new = part if part.whole else graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.whole and len(new.args) <= MOST_TERMS and not new.plain:
             new = _merged(graph, new, LEVELS)
+        elif new.op in ("sum", "guard"):
+            new = graph.with_args(new, [common_outside(graph, new.args[0])])
         done[part] = new
     return [done[node] for node in nodes]
 
