@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import guarded, summation
+from sympy_tensordiff.simplify.joining import Joining
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.ranges import (
     Facts,
@@ -30,6 +31,7 @@ from sympy_tensordiff.simplify.ranges import (
     single_value,
     to_residues,
     without_exact_floors,
+    without_exact_floors_in,
 )
 
 
@@ -53,6 +55,7 @@ class _Tighten:
         self.sizes = sizes
         self.written = written
         self.choices = Choices(graph)
+        self.joining = Joining(graph, self.with_equations, self.solved)
         self.done: dict[tuple[Node, Facts], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 
@@ -101,8 +104,21 @@ class _Tighten:
         for arg in node.args:
             args.append((yield self.visit(arg, facts)))
         if node.op == "add":
+            united = self.joining.joined(args, facts)
+            if united is not None:
+                result: Node = yield self.visit(self.graph.add(united), facts)
+                return result
             args = self.paired(args, facts)
         return self.graph.with_args(node, args)
+
+    def solved(self, rows: Facts) -> Substitution:
+        """The indices that equations among ``rows`` determine, as forms of the others."""
+        mapping: dict[Variable, Affine] = {}
+        while (pivot := self.pivot(rows)) is not None:
+            row, new = pivot
+            mapping = {v: form.substitute(new) for v, form in mapping.items()} | dict(new)
+            rows = tuple(r.substitute(new) for r in rows if r is not row)
+        return mapping
 
     def paired(self, terms: list[Node], facts: Facts) -> list[Node]:
         """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
@@ -140,7 +156,7 @@ class _Tighten:
                 continue
             others = node.args[:n] + node.args[n + 1 :]
             harmful = [other for other in others if not self.harmless(other, facts)]
-            if harmful and (rows := (yield self.choices.conditions(factor, harmful, facts))):
+            if harmful and (rows := (yield self.choices.conditions(node, factor, harmful, facts))):
                 return self.graph.guard(rows, node)
             cases = self.graph.cases(factor) if harmful and factor.op == "add" else ()
             if cases and all(case.op == "guard" for case in cases):
@@ -157,7 +173,7 @@ class _Tighten:
         rows, body = node.data, node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
-        rows = remove_redundant(rows, facts)
+        rows = self.with_equations(rows, facts)
         equations: tuple[Row, ...] = ()
         while (pivot := self.pivot(rows)) is not None:
             # One name for what is equal: what is left of the guard and the body are told.
@@ -168,26 +184,37 @@ class _Tighten:
             equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
             if is_empty(rest, facts + equations):
                 return self.graph.zero
-            rows = remove_redundant(rest, facts + equations)
-        rows = equations + to_residues(rows)
+            rows = self.with_equations(rest, facts + equations)
         if any(row.kind == "mod" for row in rows):
-            body = self.graph.map_forms(body, lambda form: without_exact_floors(form, rows))
+            congruences = rows
+            rows = to_residues(without_exact_floors_in(rows))
+            body = self.graph.map_forms(body, lambda form: without_exact_floors(form, congruences))
+        rows = equations + rows
         told = yield self.visit(body, facts + rows)
-        new = self.graph.guard(self.needed(rows, told, facts), told)
+        new = self.graph.guard((yield self.needed(rows, told, facts)), told)
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" else new
 
-    def needed(self, rows: Facts, body: Node, facts: Facts) -> Facts:
-        """The rows that do not only say that the loops of a sum are not empty: an empty sum is 0 already."""
-        factors = body.args if body.op == "mul" else (body,)
-        sums = [factor for factor in factors if factor.op == "sum"]
-        if len(sums) != 1 or not all(f is sums[0] or self.harmless(f, facts) for f in factors):
-            return rows
-        _, loops, _ = self.graph.inside(sums[0], _atoms((*facts, *rows)))
+    def with_equations(self, rows: Sequence[Row], facts: Facts) -> Facts:
+        """The rows without redundant ones; those that leave an index a single value as equations."""
+        rows = remove_redundant(rows, facts)
+        for v in sorted(_atoms(rows) - self.sizes):
+            single = single_value([v], rows)
+            if single is not None:
+                rows = remove_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
+        return tuple(self.as_equation(row, (*facts, *rows)) for row in rows)
+
+    def as_equation(self, row: Row, known: Facts) -> Row:
+        """``p <= 0`` as ``p == 0`` where ``p >= 0`` is known."""
+        meets = row.kind == "ge" and not row.form.atoms() <= self.sizes and implied(Row("ge", -row.form), known)
+        return Row("eq", row.form) if meets else row
+
+    def needed(self, rows: Facts, body: Node, facts: Facts) -> Recursion[Facts]:
+        """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already."""
         kept = list(rows)
         for row in rows:
             others = [other for other in kept if other is not row]
-            if row.kind == "ge" and is_empty((*loops, Row("ge", -row.form - 1)), (*facts, *others)):
+            if row.kind == "ge" and (yield self.choices.is_idle(row, body, (*facts, *others))):
                 kept = others
         return tuple(kept)
 
@@ -245,7 +272,7 @@ class _Tighten:
 
     def harmless(self, node: Node, facts: Facts) -> bool:
         """Whether evaluating ``node`` where it was not evaluated before can do no harm."""
-        return self.choices.is_harmless(node, facts)
+        return trampoline(self.choices.is_harmless(node, facts))
 
 
 def _atoms(rows: Facts) -> frozenset[int]:

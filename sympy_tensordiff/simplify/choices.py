@@ -24,12 +24,37 @@ class Choices:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.known: dict[tuple[Node, Row, Facts], bool] = {}
+        self.zero: dict[tuple[Node, Row, Facts], bool] = {}
+        self.harmless: dict[tuple[Node, Row | None, Facts], bool] = {}
         self.reads: dict[Node, dict[Node, None]] = {}
 
-    def is_harmless(self, node: Node, facts: Facts) -> bool:
-        """Whether evaluating ``node`` where it was not evaluated before can do no harm: a number, read from inside."""
-        return node.plain and node.total and all(implied(row, facts) for row in self.needed_by(node))
+    def is_harmless(self, node: Node, facts: Facts, row: Row | None = None) -> Recursion[bool]:
+        """Whether evaluating ``node`` where it was not evaluated before can do no harm: a number, read from inside.
+
+        With a ``row``: where that does not hold, so that what stands behind guards and in empty sums is not evaluated.
+        """
+        if not node.total or node.op == "comprehension":
+            return False
+        if node.plain:
+            return all(implied(needed, facts) for needed in self.needed_by(node))
+        key = (node, row, facts)
+        if key not in self.harmless:
+            found = node.op != "read" or all(implied(needed, facts) for needed in inside_shape(node))
+            if node.op in ("guard", "sum"):
+                inside, body = self.inside(node, facts)
+                found = (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
+            else:
+                for arg in node.args:
+                    found = found and (yield self.is_harmless(arg, facts, row))
+            self.harmless[key] = found
+        return self.harmless[key]
+
+    def inside(self, node: Node, facts: Facts) -> tuple[Facts, Node]:
+        """What is known inside of a guard or a sum, and its body."""
+        if node.op == "guard":
+            return (*facts, *node.data), node.args[0]
+        _, rows, body = self.graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
+        return (*facts, *rows), body
 
     def needed_by(self, node: Node) -> Iterator[Row]:
         """What has to hold for the reads in ``node``, but for those inside of binders."""
@@ -45,30 +70,32 @@ class Choices:
         for read in self.reads[node]:
             yield from inside_shape(read)
 
-    def conditions(self, node: Node, factors: Sequence[Node], facts: Facts) -> Recursion[list[Row]]:
-        """Rows, not known from ``facts``, outside of which ``node`` is 0: those of interest to the factors beside it.
+    def conditions(self, product: Node, factor: Node, others: Sequence[Node], facts: Facts) -> Recursion[list[Row]]:
+        """Rows, not known from ``facts``, outside of which ``factor`` is 0 and the product does harm.
 
-        They are the rows that say that reads of the factors stay inside their shapes, and those of the guards.
+        They are among the rows that say that reads of the ``others`` stay inside their shapes, and those of guards.
         """
         found: list[Row] = []
-        needed = chain.from_iterable(map(self.needed_by, factors))
-        for row in dict.fromkeys((*needed, *first_guard(node))):
-            if not implied(row, facts) and (yield self.needs(node, row, facts)):
+        needed = chain.from_iterable(map(self.needed_by, others))
+        for row in dict.fromkeys((*needed, *first_guard(factor))):
+            harm = not implied(row, facts) and not (yield self.is_harmless(product, facts, row))
+            if harm and (yield self.needs(factor, row, facts)):
                 found.append(row)
         return found
+
+    def is_idle(self, row: Row, node: Node, facts: Facts) -> Recursion[bool]:
+        """Whether a guard says nothing new of ``node``, which is 0 without it and can be evaluated."""
+        harmless: bool = yield self.is_harmless(node, facts, row)
+        return harmless and bool((yield self.needs(node, row, facts)))
 
     def needs(self, node: Node, row: Row, facts: Facts) -> Recursion[bool]:
         """Whether ``node`` is 0 wherever the facts and not ``row`` hold."""
         if node.plain:
             return node is self.graph.zero
         key = (node, row, facts)
-        if key not in self.known:
-            if node.op == "guard":
-                inside = (*facts, *node.data)
-                found = implied(row, inside) or (yield self.needs(node.args[0], row, inside))
-            elif node.op == "sum":
-                _, rows, body = self.graph.open(node)
-                inside = (*facts, *rows)
+        if key not in self.zero:
+            if node.op in ("guard", "sum"):
+                inside, body = self.inside(node, facts)
                 found = implied(row, inside) or (yield self.needs(body, row, inside))
             elif is_power(node):
                 found = yield self.needs(node.args[0], row, facts)
@@ -76,8 +103,8 @@ class Choices:
                 found = yield self.parts_need(node, row, facts)
             else:
                 found = False
-            self.known[key] = found
-        return self.known[key]
+            self.zero[key] = found
+        return self.zero[key]
 
     def parts_need(self, node: Node, row: Row, facts: Facts) -> Recursion[bool]:
         """The same for a product, of which one factor has to be 0, and for an addition or a choice between values."""

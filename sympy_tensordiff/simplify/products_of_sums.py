@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.integer.polyhedron import Bounds
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.polyhedron import Bounds, implied
 from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, number_of_values
 
 Limits = Sequence[Bounds]
@@ -117,11 +118,10 @@ class ProductsOfSums:
     def group(self, limits: list[Bounds], factors: Sequence[Node], facts: Facts) -> Node:
         """A sum of factors, each of which is linked to the others by the variables."""
         graph = self.graph
-        outer = tuple(bound_rows(limits[:-1]))
         last = limits[-1]
-        if all(last.variable not in factor.free for factor in factors) and never_empty([last], (*facts, *outer)):
+        if all(last.variable not in factor.free for factor in factors):
             # Nothing depends on the innermost variable: its sum is a number of repetitions.
-            count = number_of_values(last)
+            count = self.repetitions(last, factors, (*facts, *bound_rows(limits[:-1])))
             if count is not None:
                 repeated = [graph.index(count), *factors]
                 return self.product(limits[:-1], repeated, facts) if limits[:-1] else graph.mul(repeated)
@@ -136,6 +136,14 @@ class ProductsOfSums:
                 inside = self.product(limits[n:], bound, known)
                 return self.sum(limits[:n], graph.mul([*free, inside]), facts)
         return self.sum(limits, graph.mul(factors), facts)
+
+    def repetitions(self, limit: Bounds, factors: Sequence[Node], facts: Facts) -> Affine | None:
+        """How many values a variable has, where the factors may be evaluated even if that is none."""
+        count = number_of_values(limit)
+        if count is None or never_empty([limit], facts):
+            return count
+        harmless = all(self.harmless(factor, facts) for factor in factors)
+        return count if harmless and implied(Row("ge", count), facts) else None
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
         """Whether an inner sum without the ``free`` factors falls apart, or knows less than with them."""

@@ -52,6 +52,11 @@ def without_exact_floors(form: Affine, rows: Facts) -> Affine:
     return form
 
 
+def without_exact_floors_in(rows: Facts) -> Facts:
+    """Rows, the inequalities among them without floors that congruences beside them make exact."""
+    return tuple(Row("ge", without_exact_floors(row.form, rows)) if row.kind == "ge" else row for row in rows)
+
+
 def single_value(
     variables: Sequence[int], rows: Facts, facts: Facts = ()
 ) -> tuple[dict[int, Affine], list[Row]] | None:
