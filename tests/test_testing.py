@@ -129,6 +129,14 @@ def test_a_wrong_pullback_of_a_large_variable_is_found(monkeypatch):
         check_derivative(TensorComprehension(u[i] ** 2, (i, 200)), u)
 
 
+def test_check_derivative_that_is_0_but_for_rounding_errors():
+    u = TensorSymbol("u", n)
+    one = TensorComprehension(Abs(u[i]) / u[i], (i, n))
+    assert check_derivative(one, u) < 1e-6
+    with pytest.raises(DerivativeMismatch):
+        check_derivative(one, u, {n: 3}, derivative=TensorComprehension(u[i] * u[p] / 10**6, (i, n), (p, n)))
+
+
 def test_a_derivative_found_by_hand():
     u, v = TensorSymbol("u", n), TensorSymbol("v", n)
     function = IndexedSum(u[i] ** 2 * v[i], (i, 0, n - 1))
