@@ -274,14 +274,6 @@ def opposites(rows: tuple[Row, ...]) -> Iterator[tuple[tuple[Row, ...], tuple[Ro
             yield rest, tuple(sorted((*rest, opposite)))
 
 
-def other_sides(rows: tuple[Row, ...]) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]]:
-    """For each ``f >= 1`` among rows: the other rows, and the guard with ``f <= -1`` in its place."""
-    for row in rows:
-        if row.kind == "ge":
-            rest = tuple(other for other in rows if other is not row)
-            yield rest, tuple(sorted((*rest, Row("ge", -row.form - 2))))
-
-
 def _condition_of(term: Node) -> Node | None:
     """The condition of a term that is a choice, or a product with a choice between something and 0."""
     if term.depth > JOINED_LIMIT or len(term.args) > JOINED_LIMIT:

@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from sympy_tensordiff.graph.arithmetic import opposites, other_sides
+from sympy_tensordiff.graph.arithmetic import opposites
 from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import takes_tensors
@@ -136,9 +136,6 @@ class _Writer(TensorWriter):
             if other is None:
                 terms.append((yield self.visit(term, scope)))
                 continue
-            if other is term:
-                terms.append((yield self.unequal(term, rest, scope)))
-                continue
             if self.comes_second(term, rest, scope):
                 term, other = other, term
             body = yield self.visit(term.args[0], scope)
@@ -146,15 +143,6 @@ class _Writer(TensorWriter):
             pairs = [(body, self.conjunction(term.data, scope)), (otherwise, self.conjunction(rest, scope))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
         return sympy.Add(*terms)
-
-    def unequal(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> Recursion[Any]:
-        """A guard that holds on both sides of an equation, with the other rows."""
-        body = yield self.visit(case.args[0], scope)
-        (row,) = (row for row in case.data if row not in rest)
-        condition = sympy.Ne(*self.sides(Row("eq", row.form + 1), scope), evaluate=False)
-        if rest:
-            condition = sympy.And(condition, self.conjunction(rest, scope), evaluate=False)
-        return sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
 
     def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
         """Whether the opposite of a case is written first: the upper part of a range, even indices, one remainder."""
@@ -195,24 +183,15 @@ class _Writer(TensorWriter):
 
 
 def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Row, ...]]]:
-    """The terms of a sum; a guard with the one that holds where only one of its rows does not, and the other rows.
-
-    Two guards of one body on both sides of an equation are given as one that is its own opposite.
-    """
+    """The terms of a sum; a guard with the one that holds where only one of its rows does not, and the other rows."""
     guards = {term.data: term for term in terms if term.op == "guard"}
     for term in terms:
         if term.op != "guard":
             yield term, None, ()
         elif guards.pop(term.data, None) is not None:
-            for pairs, same in ((opposites, False), (other_sides, True)):
-                found = [(rest, other) for rest, other in pairs(term.data) if other in guards]
-                found = [pair for pair in found if not any(row.kind == "eq" for row in pair[0])]
-                if same:
-                    found = [pair for pair in found if guards[pair[1]].args == term.args]
-                if found:
-                    rest, other = found[0]
-                    partner = guards.pop(other)
-                    yield term, term if same else partner, rest
+            for rest, other in opposites(term.data):
+                if other in guards and not any(row.kind == "eq" for row in rest):
+                    yield term, guards.pop(other), rest
                     break
             else:
                 yield term, None, ()

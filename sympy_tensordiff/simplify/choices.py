@@ -35,14 +35,15 @@ class Choices:
         """
         if not node.total or node.op == "comprehension":
             return False
-        key = (node, None if node.plain else row, facts)
+        if node.plain:
+            return all(implied(needed, facts) for needed in self.needed_by(node))
+        key = (node, row, facts)
         if key not in self.harmless:
-            reads = self.needed_by(node) if node.plain else inside_shape(node) if node.op == "read" else ()
-            found = all(implied(needed, facts) for needed in reads)
+            found = node.op != "read" or all(implied(needed, facts) for needed in inside_shape(node))
             if node.op in ("guard", "sum"):
                 inside, body = self.inside(node, facts)
                 found = (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
-            elif not node.plain:
+            else:
                 for arg in node.args:
                     found = found and (yield self.is_harmless(arg, facts, row))
             self.harmless[key] = found

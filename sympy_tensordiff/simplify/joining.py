@@ -26,13 +26,12 @@ LONGEST = 32
 
 
 class Part(NamedTuple):
-    """One summand of a guard, with the rows of a guard that it is itself, where it stands and its equations solved."""
+    """One summand of a guard: its rows, with those of a guard that it is itself; its body; and where it stands."""
 
     rows: Facts
     body: Node
     term: Node
     summand: Node
-    solved: Substitution
 
 
 class Joining:
@@ -79,8 +78,7 @@ class Joining:
         parts = []
         for summand in core.args if core.op == "add" else (core,):
             rows, body = (summand.data, summand.args[0]) if summand.op == "guard" else ((), summand)
-            rows = (*term.data, *rows)
-            parts.append(Part(rows, self.graph.scale(number, body), term, summand, self.solved(rows)))
+            parts.append(Part((*term.data, *rows), self.graph.scale(number, body), term, summand))
         return parts
 
     def without(self, term: Node, parts: Sequence[Part]) -> Node:
@@ -97,8 +95,8 @@ class Joining:
         if one.body is two.body:
             return one.body
         for general, special in ((one, two), (two, one)):
-            alike = general.body.op in (special.body.op, "index") and not general.body.free.isdisjoint(special.solved)
-            if alike and self.graph.substitute(general.body, special.solved) is special.body:
+            mapping = self.solved(special.rows)
+            if mapping and self.graph.substitute(general.body, mapping) is special.body:
                 return general.body
         return None
 

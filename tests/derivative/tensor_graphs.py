@@ -12,7 +12,7 @@ from sympy_tensordiff.integer.affine import Affine
 FUNCTIONS = {
     sympy.exp: np.exp, sympy.log: np.log, sympy.sin: np.sin, sympy.cos: np.cos, sympy.tanh: np.tanh,
     sympy.Abs: np.abs, sympy.sign: np.sign, sympy.tan: np.tan, sympy.atan: np.arctan,
-    sympy.sinh: np.sinh, sympy.cosh: np.cosh,
+    sympy.sinh: np.sinh, sympy.cosh: np.cosh, "<": np.less,
     sigmoid: lambda x: 1 / (1 + np.exp(-x)), softplus: lambda x: np.log1p(np.exp(x)),
 }  # fmt: skip
 
@@ -40,10 +40,10 @@ def _evaluate(node, args):
             return np.prod(args)
         case "pow":
             return np.power(np.asarray(args[0]), args[1])
-        case "call":
+        case "call" | "compare":
             return FUNCTIONS[node.data](*args)
-        case "inv":
-            return np.linalg.inv(args[0])
+        case "inv" | "select":
+            return {"inv": np.linalg.inv, "select": np.where}[node.op](*args)
         case "lse":
             top = np.max(np.real(args[0]), axis=node.data, keepdims=True)
             return np.log(np.sum(np.exp(args[0] - top), axis=node.data)) + np.squeeze(top, node.data)

@@ -92,6 +92,8 @@ def test_keys_tell_expressions_apart():
 
 # ---------------------------------------------------------------- rules
 
+F = Fraction
+
 
 class Forms:
     """A graph with variables, and expressions in short."""
@@ -131,6 +133,15 @@ class Forms:
     def total(self, node):
         return self.ein("ijk"[: len(node.shape)] + "->", node)
 
+    def rows(self, vector):
+        return self.graph.ein(1, [(vector, "i")], "ij", {"j": Affine.of(3)})
+
+    def columns(self, vector):
+        return self.graph.ein(1, [(vector, "j")], "ij", {"i": Affine.of(3)})
+
+    def chosen(self, sign, value):
+        return self.graph.select(self.graph.compare("<", sign, self.graph.const(F(1, 2))), value, self.graph.zero)
+
     def delta(self):
         return self.graph.delta((Affine.of(3),))
 
@@ -140,7 +151,6 @@ class Forms:
         return self.exp(self.graph.add((node, shift)))
 
 
-F = Fraction
 # Each line: what is written, what it becomes.
 RULES = {
     "lse": (
@@ -373,6 +383,18 @@ RULES = {
     "what would be larger than all operands stays": (
         lambda f: f.add(f.ein("i,i,j->j", f.x, f.y, f.z), f.ein("i,i,j->j", f.x, f.w, f.y)),
         lambda f: f.add(f.ein("i,i,j->j", f.x, f.y, f.z), f.ein("i,i,j->j", f.x, f.w, f.y)),
+    ),
+    "diagonal of a choice": (
+        lambda f: f.ein("ii,i->i", f.chosen(f.rows(f.x), f.columns(f.y)), f.z),
+        lambda f: f.mul(f.chosen(f.x, f.y), f.z),
+    ),
+    "trace of a choice": (
+        lambda f: f.ein("ii->", f.chosen(f.rows(f.x), f.columns(f.y))),
+        lambda f: f.total(f.chosen(f.x, f.y)),
+    ),
+    "diagonal of a choice between entries stays": (
+        lambda f: f.ein("ii,i->i", f.chosen(f.A, f.columns(f.y)), f.z),
+        lambda f: f.ein("ii,i->i", f.chosen(f.A, f.columns(f.y)), f.z),
     ),
     "other places are not common": (
         lambda f: f.add(f.ein("ij,jk->ik", f.A, f.B), f.ein("ji,jk->ik", f.A, f.C)),

@@ -109,24 +109,3 @@ def test_a_count_needs_a_length_of_0_only():
         assert_equal(evaluate(result, values), derivative(function, (x,), values), f"N = {size}")
     # A range that may lack more than its values has no such length.
     assert "N >= 3" in str(gradient(IndexedSum(x[0], (i, 2, N - 1)), x))
-
-
-def test_both_sides_of_an_equation_are_one_case():
-    pairs = IndexedSum(where(x[i] * x[j], i < j), (i, 0, N - 1), (j, 0, N - 1))
-    assert (
-        str(jacobian(gradient(pairs, x), x))
-        == "TensorComprehension(Piecewise((1, Ne(p, q)), (0, True)), (p, N), (q, N))"
-    )
-    halves = IndexedSum(x[i] * x[N - 1 - i], (i, 0, floor(N / 2) - 1))
-    result = gradient(halves, x)
-    assert str(result) == "TensorComprehension(Piecewise((x[N - p - 1], Ne(2*p, N - 1)), (0, True)), (p, N))"
-    assert result.func(*result.args) == result
-    second = jacobian(
-        gradient(IndexedSum(where(x[i] * x[j], i < j, Eq(Mod(i + j, 2), 0)), (i, 0, N - 1), (j, 0, N - 1)), x), x
-    )
-    for size in (1, 4):
-        values = random_values((halves, x), {N: size}, size)
-        assert_equal(evaluate(result, values), derivative(halves, (x,), values), f"N = {size}")
-        for p in range(size):
-            for q in range(size):
-                assert evaluate(second, values)[p][q] == (p != q and (p + q) % 2 == 0)
