@@ -157,7 +157,7 @@ class _Writer(TensorWriter):
         if any(row.kind != "eq" for row in node.data):
             condition = self.conjunction(node.data, scope)
             body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
-        deltas = [sympy.KroneckerDelta(*self.sides(row, scope)) for row in node.data if row.kind == "eq"]
+        deltas = [sympy.KroneckerDelta(*self.equation(row, scope)) for row in node.data if row.kind == "eq"]
         return sympy.Mul(*deltas, body)
 
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:

@@ -10,9 +10,13 @@ import sympy
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.symbolic.readable import remainders_in
 
 Scope = tuple[tuple[int, Any], ...]
 """The bound variables around a node with their symbols."""
+
+Term = tuple[int, Any, bool]
+"""A coefficient, what it multiplies, and whether that is a size."""
 
 
 class Forms:
@@ -93,20 +97,46 @@ class Forms:
         bound, limits = dict(scope), self.reader.limits
         return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
 
-    def sides(self, row: Row, scope: Scope) -> tuple[Any, Any]:
-        """Left and right of a row."""
-        v, c = self.lead(row.form, scope)
-        left = Affine({v: abs(c)})
-        return self.form(left, scope), self.form(left - row.form * (1 if c > 0 else -1), scope)
+    def terms(self, form: Affine, scope: Scope) -> tuple[list[Term], int]:
+        """The terms of a row with their coefficients, the leading one first, and its constant.
+
+        A remainder is one term, which leads; what is no size is told from sizes.
+        """
+        rest, remainders = remainders_in(form)
+        found: list[Term] = []
+        for part, dividend, divisor in remainders:
+            remainder = sympy.Mod(self.form(dividend, scope), self.form(divisor, scope))
+            if part.is_constant:
+                found.append((part.constant, remainder, False))
+            else:
+                found.append((1, self.form(part, scope) * remainder, False))
+        lead = self.lead(rest, scope) if rest.terms else None
+        for v, c in sorted(rest.terms, key=lambda term: term != lead):
+            found.append((c, self.variable(v, scope), v in self.sizes))
+        return found, rest.constant
+
+    def equation(self, row: Row, scope: Scope) -> tuple[Any, Any]:
+        """Left and right of an equation: one term alone, or with others where an index would be subtracted from one."""
+        (lead, *others), constant = self.terms(row.form, scope)
+        sign = 1 if lead[0] > 0 else -1
+        beside = [term for term in others if term[0] * sign > 0]
+        opposite = [term for term in others if term[0] * sign < 0]
+        left = [lead]
+        if beside and not all(is_size for _, _, is_size in opposite):
+            left, others = [lead, *beside], opposite
+        right = [*((-c, expr, size) for c, expr, size in others), (-constant, sympy.S.One, False)]
+        return _total(left, sign), _total(right, sign)
 
     def condition(self, row: Row, scope: Scope) -> Any:
         """An inequality or a congruence."""
         if row.kind == "mod":
             remainder = sympy.Mod(self.form(row.form - row.form.constant, scope), row.modulus)
             return sympy.Eq(remainder, -row.form.constant % row.modulus, evaluate=False)
-        left, right = self.sides(row, scope)
-        relation = sympy.Ge if self.lead(row.form, scope)[1] > 0 else sympy.Le
-        return relation(left, right, evaluate=False)
+        (lead, *others), constant = self.terms(row.form, scope)
+        sign = 1 if lead[0] > 0 else -1
+        right = [*((-c, expr, size) for c, expr, size in others), (-constant, sympy.S.One, False)]
+        relation = sympy.Ge if sign > 0 else sympy.Le
+        return relation(_total([lead], sign), _total(right, sign), evaluate=False)
 
     def bounds(self, variable: int, forms: Sequence[Affine], scope: Scope) -> tuple[Any, Any]:
         """The lower and the upper bound of a variable that ``forms``, none of them negative, give."""
@@ -125,6 +155,11 @@ class Forms:
             lows[0] if len(lows) == 1 else sympy.Max(*lows, evaluate=evaluate),
             highs[0] if len(highs) == 1 else sympy.Min(*highs, evaluate=evaluate),
         )
+
+
+def _total(terms: Sequence[Term], sign: int) -> Any:
+    """The sum of terms, all of them times ``sign``."""
+    return sympy.Add(*(sign * c * expr for c, expr, _ in terms))
 
 
 def unlike(name: str, *taken: set[str]) -> str:

@@ -79,6 +79,22 @@ def _with_remainders(index: Any) -> Any:
         form, atoms = parse(index)
     except IndexExpressionError:
         return index
+    form, found = remainders_in(form)
+    remainders = [
+        _expression(part, atoms) * Mod(_expression(dividend, atoms), _expression(divisor, atoms), evaluate=False)
+        for part, dividend, divisor in found
+    ]
+    return Add(_expression(form, atoms), *remainders) if remainders else index
+
+
+def remainders_in(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affine]]]:
+    """The form without its remainders, and their factors, dividends and divisors.
+
+    >>> from sympy_tensordiff.integer.affine import quotient
+    >>> p = Affine.variable("p")
+    >>> remainders_in(2 * p + 1 - 8 * quotient(p, 4))
+    (1, [(2, p, 4)])
+    """
     found = sorted(dict.fromkeys(rounded(form)))
     remainders = []
     for quotient in found:
@@ -87,19 +103,27 @@ def _with_remainders(index: Any) -> Any:
             for part in parts_by(form, multiple):
                 short = form + times(part, multiple - dividend)
                 if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
-                    if part == Affine.of(-1) and divisor == Affine.of(short.constant + 1):
+                    if part in (Affine.of(1), Affine.of(-1)) and _ends_at(divisor, short, part):
                         # d - 1 - f mod d is (-f - 1) mod d
-                        short, part = short - short.constant, -part
-                        dividend = _least(-dividend - 1, divisor.constant)
+                        short, part = short + times(part, divisor - 1), -part
+                        dividend = _least(-dividend - 1, divisor)
                     form = short
-                    remainder = Mod(_expression(dividend, atoms), _expression(divisor, atoms), evaluate=False)
-                    remainders.append(_expression(part, atoms) * remainder)
-    return Add(_expression(form, atoms), *remainders) if remainders else index
+                    remainders.append((part, dividend, divisor))
+    return form, remainders
 
 
-def _least(form: Affine, modulus: int) -> Affine:
-    """The form of the same remainder with coefficients from 0 to ``modulus - 1``."""
-    return Affine({v: c % modulus for v, c in form.terms}, form.constant % modulus)
+def _ends_at(divisor: Affine, rest: Affine, part: Affine) -> bool:
+    """Whether a remainder is subtracted from its largest value, or that from it where it is a symbol."""
+    if divisor.is_constant:
+        return part.constant < 0 and rest.constant == divisor.constant - 1
+    return len((rest + times(part, divisor - 1)).terms) == len(rest.terms) - len(divisor.terms)
+
+
+def _least(form: Affine, modulus: Affine) -> Affine:
+    """The form of the same remainder with coefficients from 0 to ``modulus - 1``, where that is a number."""
+    if not modulus.is_constant:
+        return form
+    return Affine({v: c % modulus.constant for v, c in form.terms}, form.constant % modulus.constant)
 
 
 def _quotients_of(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:
