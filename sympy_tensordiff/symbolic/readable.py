@@ -116,7 +116,8 @@ def _ends_at(divisor: Affine, rest: Affine, part: Affine) -> bool:
     """Whether a remainder is subtracted from its largest value, or that from it where it is a symbol."""
     if divisor.is_constant:
         return part.constant < 0 and rest.constant == divisor.constant - 1
-    return len((rest + times(part, divisor - 1)).terms) == len(rest.terms) - len(divisor.terms)
+    left = rest + times(part, divisor - 1)
+    return left.constant == 0 and len(left.terms) == len(rest.terms) - len(divisor.terms)
 
 
 def _least(form: Affine, modulus: Affine) -> Affine:

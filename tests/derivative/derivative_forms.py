@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sympy
-from sympy import KroneckerDelta, Mod, Piecewise
+from sympy import Eq, KroneckerDelta, Mod, Piecewise
 from sympy.core.relational import Relational
 
 from sympy_tensordiff import IndexedSum, TensorComprehension
@@ -37,8 +37,8 @@ def conditions(result):
 
 
 def congruences(result):
-    """The comparisons of a remainder."""
-    return {c for c in conditions(result) if c.has(Mod)}
+    """The conditions that a remainder is a number; inequalities between remainders are none."""
+    return {c for c in conditions(result) if isinstance(c, Eq) and isinstance(c.lhs, Mod) and c.rhs.is_Integer}
 
 
 def guards(result):

@@ -217,6 +217,27 @@ def test_one_remainder_and_all_others_are_one_choice():
     )
 
 
+def test_remainders_in_conditions_and_deltas_are_written_as_such():
+    some = Piecewise((x[i] ** 2, Mod(i, 5) < 2), (0, True))
+    assert sympy.diff(td.IndexedSum(some, (i, 0, N - 1)), x[p]) == Piecewise((2 * x[p], Mod(p, 5) <= 1), (0, True))
+    circular = td.IndexedSum(x[i] * x[Mod(i + 1, N)], (i, 0, N - 1))
+    assert_second_exact(circular, x, sizes={N: 4})
+    second = td.hessian(circular, x)
+    assert str(second.body) == "KroneckerDelta(q, Mod(p - 1, N)) + KroneckerDelta(q, Mod(p + 1, N))"
+    assert str(td.gradient(circular, x).body) == "x[Mod(p + 1, N)] + x[Mod(p - 1, N)]"
+
+
+def test_no_index_is_subtracted_in_a_delta():
+    long, flat = td.TensorSymbol("z", N + W), td.TensorSymbol("z", N * W)
+    for shifted, z, delta in (
+        (td.TensorComprehension(long[i + W], (i, N)), long, KroneckerDelta(p, W + i)),
+        (td.TensorComprehension(flat[W * i + j], (i, N), (j, W)), flat, KroneckerDelta(p, W * i + j)),
+        (td.TensorComprehension(x[N - 1 - i], (i, N)), x, KroneckerDelta(i, N - p - 1)),
+    ):
+        assert td.jacobian(shifted, z).body == delta
+        assert_derivative_exact(shifted, z, sizes={N: 3, W: 2})
+
+
 # ---------------------------------------------------------------------------- inside of functions
 
 
