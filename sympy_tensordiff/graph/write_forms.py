@@ -50,8 +50,15 @@ class Forms:
         """An affine form as a SymPy expression."""
         terms = [sympy.Integer(form.constant)]
         for v, c in form.terms:
-            terms.append(c * self.variable(v, scope))
+            if c < 0 and isinstance(v, SymbolicQuotient) and v.form.coefficient(self.lead(v.form, scope)[0]) < 0:
+                terms.append(-c * self.quotient(sympy.ceiling, -v.form, v.divisor, scope))
+            else:
+                terms.append(c * self.variable(v, scope))
         return sympy.Add(*terms)
+
+    def quotient(self, function: Any, form: Affine, divisor: Affine, scope: Scope) -> Any:
+        """``floor`` or ``ceiling`` of a quotient by sizes."""
+        return function(self.form(form, scope) / self.form(divisor, scope))
 
     def variable(self, variable: Any, scope: Scope) -> Any:
         """A plain variable or a compound of some."""
@@ -59,7 +66,7 @@ class Forms:
             case Quotient():
                 return self.rounded(sympy.floor, variable.form, variable.divisor, scope)
             case SymbolicQuotient():
-                return sympy.floor(self.form(variable.form, scope) / self.form(variable.divisor, scope))
+                return self.quotient(sympy.floor, variable.form, variable.divisor, scope)
             case Product():
                 return sympy.Mul(*(self.variable(factor, scope) for factor in variable.factors))
         return self.symbol(variable, scope)

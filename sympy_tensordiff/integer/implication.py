@@ -189,7 +189,10 @@ def _system_with(form: Affine, rows: Sequence[Row]) -> System:
     known = system(tuple(rows))
     if known.is_empty:
         return known
-    missing = [v for v, _ in form.terms if isinstance(v, Compound) and v not in known.images]
+    compounds = [v for v, _ in form.terms if isinstance(v, Compound)]
+    # A product that only follows from others has a column, and nothing that is known of it.
+    stated = {v for row in rows for v, _ in row.form.terms} if compounds else ()
+    missing = [v for v in compounds if v not in stated]
     if not missing:
         return known
     found = definitions(missing)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import lcm
 from typing import Any
 
-from sympy import Add, Integer, Max, Min, Mod, Mul, Rational, ceiling, floor
+from sympy import Add, Integer, Max, Min, Mod, Mul, Pow, Rational, ceiling, floor
 
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine
@@ -64,7 +64,10 @@ def _times(coefficient: Any, factor: Any) -> Any:
 
 
 def _fraction(argument: Any) -> Any:
-    """``p/2 + 1/2`` as ``(p + 1)/2``."""
+    """``p/2 + 1/2`` as ``(p + 1)/2``, and the numerator of a quotient by symbols arranged."""
+    if argument.is_Mul and any(factor.is_Pow and factor.exp.is_negative for factor in argument.args):
+        above, below = argument.as_numer_denom()
+        return Mul(arranged(above), Pow(arranged(below), -1, evaluate=False), evaluate=False)
     coefficients = argument.as_coefficients_dict().values()
     denominator = lcm(*(int(c.q) for c in coefficients if c.is_Rational))
     if denominator == 1 or not argument.is_Add:
