@@ -67,13 +67,17 @@ def _fraction(argument: Any) -> Any:
     """``p/2 + 1/2`` as ``(p + 1)/2``, and the numerator of a quotient by symbols arranged."""
     if argument.is_Mul and any(factor.is_Pow and factor.exp.is_negative for factor in argument.args):
         above, below = argument.as_numer_denom()
-        return Mul(arranged(above), Pow(arranged(below), -1, evaluate=False), evaluate=False)
+        return Mul(arranged(above), *map(_inverse, Mul.make_args(below)), evaluate=False)
     coefficients = argument.as_coefficients_dict().values()
     denominator = lcm(*(int(c.q) for c in coefficients if c.is_Rational))
     if denominator == 1 or not argument.is_Add:
         return arranged(argument)
     numerator = Add(*(term * denominator for term in argument.args))
     return Mul(Rational(1, denominator), arranged(numerator), evaluate=False)
+
+
+def _inverse(factor: Any) -> Any:
+    return Pow(arranged(factor), -1, evaluate=False) if factor.is_Add else 1 / factor
 
 
 def _with_remainders(index: Any) -> Any:
