@@ -13,7 +13,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Unsupporte
 from sympy_tensordiff.symbolic import deep, hooks, walkers, whole
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.code import NoCode
-from sympy_tensordiff.symbolic.indices import Renaming, as_expr
+from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr
 from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.measures import Measures, measures
 from sympy_tensordiff.symbolic.variables import counted, is_entry, is_variable
@@ -134,7 +134,13 @@ class Node(walkers.Shown, NoCode, Expr):
         return self._unchecked(*args) if is_placeholder(new) else self.func(*args)
 
     def _xreplace(self, rule: Any) -> tuple[Any, bool]:
-        replaced: tuple[Any, bool] = deep.answered(self, ("xreplace", id(rule)), lambda node: node._replaced(rule))
+        def entered(node: Any) -> tuple[Any, ...]:
+            is_left = getattr(node, "is_binder", False) and node.free_symbols.isdisjoint(rule)
+            return () if is_left else deep.parts_of(node)
+
+        parts = entered if isinstance(rule, Substitution) else deep.parts_of
+        question = ("xreplace", id(rule))
+        replaced: tuple[Any, bool] = deep.answered(self, question, lambda node: node._replaced(rule), parts)
         return replaced
 
     def _replaced(self, rule: Any) -> tuple[Any, bool]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from threading import local
-from typing import Any
+from typing import Any, TypeAlias
 
 from sympy import Basic, Idx
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.traversal import nodes_in
+
+Parts: TypeAlias = Callable[[Any], tuple[Any, ...]]
+"""From a node to its arguments, or to some of them."""
 
 
 class _Passes(local):
@@ -28,15 +31,23 @@ class _Passes(local):
 _passes = _Passes()
 
 
-def answered(node: Any, question: Hashable, answer: Callable[[Any], Any]) -> Any:
-    """``answer(node)``, where ``answer`` puts the same question to the nodes of ours below."""
+def parts_of(node: Any) -> tuple[Any, ...]:
+    """The arguments of a node that walks enter."""
+    return () if isinstance(node, Idx) or not isinstance(node, Basic) else node.args
+
+
+def answered(node: Any, question: Hashable, answer: Callable[[Any], Any], parts: Parts = parts_of) -> Any:
+    """``answer(node)``, where ``answer`` puts the same question to the nodes of ours below.
+
+    ``parts`` gives the arguments of a node that the question is put to.
+    """
     known = _passes.running.get(question)
     if known is None:
         if node.is_symbol or not measures(node).is_deep:
             return answer(node)
         known = _passes.running[question] = {}
         try:
-            for part in own_nodes(node):
+            for part in own_nodes(node, parts):
                 known[part] = answer(part)
         finally:
             del _passes.running[question]
@@ -45,27 +56,23 @@ def answered(node: Any, question: Hashable, answer: Callable[[Any], Any]) -> Any
     return known[node]
 
 
-def own_nodes(root: Basic) -> list[Any]:
+def own_nodes(root: Basic, parts: Parts = parts_of) -> list[Any]:
     """The nodes of ours, the lowest first."""
-    return [node for node in _ordered(root) if hasattr(node, "_measures")]
+    return [node for node in _ordered(root, parts) if hasattr(node, "_measures")]
 
 
-def _ordered(root: Basic) -> list[Any]:
+def _ordered(root: Basic, parts: Parts = parts_of) -> list[Any]:
     """All nodes, each object once, arguments first."""
     done: dict[int, Any] = {}
     stack = [root]
     while stack:
         node = stack[-1]
-        missing = [arg for arg in _parts(node) if id(arg) not in done]
+        missing = [arg for arg in parts(node) if id(arg) not in done]
         if missing:
             stack += missing
         else:
             done[id(node)] = stack.pop()
     return list(done.values())
-
-
-def _parts(node: Any) -> tuple[Any, ...]:
-    return () if isinstance(node, Idx) or not isinstance(node, Basic) else node.args
 
 
 def refuse_walk(node: Any, what: str) -> None:
@@ -115,7 +122,7 @@ def packed(root: Basic) -> list[tuple[Any, tuple[int, ...] | None]]:
     result: list[tuple[Any, tuple[int, ...] | None]] = []
     for node in _ordered(root):
         numbers[id(node)] = len(result)
-        args = _parts(node)
+        args = parts_of(node)
         result.append((type(node), tuple(numbers[id(arg)] for arg in args)) if args else (node, None))
     return result
 

@@ -81,3 +81,25 @@ def test_what_is_index_notation_already():
     shadowing = td.TensorComprehension(y[i] * td.IndexedSum(y[i], (i, 0, n - 1)), (i, n))
     distinct = td.TensorComprehension(y[i] * td.IndexedSum(y[j], (j, 0, n - 1)), (i, n))
     assert for_readers(shadowing) == distinct != shadowing
+
+
+def test_the_work_on_chains_is_linear(monkeypatch):
+    """A substitution leaves tensors alone that its indices are not free in, and what is below them."""
+    visits = 0
+    replaced = Binder._replaced
+
+    def counted(self, rule):
+        nonlocal visits
+        visits += 1
+        return replaced(self, rule)
+
+    monkeypatch.setattr(Binder, "_replaced", counted)
+    found = []
+    for length in (100, 200, 400):
+        value = y
+        for _ in range(length):
+            value = td.tanh(S @ value)
+        visits = 0
+        value.rewrite(td.IndexedSum)
+        found.append(visits)
+    assert 0 < found[2] - found[1] <= 2.2 * (found[1] - found[0])
