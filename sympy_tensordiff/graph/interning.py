@@ -78,7 +78,7 @@ class Table:
         node = self._table[full] = Node()
         node.id, node.op, node.data, node.args, node.shape = len(self._table) - 1, op, data, args, shape
         free, depth, height, plain = own, 0, 0, op not in _SCOPES
-        total, whole = _is_total(op, data, args), _takes_tensors(op, shape)
+        total, whole = is_total(op, data, args), _takes_tensors(op, shape)
         for a in args:
             if a.free:
                 free = free | a.free
@@ -137,7 +137,7 @@ def _id_of(node: Node) -> int:
     return node.id
 
 
-def _is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
+def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
     if op == "pow":
         exponent = args[1].data
         return args[1].op == "const" and isinstance(exponent, int) and exponent >= 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
+from sympy_tensordiff.graph.interning import is_total
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Row
@@ -33,17 +34,18 @@ class Choices:
 
         With a ``row``: where that does not hold, so that what stands behind guards and in empty sums is not evaluated.
         """
-        if not node.total or node.op == "comprehension":
+        if node.op == "comprehension":
             return False
         if node.plain:
-            return all(implied(needed, facts) for needed in self.needed_by(node))
+            return node.total and all(implied(needed, facts) for needed in self.needed_by(node))
         key = (node, row, facts)
         if key not in self.harmless:
-            found = node.op != "read" or all(implied(needed, facts) for needed in inside_shape(node))
             if node.op in ("guard", "sum"):
                 inside, body = self.inside(node, facts)
                 found = (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
             else:
+                found = is_total(node.op, node.data, node.args)
+                found = found and (node.op != "read" or all(implied(needed, facts) for needed in inside_shape(node)))
                 for arg in node.args:
                     found = found and (yield self.is_harmless(arg, facts, row))
             self.harmless[key] = found
