@@ -138,6 +138,7 @@ def _id_of(node: Node) -> int:
 
 
 def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
+    """Whether a node of this kind is a number wherever its arguments are."""
     if op == "pow":
         exponent = args[1].data
         return args[1].op == "const" and isinstance(exponent, int) and exponent >= 0
