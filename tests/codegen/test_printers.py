@@ -46,7 +46,7 @@ READABLE = {
     "(p + 1)//2": quotient(form_of(p=1, c=1), 2),
     "(p + 1)//2 + 1": quotient(form_of(p=1, c=3), 2),
     "p//2": quotient(form_of(p=1), 2),
-    "(-p)//2": quotient(form_of(p=-1), 2),
+    "-((p + 1)//2)": quotient(form_of(p=-1), 2),
     "-(p//2)": -1 * quotient(form_of(p=1), 2),
     "i - p//3": form_of(i=1) - quotient(form_of(p=1), 3),
     "2*(p//3)": 2 * quotient(form_of(p=1), 3),
