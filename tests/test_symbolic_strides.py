@@ -16,6 +16,7 @@ from sympy_tensordiff.integer.nests import bounds
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, product_rows, quotient_by, slope, times
 from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import assert_derivative_exact
 
 i, j, k, p, q, r, L, N, M, K = td.indices("i j k p q r L N M K")
 x, u, v, w = (td.TensorSymbol(n, s) for n, s in (("x", N * M), ("u", (N, M)), ("v", N), ("w", M)))
@@ -193,6 +194,15 @@ def test_refusals():
         bounds(rows, ["i"])
     assert bounds(rows, ["i"], [Row("ge", Affine.variable("M") - 1)])[0][0].range({"M": 3}) == range(1, 6)
     assert x[N * M - 1] is not None  # sizes of the shape, not indices
+
+
+def test_an_index_that_a_size_multiplies_is_the_outer_loop():
+    rows = sympy.Piecewise((x[p] * v[i], p < N), (0, True))  # M*i <= p says nothing about p alone
+    blocks = td.IndexedSum(rows, (p, M * i, M * i + 1), (i, 0, N - 1))
+    text = "IndexedSum(v[i]*x[p], (p, M*i, Min(N - 1, M*i + 1)), (i, 0, floor((N - 1)/M)))"
+    assert str(td.simplify_deltas(blocks)) == text
+    for sizes in ({N: 4, M: 1}, {N: 5, M: 2}, {N: 2, M: 3}):
+        assert_derivative_exact(blocks, x, sizes, backends=())
 
 
 def test_an_entry_of_a_flat_matrix_may_be_taken_apart():

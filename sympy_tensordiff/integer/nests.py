@@ -175,7 +175,10 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
         highs += above
     for found, side in ((lows, "lower"), (highs, "upper")):
         if not found:
-            raise ValueError(f"the variable {variable!r} has no {side} bound")
+            raise LoopBoundError(
+                f"the variable {variable!r} has no {side} bound in the other variables outside of its loop: "
+                "give its range numbers or sizes as ends"
+            )
     return Bounds(variable, tuple(lows), tuple(highs))
 
 
@@ -243,17 +246,21 @@ def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
 
 
 def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Variable]) -> tuple[int, int, int]:
-    """What ``variable`` as the innermost loop costs: inexact pairs, new outer rows, other coefficients than 1."""
+    """What ``variable`` as the innermost loop costs: inexact pairs, new outer rows, other coefficients than 1.
+
+    Rows that multiply it by a symbol bound nothing outside of it and count as inexact pairs.
+    """
     others = frozenset(loops) - {variable}
     known = set(rows)
-    held = [(row.form.coefficient(variable), row) for row in rows if row.form.coefficient(variable)]
-    held = [(c, row) for c, row in held if variable not in row.form.hidden()]
+    lost = sum(variable in row.form.hidden() and _holds_any(row, others) for row in rows)
+    held = [(row.form.coefficient(variable), row) for row in _visible(rows, variable)]
+    held = [(c, row) for c, row in held if c]
     shared = [abs(c) for c, row in held if _holds_any(row, others)]
     non_unit = sum(c > 1 for c in shared)
     equations = [abs(c) for c, row in held if row.kind == "eq"]
     if equations:
-        return (min(equations) - 2, 0, non_unit)
-    inexact = 0
+        return (min(equations) - 2 + lost, 0, non_unit)
+    inexact = lost
     new: dict[Row, None] = {}
     for a, low in held:
         for b, high in held:

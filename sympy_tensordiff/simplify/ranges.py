@@ -7,7 +7,7 @@ from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.polyhedron import Bounds, implied
+from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 
 Facts = tuple[Row, ...]
@@ -73,7 +73,7 @@ def single_value(
         # The ranges of the other variables may narrow this one; all rows stay.
         if any(v in row.form.hidden() or abs(row.form.coefficient(v)) > 1 for row in rows):
             narrowed = _projected(v, variables, rows)
-            found = _value_between(v, variables, narrowed, (*rows, *facts))
+            found = _value_between(v, variables, narrowed, (*rows, *facts)) if narrowed else None
             if found is not None:
                 return {v: found[0]}, []
     return None
@@ -97,10 +97,21 @@ def _value_between(v: int, variables: Sequence[int], rows: Facts, facts: Facts) 
 
 
 def _projected(v: int, variables: Sequence[int], rows: Facts) -> Facts:
-    """What the rows say of one variable and of what is outside, without those that hide another variable."""
+    """What the rows say of one variable and of what is outside, without those that hide another variable.
+
+    Nothing where they leave the variable several values: projecting many variables out takes long.
+    """
     others = frozenset(variables) - {v}
     plain = [row for row in rows if row.kind == "ge" and row.form.hidden().isdisjoint(others)]
+    if len(others) > 1 and not any(v in row.form.hidden() for row in plain) and not _is_one_value(v, variables, plain):
+        return ()
     return project(plain, sorted(others)) or ()
+
+
+def _is_one_value(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool:
+    """Whether two points that agree outside of ``variables`` provably have the same ``v``."""
+    other = {w: Affine({-1 - w: 1}) for w in variables}
+    return is_empty((*rows, *(row.substitute(other) for row in rows), Row("ge", Affine({v: 1}) - other[v] - 1)))
 
 
 def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[dict[int, Affine], list[Row]] | None:
