@@ -78,7 +78,7 @@ class _Writer(TensorWriter):
             case "tensor":
                 return self.reader.tensors[node.data[0]]
             case "mul":
-                return sympy.Mul(*_without_minus(args))
+                return applied(sympy.Mul, _without_minus(args))
             case "pow":
                 # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
                 if args[0] == 0 and not args[1].is_number:
@@ -142,7 +142,7 @@ class _Writer(TensorWriter):
             otherwise = yield self.visit(other.args[0], scope)
             pairs = [(body, self.conjunction(term.data, scope)), (otherwise, self.conjunction(rest, scope))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
-        return sympy.Add(*terms)
+        return applied(sympy.Add, terms)
 
     def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
         """Whether the opposite of a case is written first: the upper part of a range, even indices, one remainder."""

@@ -14,7 +14,9 @@ from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.axes import Sizes
 from sympy_tensordiff.parsing.constants import Constant
 from sympy_tensordiff.parsing.letters import Letters
-from sympy_tensordiff.parsing.scalars import Scalars, is_real
+from sympy_tensordiff.parsing.numbers import TooLongError
+from sympy_tensordiff.parsing.scalars import Scalars
+from sympy_tensordiff.parsing.terms_of_text import split
 from sympy_tensordiff.parsing.tree import Tree, shown
 from sympy_tensordiff.symbolic import entrywise_functions, functions, operators
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -54,7 +56,7 @@ class Builder:
             elif node.kind == "quotient" or (node.kind == "product" and self.is_entrywise(node)):
                 self.extend(node, ("product", "quotient"), node.kind == "quotient")
             else:
-                self.values[node] = self.checked(node, self.plain(node))
+                self.values[node] = self.checked(node, self.plain, node)
         return self.value(nodes[-1])
 
     # -------------------------------------------------------------- chains
@@ -73,7 +75,7 @@ class Builder:
         if chain is None:
             return self.values.pop(node)
         function = self.total if node.kind in ("sum", "difference") else self.entrywise_product
-        return self.checked(node, function(node, chain))
+        return self.checked(node, function, node, chain)
 
     def total(self, node: Tree, chain: Chain) -> Any:
         """The sum of the operands of a chain."""
@@ -94,14 +96,14 @@ class Builder:
         """The product of the operands of a chain, those divided by to the power -1."""
         factors = [self.inverse(node, value) if is_inverse else value for is_inverse, value in chain]
         if any(map(shape_of, factors)):
+            self.checked(node, self.scalars.multiply, [split(factor)[0] for factor in factors])
             return operators.multiply(*factors)
         return self.scalars.multiply(factors)
 
     def inverse(self, node: Tree, value: Any) -> Any:
         """``1/value``, entry by entry."""
-        if shape_of(value):
-            return operators.power(value, S.NegativeOne)
-        return self.checked(node, self.scalars.power(value, S.NegativeOne))
+        entry = self.checked(node, self.scalars.power, _entry(value), S.NegativeOne)
+        return operators.power(value, S.NegativeOne) if shape_of(value) else entry
 
     # -------------------------------------------------------------- nodes
 
@@ -127,7 +129,8 @@ class Builder:
         (operand,) = node.parts
         value = self.value(operand)
         if node.text not in OF_MATRICES:
-            return ENTRYWISE[node.text](value) if shape_of(value) else self.scalars.function(node.text, value)
+            entry = self.checked(node, self.scalars.function, node.text, _entry(value))
+            return ENTRYWISE[node.text](value) if shape_of(value) else entry
         if not shape_of(value):
             value = FilledTensor(value, self.sizes.shape(self.sizes.axes[operand]))
         return OF_MATRICES[node.text](value)
@@ -135,7 +138,8 @@ class Builder:
     def power(self, node: Tree) -> Any:
         """A tensor or a scalar to the power of a scalar."""
         base, exponent = (self.value(part) for part in node.parts)
-        return operators.power(base, exponent) if shape_of(base) else self.scalars.power(base, exponent)
+        entry = self.checked(node, self.scalars.power, _entry(base), exponent)
+        return operators.power(base, exponent) if shape_of(base) else entry
 
     # -------------------------------------------------------------- products
 
@@ -173,8 +177,25 @@ class Builder:
             return self.scalars.multiply(values)
         return EinsumProduct(f"{','.join(groups)}->{output}", *values)
 
-    def checked(self, node: Tree, value: Any) -> Any:
-        """The value, if it is a real number where it is a scalar."""
-        if not shape_of(value) and not is_real(value):
-            raise ParseError(f"{shown(node, self.source)} is no finite real number", self.source, node.place)
+    def checked(self, node: Tree, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The value of a function; where it is a scalar, all numbers in it are real and none is too long."""
+        try:
+            value = function(*arguments)
+        except TooLongError as error:
+            raise ParseError(
+                f"{shown(node, self.source)} {error}; write rounded numbers", self.source, node.place
+            ) from None
+        if not shape_of(value) and not self.scalars.numbers.are_real(value):
+            raise ParseError(
+                f"{shown(node, self.source)} is no finite real number in the range of a double, or has one inside",
+                self.source,
+                node.place,
+            )
         return value
+
+
+def _entry(value: Any) -> Any:
+    """A scalar as it is, the number that a tensor is filled with, and 1 in place of the entries of other tensors."""
+    if isinstance(value, FilledTensor):
+        return value.value
+    return S.One if shape_of(value) else value

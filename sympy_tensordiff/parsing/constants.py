@@ -17,7 +17,7 @@ from sympy_tensordiff.parsing.tree import Tree, cut, shown
 
 LONGEST = 1_000
 """The most digits of a number, and of the numerator and the denominator of one that is computed."""
-_BITS = LONGEST * 10 / 3
+BITS = LONGEST * 10 / 3
 
 
 class Constant(NamedTuple):
@@ -115,7 +115,7 @@ def _exact(node: Tree, values: list[Constant], source: str) -> Fraction | None:
     if node.kind == "function":
         return RATIONAL[node.text](*numbers) if node.text in RATIONAL else None
     result = Fraction(OPERATORS[node.kind](*numbers))
-    if length(result) > _BITS:
+    if length(result) > BITS:
         raise ParseError(_too_long(node, source), source, node.place)
     return result
 
@@ -127,7 +127,7 @@ def length(number: Fraction) -> int:
 
 def _power(node: Tree, numbers: list[Fraction], source: str) -> Fraction | None:
     base, exponent = numbers
-    if abs(base) != 1 and base and length(base) * abs(exponent) > _BITS:
+    if abs(base) != 1 and base and length(base) * abs(exponent) > BITS:
         raise ParseError(_too_long(node, source), source, node.place)
     if exponent.denominator != 1:
         return None

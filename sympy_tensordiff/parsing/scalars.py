@@ -8,10 +8,8 @@ from typing import Any
 import sympy
 from sympy import Add, Mul, Pow, S
 
-from sympy_tensordiff.symbolic.base import Node
-from sympy_tensordiff.symbolic.limits import NOT_FINITE
+from sympy_tensordiff.parsing.numbers import Numbers
 from sympy_tensordiff.symbolic.shallow import Shallow, applied
-from sympy_tensordiff.symbolic.traversal import nodes_in
 
 DEEPEST = 12
 """The levels of SymPy's own nodes in one another; a new level costs SymPy questions about all levels below."""
@@ -37,18 +35,26 @@ class Scalars:
 
     def __init__(self) -> None:
         self.shallow = Shallow(DEEPEST)
-        self.held = self.shallow.held
+        self.numbers = Numbers()
+
+    def held(self, scalar: Any) -> Any:
+        """The scalar, or an entry that holds it."""
+        result = self.shallow.held(self.numbers.check_length(scalar))
+        if result is not scalar:
+            self.numbers.found[result] = self.numbers.found[scalar]
+        return result
 
     def add(self, terms: Sequence[Any]) -> Any:
         """The sum."""
-        return self.held(applied(Add, terms))
+        return self.held(self.numbers.joined(lambda some: applied(Add, some), list(terms)))
 
     def multiply(self, factors: Sequence[Any]) -> Any:
         """The product."""
-        return self.held(applied(Mul, factors))
+        return self.held(self.numbers.joined(lambda some: applied(Mul, some), list(factors)))
 
     def power(self, base: Any, exponent: Any) -> Any:
         """``base**exponent``."""
+        self.numbers.check_power(base, exponent)
         return self.held(applied(Pow, (base, exponent)))
 
     def function(self, name: str, value: Any) -> Any:
@@ -56,10 +62,6 @@ class Scalars:
         is_deep = self.shallow.levels.get(value, 0) >= EVALUATED
         if name == "relu":
             return self.held(applied(sympy.Max, (value, S.Zero), is_deep))
+        if name == "exp":
+            self.numbers.check_exponential(value)
         return self.held(applied(FUNCTIONS[name], (value,), is_deep))
-
-
-def is_real(value: Any) -> bool:
-    """Whether nothing in a scalar says that it is no finite real number."""
-    inside = nodes_in([value], lambda node: () if isinstance(node, Node) else node.args)
-    return not any(node is S.ImaginaryUnit or node in NOT_FINITE for node in inside)

@@ -146,6 +146,17 @@ def test_constants_are_computed_exactly():
     assert expression("exp(0) - log(2)^2") == 1 - sympy.log(2) ** 2
 
 
+def test_numbers_that_are_collected_are_exact():
+    assert expression("(2*(,->)a)^300") == 2**300 * a**300
+    assert expression("exp(3*(,->)log(2*(,->)a))") == 8 * a**3
+    terms = [sympy.Rational(2 * number + 1, 10**15) for number in range(200)]
+    text = " + ".join(f"{2 * number + 1}e-15*(,->)a" for number in range(200))
+    assert expression(text) == sum(terms) * a
+    primes = [sympy.prime(number) for number in range(4, 84)]
+    text = " - ".join(f"1/{prime}^4*(,->)a" for prime in primes)
+    assert expression(text) == (2 * sympy.Rational(1, 7**4) - sum(sympy.Rational(1, p**4) for p in primes)) * a
+
+
 # ---------------------------------------------------------------------------- the result
 
 
@@ -243,6 +254,28 @@ ERRORS = {
     "a/(b-b)": (2, r"a/\(b-b\) is no finite real number"),
     "log(a-a)": (1, r"log\(a-a\) is no finite real number"),
     "(0-a^2)^0.5": (8, "is no finite real number"),
+    "(-(a / a))^(1/3)": (11, "is no finite real number in the range of a double, or has one inside"),
+    "((a-10-a))^(1/3)": (11, "is no finite real number"),
+    "arcsin(7 + a - a)": (1, r"arcsin\(7 \+ a - a\) is no finite real number"),
+    "log(a - a - 1)": (1, "is no finite real number"),
+    "exp(exp(exp(9 + a - a)))": (5, r"exp\(exp\(9 \+ a - a\)\) is no finite real number"),
+    "x/(0*(,i->i)x)": (2, r"x/\(0\*\(,i->i\)x\) is no finite real number"),
+    "arcsin(7*(i,i->i)1)": (1, "is no finite real number"),
+    "(0*(,i->i)x)^(-1)": (13, "is no finite real number"),
+    "a*(,->)1e200*(,->)1e200": (14, "is no finite real number"),
+    "x*(i,->i)1e-200*(i,->i)1e-200": (17, "is no finite real number"),
+    "(-8*(,->)exp(a))^(1/3)": (17, "is no finite real number"),
+    "(a-a+10)^(9^9)": (9, "has a power of a number with more than 1,000 digits; write rounded numbers"),
+    "(2*(,->)a)^(9^9)": (11, "has a power of a number with more than 1,000 digits"),
+    "exp(9^9*(,->)log(2*(,->)a) + b)": (1, "has a power of a number with more than 1,000 digits"),
+    "(7^170*(,->)a)^(1/3)": (15, "has a root of a number with more than 100 digits"),
+    " + ".join(f"(1/{prime})^150*(,->)a" for prime in (7, 11, 13, 17, 19, 23, 29)): (
+        118,
+        r"collects numbers of more than 1,000 digits; write rounded numbers",
+    ),
+    "a" + "*(,->)(1/7)^200" * 7: (93, "collects numbers of more than 1,000 digits"),
+    "x" + "/7^200" * 7: (38, "collects numbers of more than 1,000 digits"),
+    "(" * 60 + "a" + "*(,->)1.234567890123456789)^2" * 60: (205, "more than 1,000 digits"),
     "1e999999999": (1, "the number 1e999999999 is too large for a double, whose range is"),
     "1e-999999999": (1, "the number 1e-999999999 is too small for a double"),
     "1.0000001^1000000": (
