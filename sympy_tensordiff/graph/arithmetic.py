@@ -89,8 +89,8 @@ class Arithmetic(Table):
     def mul(self, factors: Iterable[Node]) -> Node:
         """The product; numbers are multiplied, powers of one base joined, guards lifted out.
 
-        A long product is one factor: the cotangents along a chain, each the one before times a slope, would
-        be of quadratic size altogether.
+        A long product is one factor, and so is a power with a long sum as exponent: the cotangents along a
+        chain, each the one before times a slope, would be of quadratic size altogether.
         """
         constant: Number = 1
         rows: tuple[Row, ...] = ()
@@ -109,7 +109,7 @@ class Arithmetic(Table):
             elif factor.op == "guard":
                 rows += factor.data
                 stack.append(factor.args[0])
-            elif factor.op == "pow":
+            elif factor.op == "pow" and len(factor.args[1].args) <= JOINED_LIMIT:
                 powers.setdefault(factor.args[0], []).append(factor.args[1])
             else:
                 powers.setdefault(factor, []).append(self.one)

@@ -16,6 +16,7 @@ from sympy_tensordiff.parsing.orders import Orders
 from sympy_tensordiff.parsing.syntax import read
 from sympy_tensordiff.parsing.tree import bottom_up
 from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
@@ -79,6 +80,25 @@ class ParsedExpression:
         for argument in self.arguments:
             result = hooks.jacobian(result, argument, simplify)
         return result
+
+    def _parts(self) -> tuple[dict[str, TensorSymbol], Any, tuple[TensorSymbol, ...]]:
+        return dict(self.tensors), self.expression, self.arguments
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same tensors in any order, the same expression and the same arguments."""
+        return self._parts() == other._parts() if isinstance(other, ParsedExpression) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.expression, self.arguments))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ParsedExpression, self._parts()
+
+    def _repr_latex_(self) -> str | None:
+        if measures(self.expression).is_unprintable:
+            return None
+        text: str = self.expression._repr_latex_()
+        return text
 
     def __repr__(self) -> str:
         declarations = "".join(f"{name} {tensor.rank} " for name, tensor in self.tensors.items())

@@ -11,7 +11,9 @@ from sympy import Function, KroneckerDelta, Max, Piecewise, Pow, Rational, S
 
 from sympy_tensordiff.symbolic.elementwise import TensorPow
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
+from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.shallow import applied
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
 NAMES: MappingProxyType[Any, str] = MappingProxyType(
@@ -23,6 +25,8 @@ NAMES: MappingProxyType[Any, str] = MappingProxyType(
 )
 CONSTANTS = MappingProxyType({S.Exp1: "exp(1)", S.Pi: "arccos(-1)"})
 HALF = Rational(1, 2)
+WRITTEN_OUT = 12
+"""Differences of more levels get no simpler by SymPy's rules for signs, which would take seconds."""
 
 COMPOSED: MappingProxyType[Any, Callable[[Any], Any]] = MappingProxyType(
     {
@@ -60,14 +64,21 @@ def by_sign(expr: Piecewise) -> Any:
     (first, condition), (second, _) = expr.args
     match condition:
         case sympy.StrictGreaterThan():
-            return second + (first - second) * Max(sympy.sign(condition.lhs - condition.rhs), 0)
+            return second + (first - second) * _is_larger(condition.lhs, condition.rhs)
         case sympy.StrictLessThan():
-            return second + (first - second) * Max(sympy.sign(condition.rhs - condition.lhs), 0)
+            return second + (first - second) * _is_larger(condition.rhs, condition.lhs)
         case sympy.GreaterThan():
-            return first + (second - first) * Max(sympy.sign(condition.rhs - condition.lhs), 0)
+            return first + (second - first) * _is_larger(condition.rhs, condition.lhs)
         case sympy.LessThan():
-            return first + (second - first) * Max(sympy.sign(condition.lhs - condition.rhs), 0)
+            return first + (second - first) * _is_larger(condition.lhs, condition.rhs)
     return None
+
+
+def _is_larger(first: Any, second: Any) -> Any:
+    """1 where the one is larger than the other, 0 elsewhere."""
+    difference = applied(sympy.Add, (first, -second))
+    is_deep = measures(difference).depth > WRITTEN_OUT
+    return applied(Max, (applied(sympy.sign, (difference,), is_deep), S.Zero), is_deep)
 
 
 TOTAL = (

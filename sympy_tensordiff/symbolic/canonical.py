@@ -137,7 +137,8 @@ class Canonical:
 
 def rebuilt(node: Any, args: list[Basic]) -> Any:
     """The node with other arguments; ours are not validated again, since only names differ."""
-    if not args or all(new is old for new, old in zip(args, node.args, strict=True)):
+    # Equal numbers may be two objects.
+    if not args or all(new is old or (old.is_Number and new == old) for new, old in zip(args, node.args, strict=True)):
         return node
     return getattr(node, "_unchecked", node.func)(*args)
 

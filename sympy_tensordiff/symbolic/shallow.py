@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sympy import Basic, Expr, Max, Min
+from sympy import Add, Basic, Expr, Max, Min, Mul
 
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.measures import measures
@@ -49,9 +49,16 @@ def applied(function: Callable[..., Any], arguments: Sequence[Any], is_deep: boo
     """A function of SymPy's; of deep arguments, through which SymPy's own rules would walk, as it is."""
     if not is_deep and not any(measures(argument).is_deep for argument in arguments):
         return function(*arguments)
+    if function in (Add, Mul, Max, Min):
+        # SymPy counts or compares the nodes of the arguments to order them, by recursion.
+        arguments = sorted(arguments, key=_place)
     if function not in (Max, Min):
         return function(*arguments, evaluate=False)
-    # SymPy counts the nodes of the arguments to order them, by recursion.
-    result = Expr.__new__(function, *sorted(arguments, key=lambda part: (measures(part).size, measures(part).digest)))
+    result = Expr.__new__(function, *arguments)
     result._argset = frozenset(arguments)
     return result
+
+
+def _place(argument: Any) -> tuple[bool, int, bytes]:
+    """Where an argument stands among others: numbers first, as SymPy looks for them there."""
+    return not argument.is_Number, measures(argument).size, measures(argument).digest

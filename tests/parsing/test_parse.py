@@ -1,5 +1,6 @@
 """The text language: precedence and associativity, axes, numbers, and every error with its place."""
 
+import copy
 import pickle
 
 import pytest
@@ -168,6 +169,19 @@ def test_the_result_has_tensors_expression_and_arguments():
     assert result.derivative().shape == (*result.tensors["B"].shape, *result.tensors["v"].shape)
     assert result.derivative(simplify=False).shape == result.derivative().shape
     assert "unused" in repr(result) and str(result) == repr(result)
+
+
+def test_results_compare_copy_and_pickle():
+    result = td.parse(f"declare a 0 x 1 expression exp({'sin(' * 200}x{')' * 200}) *(i,->i) a derivative wrt x")
+    for other in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+        assert other == result and hash(other) == hash(result) and list(other.tensors) == ["a", "x"]
+        assert other.derivative(simplify=False).shape == (other.argument.shape[0],) * 2
+    assert result != td.parse("declare a 0 x 1 expression x derivative wrt x") and result != "x"
+    by_a = td.parse("declare a 0 x 1 expression a*(,i->i)x derivative wrt a")
+    by_x = td.parse("declare a 0 x 1 expression a*(,i->i)x derivative wrt x")
+    assert by_a.expression == by_x.expression and by_a != by_x
+    assert result._repr_latex_() is None
+    assert by_a._repr_latex_() == by_a.expression._repr_latex_() and "a" in by_a._repr_latex_()
 
 
 def test_white_space_and_comments():
@@ -360,9 +374,10 @@ def test_the_caret_stands_under_the_place():
 def test_errors_are_ours_and_pickle():
     with pytest.raises(ParseError) as caught:
         td.parse("declare a 0 expression\nb derivative wrt a")
-    copy = pickle.loads(pickle.dumps(caught.value))
-    assert isinstance(copy, TensorDiffError) and isinstance(copy, ValueError)
-    assert (str(copy), copy.line, copy.column) == (str(caught.value), 2, 1)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, TensorDiffError) and isinstance(again, ValueError)
+    assert (str(again), again.line, again.column, again.text) == (str(caught.value), 2, 1, "b derivative wrt a")
+    assert again.message == caught.value.message
     with pytest.raises(ArgumentTypeError, match=r"td\.parse takes a str, not bytes"):
         td.parse(b"declare")
     with pytest.raises(ParseError, match="the input has 200,023 characters, and at most 200,000 are read; split"):

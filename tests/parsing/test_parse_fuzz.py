@@ -126,3 +126,31 @@ def iterated(value, depth):
     for _ in range(depth):
         value = np.sin(value)
     return value
+
+
+# What stands around a nest -> its value and derivative from those of what is inside, at a.
+SLOPES = {
+    ("exp(-(", "))"): lambda f, df, a: (np.exp(-f), -np.exp(-f) * df),
+    ("a^(", ")"): lambda f, df, a: (a**f, a**f * (df * np.log(a) + f / a)),
+}
+
+
+@pytest.mark.parametrize(("left", "right"), SLOPES)
+def test_derivatives_of_deep_nests_of_powers(left, right):
+    depth, value, slope = 60, 0.7, 1.0
+    parsed = td.parse(f"declare a 0 expression {left * depth}a{right * depth} derivative wrt a")
+    function = td.lambdify((parsed.argument,), (parsed.expression, parsed.derivative()), backend="numpy")
+    for _ in range(depth):
+        value, slope = SLOPES[left, right](value, slope, 0.7)
+    assert np.allclose(function(0.7), (value, slope), rtol=1e-9, atol=1e-300)
+
+
+def test_derivatives_of_many_levels_are_written_without_recursion():
+    depth = 800
+    parsed = td.parse(f"declare a 0 expression {'exp(-(' * depth}a{'))' * depth} derivative wrt a")
+    assert 0 < len(str(parsed.derivative())) < 10_000
+
+
+def test_deep_nests_are_read_back():
+    text = f"declare a 0 expression {'sin(-(1+relu(' * 30}a{')' * 3 * 30} derivative wrt a"
+    assert td.parse(td.to_text(td.parse(text))) == td.parse(text)
