@@ -205,6 +205,16 @@ def test_an_index_that_a_size_multiplies_is_the_outer_loop():
         assert_derivative_exact(blocks, x, sizes, backends=())
 
 
+def test_a_number_is_divided_by_a_size():
+    first = td.IndexedSum(sympy.Piecewise((x[i] * w[0], M * i >= 3), (0, True)), (i, 0, N - 1))
+    assert str(td.simplify_deltas(first)) == "w[0]*IndexedSum(x[i], (i, Max(0, ceiling(3/M)), N - 1))"
+    last = td.IndexedSum(sympy.Piecewise((x[i] * w[0], M * i <= 3), (0, True)), (i, 0, N - 1))
+    assert str(td.simplify_deltas(last)) == "w[0]*IndexedSum(x[i], (i, 0, Min(N - 1, floor(3/M))))"
+    for sizes in ({N: 4, M: 1}, {N: 3, M: 2}, {N: 2, M: 5}):
+        assert_derivative_exact(first, x, sizes, backends=())
+        assert_derivative_exact(last, x, sizes, backends=())
+
+
 def test_an_entry_of_a_flat_matrix_may_be_taken_apart():
     rows = td.TensorComprehension(x[M * i + j], (i, N))
     first = rows.subs(j, 0)

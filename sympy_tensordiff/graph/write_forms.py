@@ -50,7 +50,7 @@ class Forms:
         """An affine form as a SymPy expression."""
         terms = [sympy.Integer(form.constant)]
         for v, c in form.terms:
-            if c < 0 and isinstance(v, SymbolicQuotient) and v.form.coefficient(self.lead(v.form, scope)[0]) < 0:
+            if c < 0 and isinstance(v, SymbolicQuotient) and self.leads_negative(v.form, scope):
                 terms.append(-c * self.quotient(sympy.ceiling, -v.form, v.divisor, scope))
             else:
                 terms.append(c * self.variable(v, scope))
@@ -103,6 +103,10 @@ class Forms:
         """The term of a row that a reader expects alone on the left: a bound index, a free one, a size last."""
         bound, limits = dict(scope), self.reader.limits
         return min(form.terms, key=lambda term: (term[0] not in bound, term[0] in self.sizes, term[0] in limits))
+
+    def leads_negative(self, form: Affine, scope: Scope) -> bool:
+        """Whether the first term that a reader expects, the constant where it stands alone, is negative."""
+        return (self.lead(form, scope)[1] if form.terms else form.constant) < 0
 
     def terms(self, form: Affine, scope: Scope) -> tuple[list[Term], int]:
         """The terms of a row with their coefficients, the leading one first, and its constant.
