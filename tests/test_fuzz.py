@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
+import runpy
 import sys
 from collections import Counter
 
@@ -45,8 +45,8 @@ def test_random_systems_are_reproducible_and_various():
 
 
 def test_random_functions_of_the_whole_class():
-    made = [random_ranges(seed, kinks=seed % 3 == 0) for seed in range(40)]
-    assert [m.function for m in made[:10]] == [random_ranges(n, kinks=n % 3 == 0).function for n in range(10)]
+    made = [random_ranges(seed, kinks=seed % 3 == 0) for seed in range(25)]
+    assert [m.function for m in made[:5]] == [random_ranges(n, kinks=n % 3 == 0).function for n in range(5)]
     text = " ".join(str(m.function) for m in made)
     for part in ("IndexedSum", "Piecewise", "KroneckerDelta", "Mod(", "floor", " & ", " | ", "Ne(", "N", "M"):
         assert part in text
@@ -59,7 +59,7 @@ def test_random_functions_of_the_whole_class():
     assert all(m.variables and m.sizes == m.draws[0] for m in made)
 
 
-@pytest.mark.parametrize("seed", range(0, 30, 10))
+@pytest.mark.parametrize("seed", range(0, 20, 10))
 def test_random_functions_read_inside_their_shapes_for_all_sizes(seed):
     for n in range(seed, seed + 10):
         made = random_ranges(n)
@@ -70,7 +70,7 @@ def test_random_functions_read_inside_their_shapes_for_all_sizes(seed):
 def test_products_of_sizes_are_generated():
     N, M = sympy.symbols("N M", integer=True, positive=True)
     found = 0
-    for seed in range(1, 16, 2):
+    for seed in range(1, 10, 2):
         try:
             function = random_ranges(seed, products=True).function
         except (UnsupportedError, ValueError) as error:
@@ -86,15 +86,15 @@ def test_products_of_sizes_are_generated():
 
 def test_no_system_differs_from_enumeration():
     report = []
-    tally = fuzz.fuzz({"systems": 200}, seed=10**6, write=report.append)
-    assert tally.counts == {("systems", "right"): 200}
-    assert report[0] == "systems: 200 right"
+    tally = fuzz.fuzz({"systems": 120}, seed=10**6, write=report.append)
+    assert tally.counts == {("systems", "right"): 120}
+    assert report[0] == "systems: 120 right"
     assert tally.exit_code == 0
 
 
 def test_no_function_differs_from_the_interpreter():
-    tally = fuzz.fuzz({"functions": 5, "tensors": 2}, seed=2 * 10**6 + 6, write=lambda line: None)
-    assert tally.counts == {("functions", "right"): 5, ("tensors", "right"): 2}
+    tally = fuzz.fuzz({"functions": 3, "tensors": 1}, seed=2 * 10**6 + 6, write=lambda line: None)
+    assert tally.counts == {("functions", "right"): 3, ("tensors", "right"): 1}
 
 
 i, c = indices("i c")
@@ -163,8 +163,8 @@ def test_products_of_sums_of_guards_protect_what_stands_beside_them():
     second = sympy.Piecewise((s, sympy.Eq(2 * i, N + 2) | sympy.Ne(Mod(i, 3), 1)), (0, True))
     body = (first - 3 * y[1] / 2) * second * v[M + i - 1] / (s**2 * y[2 * i] ** 2 + 1)
     function = TensorComprehension(body, (i, M))
-    for sizes in ({N: 2, M: 4}, {N: 4, M: 2}):
-        function_checks.check_orders(RandomFunction(function, [v, y, s], sizes, [sizes]), seed=1)
+    draws = [{N: 2, M: 4}, {N: 4, M: 2}]
+    function_checks.check_orders(RandomFunction(function, [v, y, s], draws[0], draws), seed=1)
 
 
 def test_a_bound_does_not_follow_from_its_own_products():
@@ -268,10 +268,9 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_results_of_functions_are_found(monkeypatch, name):
     monkeypatch.setattr(function_checks, name, scaled(getattr(function_checks, name), 2))
-    found = [fuzz.check("functions", seed) for seed in range(5)]
-    wrong = [outcome for outcome in found if outcome.verdict == "wrong"]
-    assert wrong
-    assert all(WRONG[name] in outcome.detail for outcome in wrong)
+    found = (fuzz.check("functions", seed) for seed in range(5))
+    first = next(outcome for outcome in found if outcome.verdict == "wrong")
+    assert WRONG[name] in first.detail
 
 
 def test_wrong_first_and_second_derivatives_are_found(monkeypatch):
@@ -352,10 +351,10 @@ def test_the_command_line(capsys):
     assert "functions" not in capsys.readouterr().out
 
 
-def test_two_processes_check_what_one_does():
-    words = "fuzz --systems 30 --seed 8 --jobs 2"
-    done = subprocess.run(
-        [sys.executable, "-m", "sympy_tensordiff.testing", *words.split()], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
-    assert "systems: 30 right" in done.stdout
+def test_two_processes_check_what_one_does(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, main.__module__)
+    monkeypatch.setattr(sys, "argv", ["fuzz", "fuzz", "--systems", "30", "--seed", "8", "--jobs", "2"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_module("sympy_tensordiff.testing", run_name="__main__")
+    assert end.value.code == 0
+    assert "systems: 30 right" in capsys.readouterr().out
