@@ -11,12 +11,17 @@ import math
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 
 from cases import names, options, small
 from cases_peers import NARROW
+from named_functions import named_functions
 from numba import config
 
 from sympy_tensordiff.testing import assert_kernel_exact
+
+# Up to the third derivative, some functions that have names.
+NAMED = ("softmax cross-entropy", "layernorm", "volterra", "mttkrp", "gaussian kernel matrix", "circulant")
 
 # Each backend with and without temporaries, by turns.
 KERNELS = ((("numba", True), ("cuda", False)), (("numba", False), ("cuda", True)))
@@ -47,13 +52,18 @@ def main(share: str) -> int:
     start, step = map(int, share.split("/"))
     chosen = [name for name in names() if name not in NARROW][start::step]
     failed = 0
-    for turn, name in enumerate(chosen):
+    checks: list[tuple[str, Callable[[], None]]] = [(name, partial(check, name, n)) for n, name in enumerate(chosen)]
+    named = named_functions()
+    for name in NAMED[start::step]:
+        for backend in ("numba", "cuda"):
+            checks.append((f"{name} on {backend}", partial(named[name].check_kernel, backend)))
+    for name, run in checks:
         try:
-            check(name, turn)
+            run()
         except Exception:
             failed += 1
             print(f"{name}: {traceback.format_exc(limit=-2)}", flush=True)
-    print(f"{failed} of {len(chosen)} cases fail" if failed else f"all {len(chosen)} cases agree")
+    print(f"{failed} of {len(checks)} cases fail" if failed else f"all {len(checks)} cases agree")
     return min(failed, 1)
 
 

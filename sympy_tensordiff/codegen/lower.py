@@ -16,7 +16,8 @@ from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.functions import is_external, operation
 from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Let, Load, Loop, Name
 from sympy_tensordiff.codegen.plan import Context
-from sympy_tensordiff.codegen.storage import Block, Storage, uses
+from sympy_tensordiff.codegen.shared import uses
+from sympy_tensordiff.codegen.storage import Block, Storage
 from sympy_tensordiff.graph.nodes import Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -55,7 +56,8 @@ class Lowering(Storage):
         return value
 
     def _compute(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
-        if node.height and node.op not in ("read", "compare", "and", "or", "not") and not self._is_lazy(node, block):
+        stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
+        if node.height and not stays and not self._is_lazy(node, block):
             found = yield self._temporary(node, block.context)
             if found is not None:
                 stored, index = found
@@ -252,6 +254,11 @@ class Lowering(Storage):
             if outward:
                 best = block
         return best
+
+
+def _is_diagonal(node: Node) -> bool:
+    """Whether ``node`` is 0 but where indices agree: what it guards is worth an array, not the zeros around it."""
+    return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
 def under(statements: Sequence[loops.Statement], test: loops.Scalar) -> list[loops.Statement]:

@@ -63,10 +63,12 @@ def assemble(
     definitions = define_arrays(graph, without_overflow(graph, recognise(graph, nodes)), results, arrays, taken)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     facts = input_facts(graph, entries)
-    lowered = iter(defined_at_zero(graph, tighten(graph, entries, facts, sizes)))
+    tight = defined_at_zero(graph, tighten(graph, entries, facts, sizes))
+    lowered = iter(tight)
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
     lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own)
+    lowering.expect(tight)
     outputs: dict[str, loops.Array] = {}
     for definition in definitions:
         array = _lower(lowering, definition, None if definition.step else next(lowered))

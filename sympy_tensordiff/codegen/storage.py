@@ -12,6 +12,7 @@ from typing import Any
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
+from sympy_tensordiff.codegen.shared import shared_parts, uses
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -91,9 +92,14 @@ class Storage:
         self._tried: dict[str, int] = {}
         self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
+        self._everywhere: Counter[Node] = Counter()
         self._safe: dict[tuple[Node, Rows], bool] = {}
 
     # -------------------------------------------------------------- arrays
+
+    def expect(self, results: Sequence[Node]) -> None:
+        """Say what will be computed, so that the results can share parts."""
+        self._everywhere = uses(*results)
 
     def output(self, node: Node, name: str) -> loops.Array:
         """The kernel of one result."""
@@ -114,6 +120,7 @@ class Storage:
         else:
             body = node
         array = loops.Array(name, tuple(self.form(extent) for extent in extents))
+        yield self._keep_shared(body, Context((), ()))
         yield self._kernel(name, axes, rows, (), body)
         if node.op == "comprehension" and node not in self.stored:
             self.stored[node] = [Stored(name, Candidate(node, (), (), (), (), ()), ())]
@@ -135,9 +142,15 @@ class Storage:
         self._locals, self._tried_locals, self._uses = saved
         self.names.update(renamed)
 
-    def _temporary(self, node: Node, context: Context) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
-        """The array that keeps ``node``, made where it is new, and the index of this use in it."""
-        if node.op != "comprehension" and _kind(node) not in self._kinds and not self._may_be_worth(node, context):
+    def _temporary(
+        self, node: Node, context: Context, shared: bool = False
+    ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
+        """The array that keeps ``node``, made where it is new, and the index of this use in it.
+
+        Of what is ``shared`` an array is worth it wherever it can be kept.
+        """
+        wanted = shared or node.op == "comprehension"
+        if not wanted and _kind(node) not in self._kinds and not self._may_be_worth(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
             for stored in self.stored.get(node, ()):
@@ -150,13 +163,24 @@ class Storage:
             known = (*self.facts, *candidate.rows)
             if all(implied(row, known) for row in stored.candidate.rows):
                 return stored, self._index(stored, candidate)
-        if node.op != "comprehension" and not self._worth_keeping(node, len(candidate.axes), context):
+        if not wanted and not self._worth_keeping(node, len(candidate.axes), context):
             return None
         # Congruences around a part are not among its rows, so an array of it may reach too far.
         if (node.op != "comprehension" or candidate.axes) and not self._is_safe(candidate.node, candidate.rows):
             return None
+        yield self._keep_shared(node, context)
         stored = yield self._keep(candidate, context)
         return stored, self._index(stored, candidate)
+
+    def _keep_shared(self, node: Node, context: Context) -> Recursion[None]:
+        """What is below ``node``, holds a sum and is used elsewhere, too, gets arrays before ``node`` has one.
+
+        So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them.
+        """
+        if not self.temporaries or node.op == "comprehension":
+            return
+        for part in shared_parts(node, (self._uses, self._everywhere), self._outside.union(context.variables)):
+            yield self._temporary(part, context, shared=True)
 
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
         return tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
@@ -277,20 +301,6 @@ class Storage:
     def value(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
         """The scalar expression of ``node`` in ``block``; `lower.Lowering` says how."""
         raise NotImplementedError
-
-
-def uses(*bodies: Node) -> Counter[Node]:
-    """How often each node is used in a kernel; a comprehension has kernels of its own."""
-    found: Counter[Node] = Counter()
-    seen = set(bodies)
-    stack = list(bodies)
-    while stack:
-        for arg in stack.pop().args:
-            found[arg] += 1
-            if arg not in seen and arg.op != "comprehension":
-                seen.add(arg)
-                stack.append(arg)
-    return found
 
 
 def _kind(node: Node) -> tuple[str, Any]:

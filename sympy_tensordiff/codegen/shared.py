@@ -1,0 +1,52 @@
+"""Which parts of a value other values use, too, and so are worth an array before the value has one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence, Set
+
+from sympy_tensordiff.codegen.functions import is_external
+from sympy_tensordiff.graph.nodes import Node, reachable
+
+_ARITHMETIC = frozenset({"sum", "add", "mul", "pow", "call"})
+
+
+def uses(*bodies: Node) -> Counter[Node]:
+    """How often each node is used in a kernel; a comprehension has kernels of its own."""
+    found: Counter[Node] = Counter()
+    seen = set(bodies)
+    stack = list(bodies)
+    while stack:
+        for arg in stack.pop().args:
+            found[arg] += 1
+            if arg not in seen and arg.op != "comprehension":
+                seen.add(arg)
+                stack.append(arg)
+    return found
+
+
+def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
+    """The outermost parts of ``node`` that hold a sum, depend on ``known`` variables only and are used elsewhere.
+
+    ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left
+    there, and so is what calls a function of the user's.
+    """
+    here = uses(node)
+    found = []
+    stack, seen = list(reversed(node.args)), set(node.args)
+    while stack:
+        part = stack.pop()
+        if not part.height or part.shape or part.op in ("select", "comprehension"):
+            continue
+        elsewhere = any(total[part] > here[part] for total in totals)
+        if elsewhere and part.op in _ARITHMETIC and known >= part.free and not _calls_external(part):
+            found.append(part)
+            continue
+        new = [arg for arg in reversed(part.args) if arg not in seen]
+        seen.update(new)
+        stack += new
+    return found
+
+
+def _calls_external(node: Node) -> bool:
+    return any(part.op == "call" and is_external(part) for part in reachable(node))

@@ -1,0 +1,103 @@
+"""Functions that have names: right up to the third derivative, nested no deeper and with no more sums than needed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import sympy
+from counting import conditions_on_loops, hidden_masks, masks
+from named_functions import named_functions
+from sympy import Basic
+
+from sympy_tensordiff import IndexedSum
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.compile import BACKENDS, print_source
+from sympy_tensordiff.codegen.walk import loops
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference.derivatives import derivative
+from sympy_tensordiff.testing import assert_equal, random_values
+
+NAMED = named_functions()
+ORDERS = {name: named.orders() for name, named in NAMED.items()}
+
+# The sum of the weights computes them in its own loop.
+AGAIN = {"attention row": 1}
+
+
+def texts() -> str:
+    """Everything that is printed about some derivatives."""
+    found = []
+    for name in ("softmax cross-entropy", "layernorm", "volterra", "strided and dilated convolution", "pixel shuffle"):
+        for result in ORDERS[name][1:3]:
+            program = build_program(sorted(result.free_symbols, key=str), result)
+            found += [str(result), sympy.latex(result), *(print_source(program, backend) for backend in BACKENDS)]
+    return "\n".join(found)
+
+
+def depth(expression: Basic) -> int:
+    """How many summed indices are around the innermost part."""
+    own = len(expression.limits) if isinstance(expression, IndexedSum) else 0
+    return own + max([depth(arg) for arg in expression.args], default=0)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_all_orders_equal_the_oracle(name):
+    named, orders = NAMED[name], ORDERS[name]
+    for sizes in named.sizes:
+        values = random_values(tuple(orders), sizes, 2, low=named.low, high=named.high)
+        for order, got in enumerate(evaluate(tuple(orders), values)):
+            expected = derivative(named.function, (named.variable,) * order, values)
+            assert_equal(got, expected, f"order {order} at {sizes}")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_kernels_of_all_orders_equal_the_oracle(name):
+    NAMED[name].check_kernel("numpy")
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_sums_are_nested_no_deeper_than_needed(name):
+    named, orders = NAMED[name], ORDERS[name]
+    assert tuple([depth(order) for order in orders]) == named.depths
+    assert tuple([len(order.atoms(IndexedSum)) for order in orders]) == named.sums
+    for result in orders[1:]:
+        assert not masks(result)
+        assert not hidden_masks(result)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_each_sum_is_computed_once(name):
+    for order, result in enumerate(ORDERS[name][1:], start=1):
+        values = sorted(result.free_symbols, key=str)
+        program = build_program(values, result)
+        ran = [loop for kernel in program.nests for loop in loops(kernel.body)]
+        needed = sum(len(total.limits) for total in result.atoms(IndexedSum))
+        assert len(ran) <= needed + AGAIN.get(name, 0), order
+        assert not any(conditions_on_loops(kernel.body) for kernel in program.nests), order
+
+
+@pytest.mark.parametrize(("name", "count"), [("logsumexp", 1), ("layernorm", 4)])
+def test_results_share_their_sums(name, count):
+    orders = tuple(ORDERS[name])
+    program = build_program(sorted(orders[-1].free_symbols, key=str), orders)
+    assert sum(1 for kernel in program.nests for _ in loops(kernel.body)) == count
+
+
+def test_a_delta_is_no_axis_of_an_array():
+    n = NAMED["logsumexp"].sizes[0]
+    program = build_program([NAMED["logsumexp"].variable], ORDERS["logsumexp"][3])
+    (size,) = n
+    assert all(extent.evaluate({str(size): 50}) <= 50 for array in program.temporaries for extent in array.shape)
+
+
+def test_texts_are_the_same_in_every_process():
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
+    code = "from test_named_orders import texts; print(texts())"
+    seed = "7" if os.environ.get("PYTHONHASHSEED") != "7" else "8"
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert done.stdout == texts() + "\n"
