@@ -176,6 +176,18 @@ def test_a_bound_does_not_follow_from_its_own_products():
         assert_derivative_exact(function, y, sizes, backends=())
 
 
+def test_rows_that_come_out_of_a_sum_again_end_the_search():
+    N, M = sympy.symbols("N M", integer=True, positive=True)
+    d, j = indices("d j")
+    y, w = TensorSymbol("y", 5), TensorSymbol("w", (3 * M + 2, M + 2, M + 5))
+    read = w[3 * M + sympy.floor(j / 2) - 6, M + N - 4, N - j - 1]
+    chosen = sympy.Piecewise((y[d], sympy.Eq(2 * i + 6 * d - 5 * N, 12)), (0, True))
+    below = sympy.Piecewise((read**2, sympy.Ne(N + j, 2)), (1, True)) + 1
+    function = TensorComprehension(IndexedSum(chosen, (d, 1, 4)) / below, (i, 4), (j, N))
+    for sizes in ({N: 2, M: 2}, {N: 4, M: 2}):
+        assert_derivative_exact(function, w, sizes, backends=())
+
+
 def test_indices_times_sizes_are_not_projected():
     function_checks.check_function(300165)
 

@@ -193,7 +193,7 @@ class _Tighten:
         told = yield self.visit(body, facts + rows)
         new = self.graph.guard((yield self.needed(rows, told, facts)), told)
         # What has come out of the body as a guard is looked at together with these rows.
-        return (yield self.visit(new, facts)) if told.op == "guard" else new
+        return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
     def with_equations(self, rows: Sequence[Row], facts: Facts) -> Facts:
         """The rows without redundant ones; those that leave an index a single value as equations."""
