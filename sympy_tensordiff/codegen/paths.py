@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from opt_einsum import paths
@@ -40,7 +41,8 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
     operands = list(inputs)
     searches = [paths.greedy]
     if len(inputs) <= _SEVERAL:
-        searches += [paths.dynamic_programming, paths.branch]
+        # All orders of equal cost, as of scalars, would be tried: the best two steps at a time are enough.
+        searches += [paths.dynamic_programming, partial(paths.branch, nbranch=2)]
     if len(inputs) <= _FEW:
         searches.append(paths.optimal)
     candidates = [_numbered(search(operands, output, extents)) for search in searches]

@@ -378,3 +378,10 @@ def test_lawful_library_calls():
         (TANGENT, (N, N)), (Apply("r", "inv", "S", axes=(1, 0), factor=-1), (N, N)),
     ]:  # fmt: skip
         verify(one_step(step, *shape))
+
+
+def test_the_order_of_many_scalars_is_found_at_once():
+    """All orders cost the same; trying them all takes minutes."""
+    inputs = [frozenset[int]()] * 9 + [frozenset({0})]
+    path = contraction_path(inputs, frozenset({0}), {0: 100})
+    assert operation_count(inputs, frozenset({0}), {0: 100}, path) == 108
