@@ -7,6 +7,7 @@ from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 
@@ -105,7 +106,11 @@ def _projected(v: int, variables: Sequence[int], rows: Facts) -> Facts:
     plain = [row for row in rows if row.kind == "ge" and row.form.hidden().isdisjoint(others)]
     if len(others) > 1 and not any(v in row.form.hidden() for row in plain) and not _is_one_value(v, variables, plain):
         return ()
-    return project(plain, sorted(others)) or ()
+    for other in sorted(others):
+        # In lowest terms, a row may hide what it has not hidden before.
+        visible = [row for row in merge_parallel(plain) or () if other not in row.form.hidden()]
+        plain = list(project(visible, [other]) or ())
+    return tuple(plain)
 
 
 def _is_one_value(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool:
