@@ -26,11 +26,11 @@ LONGEST = 32
 
 
 class Part(NamedTuple):
-    """One summand of a guard: its rows, with those of a guard that it is itself; its body; and where it stands."""
+    """One summand of a guard: its rows, with those of a guard that it is itself; its body; and where they stand."""
 
     rows: Facts
     body: Node
-    term: Node
+    place: int
     summand: Node
 
 
@@ -55,7 +55,8 @@ class Joining:
 
     def joined(self, terms: Sequence[Node], facts: Facts) -> list[Node] | None:
         """The terms of an addition with two guards as one; None where no two of them can be one."""
-        parts = [part for term in terms if term.op == "guard" for part in self.parts(term)]
+        # One term may stand here twice, and then counts twice: parts know the place of their term.
+        parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
         for pair in combinations(parts if len(parts) <= LONGEST else (), 2):
             body = self.common_body(*pair)
             rows = union(pair[0].rows, pair[1].rows, facts) if body is not None else None
@@ -69,16 +70,17 @@ class Joining:
                 if len(self.tight(rows, facts)) + len(both) >= len(pair[0].rows) + len(pair[1].rows):
                     continue
                 new.append(self.graph.guard(both, body))
-            return [*(self.without(term, [part for part in pair if part.term is term]) for term in terms), *new]
+            left = [self.without(term, [p for p in pair if p.place == place]) for place, term in enumerate(terms)]
+            return [*left, *new]
         return None
 
-    def parts(self, term: Node) -> list[Part]:
+    def parts(self, term: Node, place: int) -> list[Part]:
         """The summands of the body of a guard, apart."""
         number, core = self.graph.split_coefficient(term.args[0])
         parts = []
         for summand in core.args if core.op == "add" else (core,):
             rows, body = (summand.data, summand.args[0]) if summand.op == "guard" else ((), summand)
-            parts.append(Part((*term.data, *rows), self.graph.scale(number, body), term, summand))
+            parts.append(Part((*term.data, *rows), self.graph.scale(number, body), place, summand))
         return parts
 
     def without(self, term: Node, parts: Sequence[Part]) -> Node:

@@ -4,13 +4,15 @@ import itertools
 import random
 
 import pytest
-from sympy import And, Eq, Max, Min, Mod, Piecewise, ceiling, floor
+from sympy import And, Eq, Max, Min, Mod, Piecewise, Symbol, ceiling, floor
 
 from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian, lambdify
+from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.implication import remove_redundant
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative
-from sympy_tensordiff.simplify.joining import union
+from sympy_tensordiff.simplify.joining import Joining, union
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
@@ -109,3 +111,19 @@ def test_a_count_needs_a_length_of_0_only():
         assert_equal(evaluate(result, values), derivative(function, (x,), values), f"N = {size}")
     # A range that may lack more than its values has no such length.
     assert "N >= 3" in str(gradient(IndexedSum(x[0], (i, 2, N - 1)), x))
+
+
+def test_a_term_that_stands_twice_counts_twice():
+    graph = Graph()
+    p = graph.fresh("p")
+    body = graph.scalar(Symbol("a"))
+    form = Affine.variable(p)
+    rows = [Row("eq", form), Row("eq", form), Row("ge", form - 1), Row("ge", form - 1)]
+    terms = [graph.guard([row], body) for row in rows]
+    joining = Joining(graph, remove_redundant, lambda rows: {})
+    facts = (Row("ge", form), Row("ge", 5 - form))
+    while (new := joining.joined(terms, facts)) is not None:
+        terms = new
+    for value in range(6):
+        at = [graph.substitute(term, {p: Affine.of(value)}) for term in terms]
+        assert graph.add(at) is graph.scale(2, body), value
