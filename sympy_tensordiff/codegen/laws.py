@@ -113,6 +113,7 @@ class _KernelLaws:
         self.arrays = arrays
         self.outside = outside
         self.inside: dict[str, str] = {}
+        self.reductions: dict[str, str] = {}
         self.declared: set[str] = set()
         self.read: set[str] = set()
         self.where = f"kernel {kernel.array}"
@@ -160,6 +161,7 @@ class _KernelLaws:
             self.block(statement.body)
         elif isinstance(statement, Accumulator):
             self.declare(statement.name, "accumulator")
+            self.reductions[statement.name] = statement.reduction
         elif isinstance(statement, Let):
             condition = self.value(statement.value)
             self.declare(statement.name, "condition" if condition else "real")
@@ -186,6 +188,10 @@ class _KernelLaws:
     def add(self, statement: Add) -> None:
         if self.kind(statement.name) != "accumulator":
             raise VerificationError(f"{self.where}: {statement.name} is no accumulator declared before")
+        if statement.reduction != self.reductions[statement.name]:
+            raise VerificationError(
+                f"{self.where}: {statement.name} is a {self.reductions[statement.name]}, no {statement.reduction}"
+            )
         if statement.name in self.read:
             raise VerificationError(f"{self.where}: {statement.name} has been read before")
 

@@ -13,6 +13,7 @@ where it is reached, i.e. inside its loops and behind its `If`s.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -107,19 +108,28 @@ class Let:
     value: Scalar
 
 
+Reduction: TypeAlias = Literal["sum", "prod", "max", "min"]
+"""How values become one: nan among the values of a maximum or a minimum is its value, as in NumPy."""
+
+STARTS: dict[Reduction, int | float] = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf}
+"""The value of a reduction of no values."""
+
+
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """``name = 0``: declares a sum that `Add` statements further down fill."""
+    """``name = 0``, or whatever a ``reduction`` of nothing is: declares what `Add` statements further down fill."""
 
     name: str
+    reduction: Reduction = "sum"
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """``name += value``."""
+    """``name += value``; of another ``reduction``, which is that of the accumulator, one more of its values."""
 
     name: str
     value: Scalar
+    reduction: Reduction = "sum"
 
 
 @dataclass(frozen=True, slots=True)

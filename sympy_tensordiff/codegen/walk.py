@@ -31,6 +31,9 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.integer.affine import Affine
 
+EXTREMA = frozenset({"max", "min"})
+"""The reductions that are operations on two numbers, too."""
+
 
 def statements(body: Iterable[Statement]) -> Iterator[Statement]:
     """All statements of ``body`` in the order of the text, those inside loops and guards included."""
@@ -113,10 +116,12 @@ def uses(kernel: Step) -> Uses:
 
 
 def operations(program: Program) -> frozenset[str | External]:
-    """The names of all operations of a program, and the functions of the user's."""
-    return frozenset(
-        node.function for kernel in program.nests for node in scalars(kernel.body) if isinstance(node, Operation)
-    )
+    """The names of all operations of a program, those that reduce to extrema too, and the functions of the user's."""
+    found: set[str | External] = set()
+    for kernel in program.nests:
+        found.update(node.function for node in scalars(kernel.body) if isinstance(node, Operation))
+        found.update(s.reduction for s in statements(kernel.body) if isinstance(s, Add) and s.reduction in EXTREMA)
+    return frozenset(found)
 
 
 def externals(program: Program) -> list[External]:

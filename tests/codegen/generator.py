@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from programs import array, load, op, result
+from programs import REDUCTIONS, array, load, op, result
 
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
@@ -19,6 +19,7 @@ from sympy_tensordiff.codegen.loops import (
     Name,
     Number,
     Program,
+    Reduction,
     Scalar,
     Statement,
     Store,
@@ -79,19 +80,22 @@ class Generator:
                 body.append(Let(name, self.value(variables, names, 2)))
             else:
                 name = self.fresh("s")
-                body.append(Accumulator(name))
-                body.append(self.filler(name, variables, names, depth))
+                reduction = self.random.choice(REDUCTIONS)
+                body.append(Accumulator(name, reduction))
+                if reduction in ("max", "min"):  # so that it is finite
+                    body.append(Add(name, self.leaf(variables, names), reduction))
+                body.append(self.filler(name, reduction, variables, names, depth))
                 if self.random.random() < 0.3:
-                    body.append(self.filler(name, variables, names, depth))
+                    body.append(self.filler(name, reduction, variables, names, depth))
             names.append(name)
         return tuple(body), names
 
-    def filler(self, name: str, variables: list[str], names: list[str], depth: int) -> Statement:
+    def filler(self, name: str, reduction: Reduction, variables: list[str], names: list[str], depth: int) -> Statement:
         """A loop or a guard that adds to an accumulator."""
         if self.random.random() < 0.4 and variables:
             body, known = self.block(variables, names, depth + 1) if depth < 2 else ((), names)
             rows = tuple(self.row(variables) for _ in range(self.random.choice([1, 1, 2])))
-            return If(rows, (*body, Add(name, self.value(variables, known, 2))))
+            return If(rows, (*body, Add(name, self.value(variables, known, 2), reduction)))
         variable = self.fresh("v")
         low = [
             Bound(self.bound(variables), self.random.choice([1, 1, 2])) for _ in range(self.random.choice([1, 1, 2]))
@@ -103,7 +107,7 @@ class Generator:
             low, high = [Bound(Affine.of(0))], [Bound(self.random.choice([Affine.of(29), 5 * Affine.variable("N")]))]
         inside = [*variables, variable]
         body, known = self.block(inside, names, depth + 1) if depth < 2 else ((), names)
-        add: Statement = Add(name, self.value(inside, known, 2))
+        add: Statement = Add(name, self.value(inside, known, 2), reduction)
         if self.random.random() < 0.4:
             add = If((self.row(inside),), (add,))
         return Loop(variable, tuple(low), tuple(high), (*body, add))

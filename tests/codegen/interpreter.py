@@ -68,9 +68,12 @@ class Interpreter:
         if isinstance(statement, Let):
             self.reals[statement.name] = self.value(statement.value)
         elif isinstance(statement, Accumulator):
-            self.reals[statement.name] = 0.0
+            self.reals[statement.name] = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[
+                statement.reduction
+            ]
         elif isinstance(statement, Add):
-            self.reals[statement.name] += self.value(statement.value)
+            function = FUNCTIONS[{"sum": "add", "prod": "mul"}.get(statement.reduction, statement.reduction)]
+            self.reals[statement.name] = function(self.reals[statement.name], self.value(statement.value))
         elif isinstance(statement, If):
             if all(row.holds(self.integers) for row in statement.conditions):
                 for inner in statement.body:

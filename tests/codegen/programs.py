@@ -27,6 +27,7 @@ from sympy_tensordiff.codegen.loops import (
     Number,
     Operation,
     Program,
+    Reduction,
     Scalar,
     Size,
     Statement,
@@ -64,12 +65,14 @@ def at_least(left: Affine, right: Affine | int) -> Row:
     return Row("ge", left - right)
 
 
-def total(name: str, value: Scalar, *limits: tuple[str, Affine | int, Affine | int]) -> tuple[Statement, ...]:
-    """``name`` = the sum of ``value`` over the limits, the first outermost."""
-    inner: Statement = Add(name, value)
+def total(
+    name: str, value: Scalar, *limits: tuple[str, Affine | int, Affine | int], reduction: Reduction = "sum"
+) -> tuple[Statement, ...]:
+    """``name`` = the sum, or another reduction, of ``value`` over the limits, the first outermost."""
+    inner: Statement = Add(name, value, reduction)
     for variable, low, high in reversed(limits):
         inner = loop(variable, low, high, inner)
-    return Accumulator(name), inner
+    return Accumulator(name, reduction), inner
 
 
 def only_where(name: str, value: Scalar, *rows: Row) -> tuple[Statement, ...]:
@@ -81,6 +84,8 @@ def single(arguments: tuple[Argument, ...], output: Array, axes: str, *body: Sta
     """A program of one kernel."""
     return Program(arguments, (output,), (), (Kernel(output.name, tuple(axes), body),))
 
+
+REDUCTIONS: tuple[Reduction, ...] = ("sum", "prod", "max", "min")
 
 CASES: dict[str, tuple[Program, Callable[[np.random.Generator], list[Any]]]] = {}
 
@@ -246,6 +251,72 @@ def long_sums() -> Program:
     )  # fmt: skip
     outputs = (result("s"), result("v", N), result("w", N, N), result("u"))
     return Program((array("a", N, M), array("x", M)), outputs, (), kernels, structure="(....)")
+
+
+@case
+def reductions() -> Program:
+    """N=4 M=5"""
+    x, a = load("x", k), load("a", i, k)
+    terms: list[Scalar] = []
+    body: list[Statement] = []
+    for reduction in REDUCTIONS:
+        # Over all of a range, over a dependent one, over none, of what the index does not matter to, over two.
+        own = (
+            total(f"{reduction}_whole", op("add", a, x, -1), ("k", 0, M - 1), reduction=reduction),
+            total(f"{reduction}_part", op("mul", x, load("x", j)), ("k", i, j), reduction=reduction),
+            total(f"{reduction}_column", load("a", k, j), ("k", 0, N - 1), reduction=reduction),
+            total(f"{reduction}_same", load("a", i, j), ("k", 0, j), reduction=reduction),
+            total(f"{reduction}_two", op("add", x, load("a", r, j)), ("k", 0, M - 1), ("r", 0, i), reduction=reduction),
+        )
+        for start, *statements in own:
+            assert isinstance(start, Accumulator)
+            body += [start, *statements]
+            # The extrema of nothing are infinite.
+            terms.append(op("pow", op("add", op("abs", Name(start.name)), 1), -1))
+    arguments = (array("x", M), array("a", N, M))
+    return single(arguments, result("y", N, M), "ij", *body, Store(op("add", *terms)))
+
+
+@case
+def guarded_reductions() -> Program:
+    """N=25"""
+    x = load("x", k)
+    body: list[Statement] = []
+    for reduction in REDUCTIONS:
+        name = f"{reduction}_all"
+        guards = (
+            If((Row("mod", k - 1, 3),), (Add(name, x, reduction),)),
+            If((at_least(k, i + 20),), (Add(name, op("mul", x, load("x", i)), reduction),)),
+            If((Row("eq", k + i - N + 1),), (Add(name, op("mul", 7, x), reduction),)),
+            If((Row("ge", quotient(k + i, 2) - 20), at_least(2 * i, k)), (Add(name, op("add", 1, x), reduction),)),
+        )
+        body += [Accumulator(name, reduction), loop("k", 0, N - 1, *guards)]
+    value = op("add", *(Name(f"{reduction}_all") for reduction in REDUCTIONS))
+    return single((array("x", N),), result("y", N), "i", *body, Store(value))
+
+
+@case
+def long_reductions() -> Program:
+    """N=3 M=40"""
+    a, x = load("a", i, k), load("x", k)
+    kernels = []
+    for reduction in REDUCTIONS:
+        whole = total("acc", op("add", x, a), ("k", 0, M - 1), reduction=reduction)
+        same = total("one", op("add", load("x", j), Fraction(1, 4)), ("k", 0, M - 1), reduction=reduction)
+        constant = (Accumulator("two", reduction), loop("k", 0, M - 1, Add("two", Number(1.25), reduction)))
+        inner = total("inner", op("mul", x, load("x", r)), ("r", 0, k), reduction=reduction)
+        outer = (Accumulator("outer", reduction), loop("k", 0, M - 1, *inner, Add("outer", Name("inner"), reduction)))
+        names = (Name("acc"), Name("one"), Name("two"))
+        kernels += [
+            Kernel(f"v_{reduction}", ("i",), (*whole, Store(Name("acc")))),
+            Kernel(f"w_{reduction}", ("i", "j"), (*whole, *same, *constant, Store(op("add", *names)))),
+            Kernel(f"u_{reduction}", (), (*outer, Store(Name("outer")))),
+        ]  # fmt: skip
+    outputs = []
+    for kernel in kernels:
+        outputs.append(result(kernel.array, *{"v": (N,), "w": (N, M), "u": ()}[kernel.array[0]]))
+    structure = f"({'.' * len(outputs)})"
+    return Program((array("a", N, M), array("x", M)), tuple(outputs), (), tuple(kernels), structure=structure)
 
 
 @case

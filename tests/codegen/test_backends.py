@@ -8,11 +8,22 @@ import numpy as np
 import pytest
 from generator import CENTRE, Generator
 from oracle import check, expected
-from programs import CASES, L, M, N, array, i, j, k, load, loop, op, result, single, total
+from programs import CASES, REDUCTIONS, L, M, N, array, i, j, k, load, loop, op, result, single, total
 
 from sympy_tensordiff.codegen.compile import compile_program
 from sympy_tensordiff.codegen.laws import check_laws
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Argument, IndexValue, Let, Name, Number, Store
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Argument,
+    IndexValue,
+    Kernel,
+    Let,
+    Name,
+    Number,
+    Program,
+    Store,
+)
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.errors import UnsupportedError
 
@@ -35,7 +46,7 @@ def test_single_precision_numpy(name):
     check(program, "numpy", values, 2e-5, np.float32)
 
 
-@pytest.mark.parametrize("name", ["section_six", "select_values", "long_sums"])
+@pytest.mark.parametrize("name", ["section_six", "select_values", "long_sums", "reductions"])
 def test_single_precision_numba_stays_single(name):
     program, arguments = CASES[name]
     values = [v.astype(np.float32) if isinstance(v, np.ndarray) else v for v in arguments(np.random.default_rng(2))]
@@ -55,7 +66,7 @@ def test_random_programs_numpy(first):
         _check_random(seed, "numpy")
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", range(200, 206))
 def test_random_programs_numba(seed):
     _check_random(seed, "numba")
 
@@ -150,6 +161,41 @@ def test_a_sum_with_infinite_terms(backend):
     assert function(np.array([1.0, np.inf] + [2.0] * 40)) == np.inf
     assert np.isnan(function(np.array([np.inf, -np.inf] + [2.0] * 40)))
     assert np.isnan(function(np.array([np.nan] + [2.0] * 40)))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("count", [3, 40])  # a loop in Python, and an operation on a block
+def test_nan_and_infinity_in_other_reductions(backend, count):
+    """As NumPy reduces; and 0 times what overflows is 0, which needs the factors in order."""
+    kernels = []
+    for reduction in REDUCTIONS:
+        body = (*total("s", load("x", i), ("i", 0, N - 1), reduction=reduction), Store(Name("s")))
+        kernels.append(Kernel(f"{reduction}_of_x", (), body))
+    outputs = tuple(result(kernel.array) for kernel in kernels)
+    program = Program((array("x", N),), outputs, (), tuple(kernels), structure="(....)")
+    verify(program)
+    function = compile_program(program, backend)
+    for special in ([], [np.nan], [np.inf], [-np.inf], [np.inf, -np.inf], [np.inf, np.nan], [0.0], [0.0, np.inf]):
+        for dtype in (np.float32, np.float64):
+            values = np.array([-1.5, *special, *[2.0] * count], dtype)
+            with np.errstate(all="ignore"):
+                wanted = [values.sum(), values.prod(), values.max(), values.min()]
+            found = function(values)
+            assert [value.dtype for value in found] == [dtype] * 4
+            np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=str(values))
+    assert function(np.array([0.0] + [1e200] * count))[1] == 0
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_reductions_of_nothing(backend):
+    kernels = []
+    for reduction in REDUCTIONS:
+        body = (*total("s", load("x", k), ("k", 1, i), reduction=reduction), Store(Name("s")))
+        kernels.append(Kernel(f"{reduction}_of_x", ("i",), body))
+    outputs = tuple(result(kernel.array, N) for kernel in kernels)
+    program = Program((array("x", N),), outputs, (), tuple(kernels), structure="(....)")
+    found = compile_program(program, backend)(np.array([5.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(found, [[0, 2, 5], [1, 2, 6], [-np.inf, 2, 3], [np.inf, 2, 2]])
 
 
 def test_large_integers_are_compared_exactly():

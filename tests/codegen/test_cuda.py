@@ -102,7 +102,8 @@ def _assembler() -> Path | None:
 @pytest.mark.skipif(_assembler() is None or SIMULATED, reason="needs pip install 'sympy-tensordiff[ptx]'")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    "name", ["matmul", "section_six", "strided_adjoint", "masks", "elementary", "rank_five", "two_outputs"]
+    "name",
+    ["matmul", "section_six", "strided_adjoint", "masks", "elementary", "rank_five", "two_outputs", "reductions"],
 )
 def test_machine_code(name, dtype, tmp_path, monkeypatch):
     """Typed and assembled for an H100: no atomics, nothing spilled, no double precision among float32."""

@@ -79,6 +79,7 @@ BROKEN = {
     "N is declared twice": one_kernel(Let("N", X), Store(X)),
     "a name is declared twice among": one_kernel(Store(X), arguments=(array("x", N), array("x", N))),
     "s is no accumulator declared before": one_kernel(Let("s", X), Add("s", X), Store(X)),
+    "s is a max, no min": one_kernel(Accumulator("s", "max"), Add("s", X, "min"), Store(X)),
     "s has been read before": one_kernel(Accumulator("s"), Let("t", Name("s")), Add("s", X), Store(X)),
     "s is read in the loop that fills it": one_kernel(
         Accumulator("s"), loop("k", 0, 3, Add("s", X), Let("t", Name("s"))), Store(X)

@@ -8,7 +8,17 @@ from fractions import Fraction
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.facts import integer_form
-from sympy_tensordiff.codegen.loops import External, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.loops import (
+    STARTS,
+    External,
+    IndexValue,
+    Load,
+    Name,
+    Number,
+    Operation,
+    Reduction,
+    Scalar,
+)
 from sympy_tensordiff.codegen.printers.forms import (
     AND,
     ATOM,
@@ -53,6 +63,12 @@ def number_text(value: int | Fraction | float) -> str:
     if not isinstance(value, float) and value <= _BIGGEST_INTEGER:
         return str(int(value))
     return repr(as_float)
+
+
+def start_text(reduction: Reduction) -> str:
+    """The value of a reduction of no values as text."""
+    value = STARTS[reduction]
+    return str(value) if math.isfinite(value) else "math.inf" if value > 0 else "-math.inf"
 
 
 class ScalarPrinter(FormPrinter):

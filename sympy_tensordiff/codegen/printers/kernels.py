@@ -17,21 +17,32 @@ from sympy_tensordiff.codegen.loops import (
     Name,
     Number,
     Operation,
+    Reduction,
     Scalar,
     Statement,
     Store,
 )
+from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.driver import call_text, entry_text, function_name, without_unused_real
-from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.forms import ATOM, UNARY, Names
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
-from sympy_tensordiff.codegen.walk import dependences, forms, scalar_names, subexpressions
+from sympy_tensordiff.codegen.walk import EXTREMA, dependences, forms, scalar_names, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 _SHORT = 16
 """A sum over no more terms than this stays a Python loop."""
+
+
+_FUNCTIONS: dict[Reduction, tuple[str, str]] = {
+    "sum": ("np.add", "+"), "prod": ("np.multiply", "*"), "max": ("np.maximum", ""), "min": ("np.minimum", ""),
+}  # fmt: skip
+"""NumPy's functions of two arrays, and their operators, that reduce."""
+
+_FILLED = {"0": ("zeros", ""), "1": ("ones", "")}
+"""NumPy's functions that make arrays of one value, and their further arguments."""
 
 
 class Frame(NamedTuple):
@@ -78,7 +89,7 @@ class KernelPrinter:
             elif isinstance(statement, If):
                 self.narrowed(statement.body, frame, statement.conditions)
             elif isinstance(statement, Accumulator):
-                self.accumulator(statement.name, frame)
+                self.accumulator(statement, frame)
             elif isinstance(statement, Let):
                 self.let(statement, frame)
             elif isinstance(statement, Add):
@@ -100,19 +111,20 @@ class KernelPrinter:
         value = self.protected(statement.value, frame)
         frame.place.block.line(f"{self.names(self.kernel.array)}[...] = {self.values.scalar(value)}")
 
-    def accumulator(self, name: str, frame: Frame) -> None:
+    def accumulator(self, statement: Accumulator, frame: Frame) -> None:
+        name, start = statement.name, start_text(statement.reduction)
         lanes = frame.place.lanes
         varies = frozenset[Dim]().union(*(lanes.dims_of(Affine.variable(a)) for a in self.depends[name]))
         self.values.homes[name] = Home(lanes, varies)
-        text = "real(0)"
+        text = f"real({start})"
         if varies:
+            function, value = _FILLED.get(start, ("full", f", {start}"))
             if lanes is self.root and len(varies) == len(lanes.dims):
-                text = f"np.zeros_like({self.names(self.kernel.array)})"
+                text = f"np.{function}_like({self.names(self.kernel.array)}{value})"
             else:
                 lengths = [self.length(dim) if wanted else "1" for dim, wanted in walk_dims(lanes.dims, varies)]
-                text = (
-                    f"np.zeros(({', '.join(lengths)}), real)" if len(lengths) > 1 else f"np.zeros({lengths[0]}, real)"
-                )
+                shape = f"({', '.join(lengths)})" if len(lengths) > 1 else lengths[0]
+                text = f"np.{function}({shape}{value}, real)"
         frame.place.block.line(f"{self.names(name)} = {text}")
 
     def length(self, dim: Dim) -> str:
@@ -125,33 +137,38 @@ class KernelPrinter:
         kept = frozenset[Dim]().union(*(self.values.current_dims(dim) for dim in home.varies))
         lanes = frame.place.lanes
         summed = [d for d in lanes.dims if d not in kept and not self._is_outside(d, home)]
-        text = self._sum(value, summed)
+        text = self._reduced(value, summed, statement.reduction)
         name = self.names(statement.name)
+        function, operator = _FUNCTIONS[statement.reduction]
         if any(not self._is_outside(dim, home) for dim in kept):
             # Several lanes may belong to one entry of the accumulator.
-            frame.place.block.line(f"np.add.at({name}, {self._positions(home)}, {text})")
-        else:
-            frame.place.block.line(f"{name}{self._target(home, summed)} += {text}")
+            frame.place.block.line(f"{function}.at({name}, {self._positions(home)}, {text})")
+            return
+        entry = f"{name}{self._target(home, summed)}"
+        frame.place.block.line(f"{entry} {operator}= {text}" if operator else f"{entry} = {function}({entry}, {text})")
 
     def _is_outside(self, dim: Dim, home: Home) -> bool:
         """Whether no summation index that ``home`` does not have runs along ``dim``."""
         return all(axis not in self.promoted or home.lanes.has(axis) for axis in dim.axes)
 
-    def _sum(self, value: Scalar, summed: list[Dim]) -> str:
-        """The text of ``value`` summed along the dimensions ``summed``, which stand in front."""
+    def _reduced(self, value: Scalar, summed: list[Dim], reduction: Reduction) -> str:
+        """The text of ``value`` reduced along the dimensions ``summed``, which stand in front."""
         varies = self.values.varies(value)
         counts = [self.length(dim) for dim in summed if dim not in varies]
         if not varies.intersection(summed):
             if not counts:
                 return self.values.scalar(value)
-            level = 7
-            return "*".join([*(f"({c})" if " " in c else c for c in counts), self.values.scalar(value, level)])
+            if reduction == "prod":  # an integer to the power of a length may be too large for a real number
+                inner = self.values.scalar(value, ATOM) if varies else f"real({self.values.scalar(value)})"
+            else:
+                inner = self.values.scalar(value, UNARY)
+            return _repeated(inner, counts, reduction)
         places = [self.values.lanes.dims.index(dim) for dim in varies if dim not in summed]
         first = min(self.values.lanes.dims.index(dim) for dim in varies)
         axes = range(min(places) - first) if places else range(0)
-        inner = self.values.scalar(value, 9)
-        text = f"{inner}.sum({f'axis={tuple(axes) if len(axes) > 1 else 0}' if places else ''})"
-        return "*".join([*(f"({c})" if " " in c else c for c in counts), text])
+        inner = self.values.scalar(value, ATOM)
+        text = f"{inner}.{reduction}({f'axis={tuple(axes) if len(axes) > 1 else 0}' if places else ''})"
+        return _repeated(text, counts, reduction)
 
     def _target(self, home: Home, summed: list[Dim]) -> str:
         """The part of an accumulator that the current lanes add to, as a subscript."""
@@ -198,7 +215,7 @@ class KernelPrinter:
         condition, chosen, otherwise = value.arguments
         name = self.names.fresh("chosen")
         self.depends[name] = scalar_names(value, self.depends)
-        self.accumulator(name, frame)
+        self.accumulator(Accumulator(name), frame)
         for branch, holds in ((chosen, True), (otherwise, False)):
             if isinstance(branch, Number) and branch.value == 0:
                 continue
@@ -289,3 +306,13 @@ class KernelPrinter:
         lanes = Lanes((span, *place.lanes.dims), place.lanes.replaced)
         with self.values.inside(lanes, inner):
             self.body(loop.body, Frame(Place(lanes, inner, place.known + known), frame.context + loop_rows(loop)))
+
+
+def _repeated(text: str, counts: list[str], reduction: Reduction) -> str:
+    """A value so many times, reduced: the counts of several dimensions are multiplied."""
+    if not counts or reduction in EXTREMA:
+        return text
+    factors = [f"({count})" if " " in count else count for count in counts]
+    if reduction == "sum":
+        return "*".join([*factors, text])
+    return f"{text}**({'*'.join(factors)})" if len(factors) > 1 else f"{text}**{factors[0]}"

@@ -18,9 +18,10 @@ from sympy_tensordiff.codegen.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.printers.base import ScalarPrinter
+from sympy_tensordiff.codegen.printers.base import ScalarPrinter, start_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.walk import EXTREMA
 from sympy_tensordiff.integer.affine import Affine
 
 WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "softplus"})
@@ -78,7 +79,7 @@ class NestPrinter(ScalarPrinter):
             self.body(statement.body, depth + 1)
             self.loop_depth -= isinstance(statement, Loop)
         elif isinstance(statement, Accumulator):
-            self.line(depth, f"{self.name(statement.name)} = real(0)")
+            self.line(depth, f"{self.name(statement.name)} = real({start_text(statement.reduction)})")
         elif isinstance(statement, Let):
             self.line(depth, f"{self.name(statement.name)} = {self.scalar(statement.value)}")
         elif isinstance(statement, Store):
@@ -97,5 +98,12 @@ class NestPrinter(ScalarPrinter):
             self.line(depth, f"if {' and '.join(self.condition(row) for row in statement.conditions)}:")
 
     def add(self, statement: Add, depth: int) -> None:
-        """Append the line of one addition to an accumulator."""
-        self.line(depth, f"{self.names(statement.name)} += {self.scalar(statement.value)}")
+        """Append the line that adds one value to an accumulator."""
+        self.line(depth, self.reduced(statement))
+
+    def reduced(self, statement: Add) -> str:
+        """One more value of a reduction."""
+        name = self.name(statement.name)
+        if statement.reduction in EXTREMA:
+            return f"{name} = {self.functions[statement.reduction]}({name}, {self.scalar(statement.value)})"
+        return f"{name} {'+' if statement.reduction == 'sum' else '*'}= {self.scalar(statement.value)}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Loop, Program, Statement
+from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
     call_text,
@@ -84,7 +85,7 @@ class NumbaPrinter(NestPrinter):
             else:
                 whole = [s for s in segment.body if isinstance(s, Accumulator) and s.name in plan.expanded]
                 for statement in whole:
-                    self.line(depth, f"{self.names(statement.name)}[:] = 0")
+                    self.line(depth, f"{self.names(statement.name)}[:] = {start_text(statement.reduction)}")
                 self.along_row([s for s in segment.body if s not in whole], depth)
 
     def along_row(self, body: Sequence[Statement], depth: int) -> None:
@@ -120,12 +121,13 @@ class NumbaPrinter(NestPrinter):
         return text
 
     def add(self, statement: Add, depth: int) -> None:
-        name, value = self.name(statement.name), self.scalar(statement.value)
         in_row = self.rows is not None and statement.name in self.rows.expanded
-        if in_row or not self.loop_depth:
-            self.line(depth, f"{name} += {value}")
+        if in_row or not self.loop_depth or statement.reduction != "sum":
+            # The factors of a product stay in order: 0*1e200*1e200 is 0, 0*(1e200*1e200) is nan.
+            super().add(statement, depth)
         else:
-            self.line(depth, f"{name} = plus({name}, {value})")
+            name = self.name(statement.name)
+            self.line(depth, f"{name} = plus({name}, {self.scalar(statement.value)})")
 
 
 def print_program(program: Program) -> str:
