@@ -66,6 +66,9 @@ from sympy_tensordiff.symbolic.functions import outer as outer
 from sympy_tensordiff.symbolic.functions import trace as trace
 from sympy_tensordiff.symbolic.functions import transpose as transpose
 from sympy_tensordiff.symbolic.functions import zeros as zeros
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax as IndexedMax
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedMin as IndexedMin
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedProduct as IndexedProduct
 from sympy_tensordiff.symbolic.indices import indices as indices
 from sympy_tensordiff.symbolic.lift import lift as lift
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate as TensorAdjugate
@@ -93,6 +96,9 @@ __all__ = [
     "EinsumProduct",
     "FilledTensor",
     "GraphDrawing",
+    "IndexedMax",
+    "IndexedMin",
+    "IndexedProduct",
     "IndexedSum",
     "ParsedExpression",
     "TensorAdd",

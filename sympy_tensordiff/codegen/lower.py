@@ -18,7 +18,8 @@ from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Let, Loa
 from sympy_tensordiff.codegen.plan import Context
 from sympy_tensordiff.codegen.shared import uses
 from sympy_tensordiff.codegen.storage import Block, Storage
-from sympy_tensordiff.graph.nodes import Node, reachable
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.nodes import REDUCTIONS, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
 
@@ -71,6 +72,8 @@ class Lowering(Storage):
             "mul": self._product,
             "select": self._choice,
         }
+        if node.op in REDUCTIONS:
+            raise UnsupportedError(f"{REDUCTIONS[node.op]} has no kernels yet")
         special = methods.get(node.op)
         if special is not None:
             value: loops.Scalar = yield special(node, block)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import sympy
 
 from sympy_tensordiff.codegen.calls import array_operands, sums_labels
-from sympy_tensordiff.graph.nodes import Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Node, reachable
 
 LARGE = 60
 """A value of more than this becomes an array."""
@@ -26,7 +26,6 @@ CHEAP = 4
 _FUNCTION = 20
 _LIGHT = frozenset({sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.Heaviside})
 _CONDITIONS = frozenset({"compare", "and", "or", "not"})
-_BINDERS = frozenset({"sum", "comprehension"})
 
 
 def arrays_of(roots: Sequence[Node]) -> set[Node]:
@@ -58,7 +57,7 @@ class _Materialising:
             return 0
         if node.op in ("tensor", "comprehension") or array_operands(node) is not None or sums_labels(node):
             return 1
-        if node.op == "sum":
+        if node.op in RANGED:
             return LARGE
         return _own_cost(node) + sum(self.costs[arg] for arg in node.args)
 
@@ -107,7 +106,7 @@ def _own_cost(node: Node) -> int:
 
 def _repeats(node: Node, arg: Node) -> bool:
     """Whether one entry of an argument serves several of a node."""
-    if node.op in _BINDERS:
+    if node.op in BINDERS:
         return all(v >= 0 for v in arg.free)
     if node.op == "read":
         return any(v < 0 for v in node.free)

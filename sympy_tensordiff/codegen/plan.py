@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
@@ -167,9 +167,7 @@ def index_forms(node: Node) -> Sequence[Affine]:
             return (node.data,)
         case "read" | "comprehension":
             return tuple(node.data)
-        case "guard" | "sum":
-            return [row.form for row in node.data]
-    return ()
+    return [row.form for row in node.data] if node.op in RANGED or node.op == "guard" else ()
 
 
 def _integer_inverse(

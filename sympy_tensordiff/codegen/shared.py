@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence, Set
 
 from sympy_tensordiff.codegen.functions import is_external
-from sympy_tensordiff.graph.nodes import Node, reachable
+from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 
-_ARITHMETIC = frozenset({"sum", "add", "mul", "pow", "call"})
+_ARITHMETIC = RANGED | {"add", "mul", "pow", "call"}
 
 
 def uses(*bodies: Node) -> Counter[Node]:

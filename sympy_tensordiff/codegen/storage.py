@@ -13,7 +13,7 @@ from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
 from sympy_tensordiff.codegen.shared import shared_parts, uses
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import implied
@@ -235,7 +235,7 @@ class Storage:
     def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
-            nested = node.op == "sum" and any(a.op == "sum" for a in reachable(node.args[0]))
+            nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
             if not nested:
                 return False
         return rank < context.dimension
@@ -260,7 +260,7 @@ class Storage:
                     return False
                 if part.args[0].op == "comprehension" and not part.free.isdisjoint(part.args[0].free - self._outside):
                     stack.append((part.args[0], known))
-            elif part.op in ("sum", "comprehension"):
+            elif part.op in BINDERS:
                 _, more, body = self.graph.open(part)
                 stack.append((body, known + more))
             elif part.op == "guard":

@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.materialise import arrays_of
 from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.entries import entry
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
 
@@ -210,11 +210,11 @@ class _Definitions:
     def inside(self, node: Node) -> Recursion[Node]:
         """A node over other arguments; what is written out in a binder meets no variable that is bound there."""
         graph = self.graph
-        if node.op in ("sum", "comprehension") and node.whole:
+        if node.op in BINDERS and node.whole:
             variables, rows, body = graph.open(node)
             body = yield self.scalar(body)
-            if node.op == "sum":
-                return graph.sum(variables, rows, body)
+            if node.op in RANGED:
+                return graph.reduce(node.op, variables, rows, body)
             return graph.comprehension(variables, node.data, body)
         args = []
         for arg in node.args:

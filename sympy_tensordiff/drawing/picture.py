@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sympy_tensordiff.drawing.labels import children, is_ordered, label, shape_text, view_text, without_read
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.write_forms import unlike
 
 Scope = tuple[tuple[int, str], ...]
@@ -86,7 +86,7 @@ def cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
         index[key] = len(index)
         node, scope = key
         names = ChainMap(dict(scope), free)
-        own = graph.bound(node) if node.op in ("sum", "comprehension") else ()
+        own = graph.bound(node) if node.op in BINDERS else ()
         for v, hint in zip(own, graph.hints.get(node.id, ()), strict=True):
             names[v] = unlike(hint, taken, set(names.maps[0].values()))
         args = children(node)

@@ -12,7 +12,12 @@ from sympy_tensordiff.integer.affine import Affine
 Number = int | Fraction | float
 Shape = tuple[Affine, ...]
 
-_SCOPES = frozenset({"guard", "sum", "comprehension"})
+REDUCTIONS = {"prod": "IndexedProduct", "max": "IndexedMax", "min": "IndexedMin"}
+"""Binders that are not linear in their bodies, with the names of what a user writes for them."""
+RANGED = frozenset({"sum", *REDUCTIONS})
+"""Binders over the points of rows."""
+BINDERS = RANGED | {"comprehension"}
+_SCOPES = BINDERS | {"guard"}
 _WHOLE = frozenset({"ein", "inv", "cof", "lse"})
 """Kinds of nodes that take whole tensors, whatever their own rank."""
 _TENSORS = frozenset({"tensor", "comprehension"})
@@ -144,6 +149,8 @@ def is_total(op: str, data: Any, args: tuple[Node, ...]) -> bool:
         return args[1].op == "const" and isinstance(exponent, int) and exponent >= 0
     if op == "const":
         return bool(data == data)  # not for nan
+    if op in ("max", "min"):
+        return False  # infinite over an empty range
     return op != "call" or data in TOTAL
 
 

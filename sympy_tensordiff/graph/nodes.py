@@ -9,8 +9,11 @@ Bound variables are closed to *heights*: a binder over a body in which ``h`` var
 most calls its own ``-(h+1), -(h+2), …``. Alpha-equivalent nodes are therefore the same node, and a
 substitution of free variables can never capture. A binder that is made inside of a closed body steps
 aside where those numbers are taken around it, and comes back when that is opened. To look inside a
-binder, `Graph.open` it: its variables become fresh ones; `Graph.sum` and `Graph.comprehension` close
-them again.
+binder, `Graph.open` it: its variables become fresh ones; `Graph.sum`, `Graph.reduce` and
+`Graph.comprehension` close them again.
+
+A `sum` over no point is 0, a `prod` 1, a `max` and a `min` are infinite. Only the sum is linear in
+its body: neither a factor nor a guard moves across the others.
 
 Whole tensors have a ``shape``; they are closed, no bound variable stands free in them. Element-wise
 nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the shape of their arguments,
@@ -34,6 +37,8 @@ and, or, not                                            conditions
 select                                                  condition, value, otherwise
 guard          rows                                     body: the body where all rows hold, else 0
 sum            rows                                     body: summed over all points of the rows
+prod           rows                                     body: multiplied over all points of the rows
+max, min       rows                                     body: the greatest, the least value over the points
 comprehension  extents                                  body
 ein            `Contraction`: coefficient, labels       operands, see `graph.contractions`
 inv            None                                     matrix
@@ -48,7 +53,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from sympy_tensordiff.graph.elementwise import Elementwise
-from sympy_tensordiff.graph.interning import Node, reachable
+from sympy_tensordiff.graph.interning import BINDERS, RANGED, REDUCTIONS, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 
 Substitution = Mapping[Variable, Affine]
@@ -73,13 +78,20 @@ class Graph(Elementwise):
         Every variable is bounded by the rows. `simplify.deltas.summation` is the constructor that
         also eliminates equations; this one only closes the binder.
         """
-        if body is self.zero:
+        return self.reduce("sum", variables, rows, body)
+
+    def reduce(self, op: str, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
+        """The sum, product, greatest or least value of ``body`` over all integer points of ``rows``, as it stands.
+
+        Every variable is bounded by the rows; ``op`` is one of `RANGED`.
+        """
+        if body is self._neutral(op):
             return body
         rows = tuple(rows)
         around = body.free.union(*(row.form.atoms() for row in rows))
         base, closing, closed = self._close(variables, body, around)
         names = tuple(self.names[v] for v in variables)
-        node = self._binder("sum", tuple(sorted(row.substitute(closing) for row in rows)), closed, names, base)
+        node = self._binder(op, tuple(sorted(row.substitute(closing) for row in rows)), closed, names, base)
         self._made_of.setdefault(node, (tuple(variables), body))
         return node
 
@@ -89,6 +101,10 @@ class Graph(Elementwise):
         node = self._binder("comprehension", tuple(extents), closed, tuple(self.names[v] for v in variables), base)
         self._made_of.setdefault(node, (tuple(variables), body))
         return node
+
+    def _neutral(self, op: str) -> Node | None:
+        """The body whose reduction over any points is the body itself, and that over no point, too."""
+        return {"sum": self.zero, "prod": self.one}.get(op)
 
     def _close(self, variables: Sequence[int], body: Node, around: frozenset[int]) -> tuple[int, Substitution, Node]:
         """The height to close a binder at, its variables there, and the closed body.
@@ -115,19 +131,19 @@ class Graph(Elementwise):
         return node
 
     def bound(self, node: Node) -> tuple[int, ...]:
-        """The numbers of the variables that a closed sum or comprehension binds."""
+        """The numbers of the variables that a closed binder binds."""
         count = len(self.hints[node.id])
         base = node.height - count
         return tuple(-(base + 1 + n) for n in range(count))
 
     def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
-        """Fresh variables, rows over them and the body of a sum or a comprehension.
+        """Fresh variables, rows over them and the body of a binder.
 
         The rows of a comprehension are its ranges ``0 <= i < extent``.
         """
         opening = self._opening(node)
         variables = tuple(form.terms[0][0] for form in opening.values())
-        closed = node.data if node.op == "sum" else ranges(tuple(opening), node.data)
+        closed = node.data if node.op in RANGED else ranges(tuple(opening), node.data)
         rows = tuple(row.substitute(opening) for row in closed)
         return variables, rows, self.substitute(node.args[0], opening)
 
@@ -152,7 +168,7 @@ class Graph(Elementwise):
     def rebuild(self, node: Node, args: Sequence[Node], mapping: Substitution | None = None) -> Node:
         """``node`` with new arguments, and its own index forms substituted by ``mapping``.
 
-        Not for `sum` and `comprehension`, which hold bound variables: open them.
+        Not for binders, which hold bound variables: open them.
         """
         mapping = mapping or {}
         match node.op:
@@ -183,7 +199,7 @@ class Graph(Elementwise):
         """``node`` over other arguments, in which the variables that it binds stand as before."""
         if tuple(args) == node.args:
             return node
-        if node.op in ("sum", "comprehension"):
+        if node.op in BINDERS:
             return self.rebind(node, args[0])
         return self.rebuild(node, args)
 
@@ -196,7 +212,7 @@ class Graph(Elementwise):
         rebuild = self._rename if _is_renaming(mapping, node) else self.rebuild
         for part in reachable(node, keys=keys):
             args = tuple([done.get(a, a) for a in part.args])
-            if part.op in ("sum", "comprehension"):
+            if part.op in BINDERS:
                 done[part] = self._substitute_binder(part, args[0], mapping)
             else:
                 done[part] = rebuild(part, args, mapping)
@@ -219,17 +235,17 @@ class Graph(Elementwise):
         if body.height != node.height - len(own) or any(v in mapping for v in own):
             opening = self._opening(node)
             return self._closed_again(node, opening, self.substitute(old, {**mapping, **opening}), mapping)
-        if body is self.zero and node.op == "sum":
+        if body is self._neutral(node.op):
             return body
         data = tuple(item.substitute(mapping) for item in node.data)
         return self._binder(
-            node.op, tuple(sorted(data)) if node.op == "sum" else data, body, self.hints[node.id], body.height
+            node.op, tuple(sorted(data)) if node.op in RANGED else data, body, self.hints[node.id], body.height
         )
 
     def rebind(self, node: Node, body: Node) -> Node:
-        """A sum or a comprehension over another body, in which its bound variables stand as before."""
+        """A binder over another body, in which its bound variables stand as before."""
         names = self.hints[node.id]
-        if body.height == node.height - len(names) and (node.op == "comprehension" or body is not self.zero):
+        if body.height == node.height - len(names) and body is not self._neutral(node.op):
             return self._binder(node.op, node.data, body, names, body.height)
         opening = self._opening(node)
         return self._closed_again(node, opening, self.substitute(body, opening), {})
@@ -255,8 +271,8 @@ class Graph(Elementwise):
     def _closed_again(self, node: Node, opening: Substitution, body: Node, mapping: Substitution) -> Node:
         variables = [form.terms[0][0] for form in opening.values()]
         data = [item.substitute({**mapping, **opening}) for item in node.data]
-        if node.op == "sum":
-            return self.sum(variables, data, body)
+        if node.op in RANGED:
+            return self.reduce(node.op, variables, data, body)
         return self.comprehension(variables, data, body)
 
 
@@ -294,4 +310,4 @@ def replace(graph: Graph, node: Node, values: dict[Node, Node]) -> Node:
     return done[node]
 
 
-__all__ = ["Graph", "Node", "Substitution", "ranges", "reachable", "replace"]
+__all__ = ["BINDERS", "RANGED", "REDUCTIONS", "Graph", "Node", "Substitution", "ranges", "reachable", "replace"]

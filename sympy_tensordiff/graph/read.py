@@ -18,10 +18,11 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.indices import may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
@@ -158,7 +159,7 @@ class Reader(Tensors):
         body = yield self._visit(expr.body, {**scope, **dict(zip(expr.indices, variables, strict=True))})
         return self.graph.comprehension(variables, extents, body) if extents else body
 
-    def _sum(self, expr: IndexedSum, scope: Scope) -> Recursion[Node]:
+    def _reduction(self, expr: IndexedReduction, scope: Scope) -> Recursion[Node]:
         variables, rows = [], []
         for symbol, low, high in reversed(expr.limits):
             # Outermost first: the bounds see the variables around them.
@@ -170,7 +171,7 @@ class Reader(Tensors):
             scope = {**scope, symbol: v}
         self.limits.update(*(row.form.atoms() for row in rows))
         body = yield self._visit(expr.body, scope)
-        return self.graph.sum(variables, rows, body)
+        return self.graph.reduce(_REDUCTIONS[type(expr)], variables, rows, body)
 
     def _add(self, expr: Any, scope: Scope) -> Recursion[Node]:
         return self.graph.add((yield self._all(expr.args, scope)))
@@ -232,9 +233,11 @@ def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affin
     return found
 
 
+_REDUCTIONS = {IndexedSum: "sum", IndexedProduct: "prod", IndexedMax: "max", IndexedMin: "min"}
+
 _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (TensorEntry, Reader._entry),
-    (IndexedSum, Reader._sum),
+    (IndexedReduction, Reader._reduction),
     (TensorComprehension, Reader._comprehension),
     (TensorSymbol, Reader._tensor_symbol),
     *TENSOR_METHODS,

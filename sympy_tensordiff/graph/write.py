@@ -1,6 +1,6 @@
 """The graph into SymPy expressions, built bottom-up, shared where the nodes are shared.
 
-Sums must have triangular rows (`simplify.bounds`): each variable bounded in those before it.
+Reductions must have triangular rows (`simplify.bounds`): each variable bounded in those before it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.normalise import normalise
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -161,6 +162,19 @@ class _Writer(TensorWriter):
         return sympy.Mul(*deltas, body)
 
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
+        summand, limits = yield self.ranged(node, scope)
+        # SymPy has its own sign for the arguments of odd functions.
+        sign = -1 if summand.is_Mul and summand.args[0].is_Rational and summand.args[0].is_negative else 1
+        return sign * IndexedSum._trusted(sign * summand, limits)
+
+    def reduction(self, node: Node, scope: Scope) -> Recursion[Any]:
+        body, limits = yield self.ranged(node, scope)
+        return _REDUCTIONS[node.op]._trusted(body, limits)
+
+    prod = max = min = reduction
+
+    def ranged(self, node: Node, scope: Scope) -> Recursion[tuple[Any, tuple[Any, ...]]]:
+        """The body of a reduction and its limits, the innermost first."""
         variables, rows, body = self.graph.inside(node, dict(scope))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         limits = []
@@ -168,10 +182,8 @@ class _Writer(TensorWriter):
             inner = frozenset(variables[n + 1 :])
             own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
             limits.append((self.symbol(v, scope), *self.bounds(v, own, scope)))
-        summand = yield self.visit(body, scope)
-        # SymPy has its own sign for the arguments of odd functions.
-        sign = -1 if summand.is_Mul and summand.args[0].is_Rational and summand.args[0].is_negative else 1
-        return sign * IndexedSum._trusted(sign * summand, tuple(reversed(limits)))
+        expr = yield self.visit(body, scope)
+        return expr, tuple(reversed(limits))
 
     def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
         variables, _, body = self.graph.inside(node, dict(scope))
@@ -234,4 +246,5 @@ def _as_condition(condition: Any) -> Any:
     return result
 
 
+_REDUCTIONS = {"prod": IndexedProduct, "max": IndexedMax, "min": IndexedMin}
 _RELATIONS = {"lt": sympy.Lt, "le": sympy.Le, "eq": sympy.Eq, "ne": sympy.Ne}

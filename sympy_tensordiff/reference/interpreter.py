@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -12,12 +13,13 @@ import sympy
 from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
-from sympy_tensordiff.reference.duals import Number, add, primal
+from sympy_tensordiff.reference.duals import CONTEXT, Number, add, extremum, multiply, primal
 from sympy_tensordiff.reference.functions import compile_function, take_functions
 from sympy_tensordiff.reference.inputs import bind, is_tensor
 from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment
 from sympy_tensordiff.reference.whole import RULES, WholeTensors
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
+from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorExpr, TensorSymbol
 
 Reader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]
@@ -61,8 +63,8 @@ class Interpreter:
         return found
 
     def _build(self, node: Basic) -> Compiled:
-        if isinstance(node, IndexedSum):
-            return self._sum(node)
+        if isinstance(node, IndexedReduction):
+            return self._reduction(node)
         if isinstance(node, TensorEntry):
             return self._entry(node)
         if is_tensor(node) and len(node.shape) > 0:
@@ -116,17 +118,10 @@ class Interpreter:
 
         return run
 
-    def _sum(self, node: IndexedSum) -> Compiled:
+    def _reduction(self, node: IndexedReduction) -> Compiled:
         body, *limits = node.args
-        summand, environments = self.compile(body), self.points(limits)
-
-        def run(env: Environment) -> Number:
-            total: Number = 0
-            for inner in environments(env):
-                total = add(total, summand(inner))
-            return total
-
-        return run
+        value, environments, total = self.compile(body), self.points(limits), _REDUCTIONS[type(node)]
+        return lambda env: total([value(inner) for inner in environments(env)])
 
     def _entry(self, node: TensorEntry) -> Compiled:
         reader = self.reader(node.tensor)
@@ -286,3 +281,16 @@ def contributing_tuples(
         if entry.tensor == wrt:
             counts[entry] = counts.get(entry, 0) + 1
     return counts
+
+
+def _extremum(direction: int) -> Callable[[Sequence[Number]], Number]:
+    """The greatest or least of some numbers, of which those that are tied share the derivative; of none an infinity."""
+    return lambda numbers: extremum(numbers, [False] * len(numbers), direction) if numbers else -direction * CONTEXT.inf
+
+
+_REDUCTIONS: dict[type, Callable[[Sequence[Number]], Number]] = {
+    IndexedSum: lambda numbers: reduce(add, numbers, 0),
+    IndexedProduct: lambda numbers: reduce(multiply, numbers, 1),
+    IndexedMax: _extremum(1),
+    IndexedMin: _extremum(-1),
+}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
+from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
@@ -86,6 +86,8 @@ class _Tighten:
                 result = yield self.visit(told, facts)
             elif node.op == "sum":
                 result = yield self.sum(node, facts)
+            elif node.op in REDUCTIONS:
+                result = yield self.reduction(node, facts)
             elif node.op == "guard":
                 result = yield self.guard(node, facts)
             elif node.op == "comprehension":
@@ -168,6 +170,12 @@ class _Tighten:
         variables, rows, body = self.graph.inside(node, _atoms(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
+
+    def reduction(self, node: Node, facts: Facts) -> Recursion[Node]:
+        """A product, a maximum or a minimum over the same points: neither a guard nor a factor leaves it."""
+        variables, rows, body = self.graph.inside(node, _atoms(facts))
+        new = yield self.visit(body, facts + rows)
+        return node if new is body else self.graph.reduce(node.op, variables, rows, new)
 
     def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
         rows, body = node.data, node.args[0]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from sympy_tensordiff.graph.interning import is_total
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.polyhedron import implied
@@ -63,7 +63,7 @@ class Choices:
         stack = [node]
         while stack:
             top = stack[-1]
-            args = () if top.op in ("sum", "comprehension") else top.args
+            args = () if top.op in BINDERS else top.args
             waiting = [arg for arg in args if arg not in self.reads] if top not in self.reads else []
             stack += waiting
             if not waiting:

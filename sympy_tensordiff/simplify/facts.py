@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
@@ -74,7 +74,7 @@ def unconditional_reads(
 ) -> Facts:
     """The rows that say that the unconditional reads of an expression lie inside their shapes.
 
-    They are over its sizes and free indices; ``known`` decides which sums are not empty. What has
+    They are over its sizes and free indices; ``known`` decides which ranges are not empty. What has
     been ``seen`` for another expression is left out. No more than ``most`` nodes are looked at.
     """
     found: list[Row] = []
@@ -87,9 +87,9 @@ def unconditional_reads(
         if (node, context) in seen or node.op == "guard":
             continue
         seen.add((node, context))
-        if node.op in ("sum", "comprehension"):
+        if node.op in BINDERS:
             variables, rows, body = graph.inside(node, bound)
-            if node.op == "sum" and not _nonempty(rows, variables, (*known, *context)):
+            if node.op in RANGED and not _nonempty(rows, variables, (*known, *context)):
                 seen.discard((node, context))  # another expression may know more
                 continue
             stack.append((body, context + rows, (*variables, *bound)))

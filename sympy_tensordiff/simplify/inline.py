@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node], keep: Iterable[Node]) -> list[Node]:
     """``roots`` with each comprehension that one entry of them reads, once, replaced by its body.
 
-    Comprehensions in ``keep`` (those the user wrote) stay, and so do those read inside of a sum:
+    Comprehensions in ``keep`` (those the user wrote) stay, and so do those read inside of a sum or another reduction:
     there each entry would be computed once per iteration.
 
     Parameters
@@ -29,17 +29,17 @@ def inline_single_reads(graph: Graph, roots: Sequence[Node], keep: Iterable[Node
 def _single_reads(nodes: list[Node], kept: set[Node]) -> set[Node]:
     """The reads to be written out, among the nodes of an expression (arguments first)."""
     uses = Counter(arg for node in nodes for arg in node.args)
-    summed: set[Node] = set()
+    repeated: set[Node] = set()
     for node in reversed(nodes):
-        if node.op == "sum" or node in summed:
-            summed.update(node.args)
+        if node.op in RANGED or node in repeated:
+            repeated.update(node.args)
     return {
         node
         for node in nodes
         if node.op == "read"
         and uses[node] == uses[node.args[0]] == 1
         and node.args[0].op == "comprehension"
-        and node not in summed
+        and node not in repeated
         and node.args[0] not in kept
     }
 

@@ -11,13 +11,13 @@ from hashlib import blake2b
 from typing import TypeAlias
 
 from sympy_tensordiff.graph.contractions import is_view
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 
 Key: TypeAlias = tuple[str, tuple[str, ...]]
 """Of a node, and of each of its axes."""
 
 COMMUTATIVE = frozenset({"add", "mul", "and", "or"})
-INDEXED = frozenset({"tensor", "comprehension", "sum", "guard", "read", "index"})
+INDEXED = BINDERS | {"tensor", "guard", "read", "index"}
 
 
 class Keys:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import Bounds, implied
 from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, number_of_values
@@ -150,7 +150,7 @@ class ProductsOfSums:
         if len(self.groups(inner, bound)) > 1:
             return True
         needed = self.sizes.union(*(factor.free for factor in bound), *(_atoms(limit) for limit in inner))
-        return any(_holds_sums(factor) or not factor.free <= needed for factor in free)
+        return any(_holds_loops(factor) or not factor.free <= needed for factor in free)
 
     def sum(self, limits: Limits, body: Node, facts: Facts) -> Node:
         """A sum; a sum that is its whole summand is joined with it."""
@@ -189,12 +189,12 @@ class ProductsOfSums:
         return apart if apart.op != "add" else None
 
 
-def _holds_sums(factor: Node) -> bool:
-    """Whether a factor is a sum, or made of some by additions, products and powers; no value of a function."""
+def _holds_loops(factor: Node) -> bool:
+    """Whether a factor is a reduction, or made of some by additions, products and powers; no value of a function."""
     waiting, seen = [factor], {factor}
     while waiting:
         node = waiting.pop()
-        if node.op == "sum":
+        if node.op in RANGED:
             return True
         if node.op in ("add", "mul", "pow") and not node.plain:
             waiting += [arg for arg in node.args if arg not in seen]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.einsums import tensor_of
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.deltas import summation
@@ -32,11 +32,11 @@ def _rewritten(graph: Graph, node: Node, done: dict[Node, Node]) -> Recursion[No
     """From the outside in: what is bound is opened before anything inside changes its height."""
     if node in done or not node.whole:
         return done.get(node, node)
-    if node.op in ("sum", "comprehension"):
+    if node.op in BINDERS:
         variables, rows, opened = graph.open(node)
         body: Node = yield _rewritten(graph, opened, done)
-        if node.op == "sum":
-            result = graph.sum(variables, rows, body)
+        if node.op in RANGED:
+            result = graph.reduce(node.op, variables, rows, body)
         else:
             result = graph.comprehension(variables, node.data, body)
     else:

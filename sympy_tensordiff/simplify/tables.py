@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.simplify.deltas import solve_equations
@@ -93,7 +93,7 @@ def _is_cheap(body: Node) -> bool:
     stack, size = [body], 0
     while stack and size <= TABLE_SIZE:
         node = stack.pop()
-        if node.op in ("sum", "call", "select"):
+        if node.op in RANGED or node.op in ("call", "select"):
             return False
         size += 1
         stack += () if node.op == "read" else node.args
@@ -107,5 +107,5 @@ def _size(written: Node, most: int) -> int:
         node = stack.pop()
         size += TABLE_SIZE if node.op == "comprehension" else 1
         size += len(node.data) if node.op == "guard" else 0
-        stack += () if node.op in ("comprehension", "sum") else node.args
+        stack += () if node.op in BINDERS else node.args
     return size

@@ -78,7 +78,7 @@ def checked_axis(limit: Any, owner: str) -> Tuple:
 
 
 def checked_range(limit: Any, owner: str) -> Tuple:
-    """A limit ``(index, lower, upper)`` of a sum."""
+    """A limit ``(index, lower, upper)`` of a reduction."""
     parts = _parts(limit)
     if len(parts) == 1 and isinstance(parts[0], Idx) and parts[0].lower is not None:
         parts = (parts[0], parts[0].lower, parts[0].upper)
@@ -195,13 +195,13 @@ def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
     bound = as_expr(value, "a bound of a range")
     if not isinstance(bound, Expr) or bound in NOT_FINITE:
         raise ArgumentError(
-            f"{owner}: the {side} bound of {index} is {bound}; a sum needs a finite range, e.g. ({index}, 0, n - 1)"
+            f"{owner}: the {side} bound of {index} is {bound}; the range must be finite, e.g. ({index}, 0, n - 1)"
         )
     choice = _choice(bound)
     if choice is not None and isinstance(choice[2], extremum) != bool(choice[1] > 0):
         raise IndexExpressionError(
             f"{owner}: the {side} bound {bound} of {index} must be an index expression or the "
-            f"{extremum.__name__} of some; split the sum in two"
+            f"{extremum.__name__} of some; split the range in two"
         )
     for form in bound_forms(bound):
         try:

@@ -6,7 +6,6 @@ SymPy's printers look for a method on the object first; the classes take theirs 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -70,7 +69,7 @@ class Printed:
             f"({', '.join([printer._print(index), *(show_index(printer, bound) for bound in bounds)])})"
             for index, *bounds in self.limits
         ]
-        return f"{type(self).__name__}({', '.join([_body(printer, self.body), *limits])})"
+        return f"{type(self).__name__}({', '.join([shown_body(printer, self.body), *limits])})"
 
     def _sympyrepr(self: Any, printer: Any) -> str:
         refuse_unprintable(self, "srepr")
@@ -134,39 +133,6 @@ class PrintedEntry(Printed):
         return prettyForm(*stringPict.next(base, *(indices or "["), "]"), binding=prettyForm.ATOM)
 
 
-class PrintedSum(Printed):
-    """A row of sum signs, the outermost first."""
-
-    @classmethod
-    def class_key(cls) -> tuple[int, int, str]:
-        """Sums stand last in products, where they need no parentheses."""
-        return 8, 0, cls.__name__
-
-    @property
-    def precedence(self) -> int:
-        """In LaTeX a sum needs parentheses unless it is the last factor; elsewhere it looks like a function."""
-        place = place_in_formula(sys._getframe(1))
-        return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(place, "Mul")])
-
-    def _latex(self: Any, printer: Any) -> str:
-        refuse_unprintable(self, "LaTeX")
-        this = unlabelled(self)
-        signs = []
-        for index, low, high in reversed(this.limits):
-            first = f"{printer._print(index)}={show_index(printer, low)}"
-            signs.append(rf"\sum_{{{first}}}^{{{show_index(printer, high)}}}")
-        body = _body(printer, this.body)
-        if _needs_parentheses(this.body):
-            body = rf"\left({body}\right)"
-        return " ".join([*signs, body])
-
-    def _pretty(self: Any, printer: Any) -> Any:
-        refuse_unprintable(self, "pretty")
-        this = unlabelled(self)
-        with positive_first(printer):
-            return _SumForm.of(printer._print_Sum(this))
-
-
 class PrintedComprehension(Printed):
     """The body in brackets with the ranges below."""
 
@@ -175,12 +141,12 @@ class PrintedComprehension(Printed):
         this = unlabelled(self)
         show = printer._print
         ranges = r",\, ".join(f"{show(index)} < {show(extent)}" for index, extent in this.limits)
-        return rf"\left[{_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
+        return rf"\left[{shown_body(printer, this.body)}\right]" + (f"_{{{ranges}}}" if ranges else "")
 
     def _pretty(self: Any, printer: Any) -> Any:
         refuse_unprintable(self, "pretty")
         this = unlabelled(self)
-        form = prettyForm(*_body(printer, this.body).parens("[", "]"))
+        form = prettyForm(*shown_body(printer, this.body).parens("[", "]"))
         ranges: list[Any] = []
         for index, extent in this.limits:
             ranges += [", " if ranges else "", printer._print(index), " < ", printer._print(extent)]
@@ -191,27 +157,8 @@ class PrintedComprehension(Printed):
         return form
 
 
-class _SumForm(prettyForm):
-    """A sum in a product of pictures: parentheses unless it is the last factor."""
-
-    @classmethod
-    def of(cls, form: Any) -> Any:
-        return cls("\n".join(form.picture), form.baseline)
-
-    @property
-    def binding(self) -> int:
-        # As for LaTeX: the product alone knows where the factor stands.
-        product = sys._getframe(1)
-        if product.f_code.co_name == "__mul__" and product.f_locals.get("others", ())[-1:] != (self,):
-            return int(prettyForm.ADD)
-        return int(prettyForm.MUL)
-
-    @binding.setter
-    def binding(self, value: int) -> None:
-        """The constructor sets what is computed here."""
-
-
-def _body(printer: Any, body: Any) -> Any:
+def shown_body(printer: Any, body: Any) -> Any:
+    """The body of a binder, with the terms that are added first."""
     with positive_first(printer):
         return printer._print(body)
 
@@ -249,10 +196,6 @@ def place_in_formula(asking: FrameType) -> str:
 def unlabelled(expr: Any) -> Any:
     """The expression with symbols in place of `Idx`, whose ranges SymPy prints everywhere."""
     return expr.xreplace(Renaming((index, index.label) for index in expr.atoms(Idx)))
-
-
-def _needs_parentheses(body: Any) -> bool:
-    return bool(body.is_Add or (body.is_Mul and body.could_extract_minus_sign()))
 
 
 def _joined(printer: Any, parts: Any) -> str:

@@ -1,4 +1,4 @@
-"""The indexed sum."""
+"""The indexed sum, and what all reductions over index ranges have in common."""
 
 from __future__ import annotations
 
@@ -9,10 +9,34 @@ from sympy_tensordiff.symbolic.base import RealScalar
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
 from sympy_tensordiff.symbolic.limits import bound_forms, check_names, check_scopes, checked_body, checked_range
-from sympy_tensordiff.symbolic.printing import PrintedSum
+from sympy_tensordiff.symbolic.reduction_printing import PrintedSum
 
 
-class IndexedSum(PrintedSum, Binder, RealScalar):
+class IndexedReduction(Binder, RealScalar):
+    """Base of the sum, the product, the maximum and the minimum: one number out of those at all points of ranges."""
+
+    def __new__(cls, body: Any, *limits: Any) -> Any:
+        owner = cls.__name__
+        body = checked_body(body, owner)
+        if not limits:
+            raise ArgumentError(f"{owner}({body}) has no range; write {owner}(body, (k, 0, n - 1))")
+        ranges = tuple(checked_range(limit, owner) for limit in limits)
+        check_names(body, ranges, owner)
+        check_scopes(ranges, owner)
+        result = cls._unchecked(body, *ranges)
+        check_reads(body, result.ranges(), of_axes=False)
+        return result
+
+    def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
+        return [(k, bound_forms(low), bound_forms(high)) for k, low, high in reversed(self.limits)]
+
+    @property
+    def function(self) -> Any:
+        """The body, under the name SymPy's printers ask for."""
+        return self.args[0]
+
+
+class IndexedSum(PrintedSum, IndexedReduction):
     """The sum of ``body`` over index ranges.
 
     Parameters
@@ -35,26 +59,6 @@ class IndexedSum(PrintedSum, Binder, RealScalar):
     >>> IndexedSum(x[i]**2, (i, 0, n - 1))
     IndexedSum(x[i]**2, (i, 0, n - 1))
     """
-
-    def __new__(cls, body: Any, *limits: Any) -> Any:
-        owner = "IndexedSum"
-        body = checked_body(body, owner)
-        if not limits:
-            raise ArgumentError(f"IndexedSum({body}) has no range; write IndexedSum(body, (k, 0, n - 1))")
-        ranges = tuple(checked_range(limit, owner) for limit in limits)
-        check_names(body, ranges, owner)
-        check_scopes(ranges, owner)
-        result = cls._unchecked(body, *ranges)
-        check_reads(body, result.ranges(), of_axes=False)
-        return result
-
-    def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        return [(k, bound_forms(low), bound_forms(high)) for k, low, high in reversed(self.limits)]
-
-    @property
-    def function(self) -> Any:
-        """The body, under the name SymPy's printers ask for."""
-        return self.args[0]
 
     def _eval_is_zero(self) -> bool | None:
         return True if self.args[0] == 0 else None

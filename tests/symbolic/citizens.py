@@ -11,7 +11,15 @@ import sympy
 from sympy import Idx, KroneckerDelta, Max, Min, Piecewise, Symbol
 
 import sympy_tensordiff as td
-from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices
+from sympy_tensordiff import (
+    IndexedMax,
+    IndexedMin,
+    IndexedProduct,
+    IndexedSum,
+    TensorComprehension,
+    TensorSymbol,
+    indices,
+)
 
 i, j, k, n, m, p, q = indices("i j k n m p q")
 c = Symbol("c", real=True)
@@ -57,6 +65,23 @@ def samples() -> dict[str, dict[str, Any]]:
             "cases": IndexedSum(shifted, (j, 0, m - 1)),
             "delta": IndexedSum(x[j] * KroneckerDelta(i, j) * KroneckerDelta(j, k + 1), (j, 0, m - 1)),
             "no index in the body": IndexedSum(sympy.sqrt(2) * c, (j, 0, i)),
+        },
+        "IndexedProduct": {
+            "plain": IndexedProduct(1 + A[i, j] * x[j], (j, 0, m - 1)),
+            "nested": IndexedProduct(row + IndexedSum(x[j] * c, (j, 0, i)), (i, 0, n - 1)),
+            "dependent bounds": IndexedProduct(A[i, j] + j, (j, 0, i), (i, 0, n - 1)),
+            "empty": IndexedProduct(x[i], (i, 5, 2)),
+        },
+        "IndexedMax": {
+            "plain": IndexedMax(A[i, j] * x[j], (j, 0, m - 1)),
+            "idx": IndexedMax(A[label, j] - c, label),
+            "side by side": IndexedMax(x[j], (j, 0, m - 1)) * IndexedMin(y[j], (j, 0, m - 1)) + x[j],
+            "in a sum": IndexedSum(x[i] * IndexedMax(A[i, j] ** 2, (j, 0, i)), (i, 0, n - 1)),
+        },
+        "IndexedMin": {
+            "plain": IndexedMin(A[i, j] * x[j], (j, 0, m - 1)),
+            "cases": IndexedMin(shifted, (j, 0, m - 1)),
+            "bounds of bounds": IndexedMin(d[p - k] ** 3, (k, Max(0, p - 2), Min(4, p))),
         },
         "TensorComprehension": {
             "plain": TensorComprehension(sympy.exp(-row) * KroneckerDelta(i, p), (i, n)),

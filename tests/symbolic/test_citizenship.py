@@ -22,7 +22,7 @@ EXPORTED = [name for name in td.__all__ if isinstance(getattr(td, name), type) a
 SAMPLES = citizens.samples()
 CITIZENS = {f"{kind}, {what}": expr for kind, group in SAMPLES.items() for what, expr in group.items()}
 SCALARS = {name: expr for name, expr in CITIZENS.items() if not getattr(expr, "shape", ())}
-BINDERS = (td.IndexedSum, td.TensorComprehension)
+BINDERS = (td.IndexedSum, td.IndexedProduct, td.IndexedMax, td.IndexedMin, td.TensorComprehension)
 NAMES = {**vars(sympy), **{name: getattr(td, name) for name in EXPORTED}}
 
 every_citizen = pytest.mark.parametrize("expr", CITIZENS.values(), ids=CITIZENS)

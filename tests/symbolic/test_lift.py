@@ -169,7 +169,7 @@ BASE = Symbol("N")
 REFUSED = {
     "product": (Product(x[i], (i, 0, 3)), UnsupportedError, r"Product is not supported.*exp of a Sum of logarithms"),
     "integral": (Integral(x[i] * t, (t, 0, 1)), UnsupportedError, "Integral is not supported"),
-    "infinite": (Sum(x[i], (i, 0, oo)), ArgumentError, "the upper bound of i is oo; a sum needs a finite range"),
+    "infinite": (Sum(x[i], (i, 0, oo)), ArgumentError, "the upper bound of i is oo; the range must be finite"),
     "free index": (x[I + 1], IndexExpressionError, r"x\[i \+ 1\]: i is not declared an integer: use td.indices"),
     "free delta": (KroneckerDelta(I, j) * t, IndexExpressionError, "i is not declared an integer"),
     "delta range": (KroneckerDelta(i, j, (0, BASE)), IndexExpressionError, "N is not declared an integer"),
@@ -189,7 +189,7 @@ REFUSED = {
         "u is",
     ),
     "sign": (Sum(t, (Symbol("u", positive=True), 0, 3)), ArgumentError, "declared positive.*td.indices"),
-    "union": (Sum(x[i], (i, 0, Max(n, m))), IndexExpressionError, "Min of some; split the sum in two"),
+    "union": (Sum(x[i], (i, 0, Max(n, m))), IndexExpressionError, "Min of some; split the range in two"),
     "a text": ("x", ArgumentTypeError, "must be a SymPy expression"),
 }
 

@@ -1,0 +1,153 @@
+"""Sums, products, maxima and minima over index ranges, as a person would write them."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.pretty.stringpict import prettyForm, stringPict
+
+from sympy_tensordiff.symbolic.printing import (
+    Printed,
+    place_in_formula,
+    positive_first,
+    refuse_unprintable,
+    shown_body,
+    unlabelled,
+)
+from sympy_tensordiff.symbolic.readable import show_index
+
+
+class PrintedReduction(Printed):
+    """A row of signs with their ranges, the outermost first."""
+
+    @classmethod
+    def class_key(cls) -> tuple[int, int, str]:
+        """Reductions stand last in products, where they need no parentheses."""
+        return 8, 0, cls.__name__
+
+    @property
+    def precedence(self) -> int:
+        """In LaTeX a sum needs parentheses unless it is the last factor; elsewhere it looks like a function."""
+        place = place_in_formula(sys._getframe(1))
+        return int(PRECEDENCE[{"text": "Atom", "factor": "Add"}.get(place, "Mul")])
+
+    def _latex(self: Any, printer: Any) -> str:
+        refuse_unprintable(self, "LaTeX")
+        this = unlabelled(self)
+        body = shown_body(printer, this.body)
+        if _needs_parentheses(this.body):
+            body = rf"\left({body}\right)"
+        return " ".join([*self._latex_signs(printer, this), body])
+
+    def _latex_signs(self, printer: Any, this: Any) -> list[str]:
+        raise NotImplementedError
+
+    def _pretty(self: Any, printer: Any) -> Any:
+        refuse_unprintable(self, "pretty")
+        this = unlabelled(self)
+        with positive_first(printer):
+            return _LastFactor.of(self._picture(printer, this))
+
+    def _picture(self, printer: Any, this: Any) -> Any:
+        raise NotImplementedError
+
+
+class PrintedSum(PrintedReduction):
+    """A row of sum signs."""
+
+    _sign = r"\sum"
+
+    def _latex_signs(self, printer: Any, this: Any) -> list[str]:
+        signs = []
+        for index, low, high in reversed(this.limits):
+            first = f"{printer._print(index)}={show_index(printer, low)}"
+            signs.append(rf"{self._sign}_{{{first}}}^{{{show_index(printer, high)}}}")
+        return signs
+
+    def _picture(self, printer: Any, this: Any) -> Any:
+        return printer._print_Sum(this)
+
+
+class PrintedProduct(PrintedSum):
+    """A row of product signs."""
+
+    _sign = r"\prod"
+
+    def _picture(self, printer: Any, this: Any) -> Any:
+        # SymPy leaves out the parentheses, without which only the first term belongs to the product.
+        return printer._print_Product(SimpleNamespace(term=_Factor(this.body), limits=this.limits))
+
+
+class PrintedExtremum(PrintedReduction):
+    """The word with all ranges below."""
+
+    _word: str
+
+    def _latex_signs(self, printer: Any, this: Any) -> list[str]:
+        below = []
+        for low, index, sign, high in _ranges(printer, this):
+            below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
+        ranges = r",\, ".join(below)
+        return [rf"\{self._word}_{{{ranges}}}"]
+
+    def _picture(self, printer: Any, this: Any) -> Any:
+        body = printer._print(_Factor(this.body))
+        signs = {"<": " < ", "<=": " ≤ " if printer._use_unicode else " <= "}
+        ranges: list[Any] = []
+        for low, index, sign, high in _ranges(printer, this):
+            ranges += [", " if ranges else "", low, signs["<="], index, signs[sign], high]
+        word = prettyForm(self._word)
+        word = prettyForm(*word.below(stringPict(*stringPict.next(*ranges))))
+        word.baseline = 0
+        return prettyForm(*word.right(" ", body), binding=prettyForm.MUL)
+
+
+_LATEX = {"<": "<", "<=": r"\le"}
+
+
+def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
+    """Outermost first the start, the index, the sign before the end, and the end: ``k <= n - 1`` is ``k < n``."""
+    found = []
+    for index, low, high in reversed(this.limits):
+        sign = "<" if high.is_Add and high.as_coeff_Add()[0] == -1 else "<="
+        end = high + 1 if sign == "<" else high
+        found.append((show_index(printer, low), printer._print(index), sign, show_index(printer, end)))
+    return found
+
+
+class _Factor:
+    """A body beside a sign, in parentheses where it is an addition."""
+
+    def __init__(self, body: Any) -> None:
+        self.body = body
+
+    def _pretty(self, printer: Any) -> Any:
+        form = printer._print(self.body)
+        return prettyForm(*form.parens()) if _needs_parentheses(self.body) else form
+
+
+class _LastFactor(prettyForm):
+    """A reduction in a product of pictures: parentheses unless it is the last factor."""
+
+    @classmethod
+    def of(cls, form: Any) -> Any:
+        return cls("\n".join(form.picture), form.baseline)
+
+    @property
+    def binding(self) -> int:
+        # As for LaTeX: the product alone knows where the factor stands.
+        product = sys._getframe(1)
+        if product.f_code.co_name == "__mul__" and product.f_locals.get("others", ())[-1:] != (self,):
+            return int(prettyForm.ADD)
+        return int(prettyForm.MUL)
+
+    @binding.setter
+    def binding(self, value: int) -> None:
+        """The constructor sets what is computed here."""
+
+
+def _needs_parentheses(body: Any) -> bool:
+    return bool(body.is_Add or (body.is_Mul and body.could_extract_minus_sign()))

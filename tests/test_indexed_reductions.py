@@ -1,0 +1,80 @@
+"""Products, maxima and minima over index ranges: their values, and what they refuse."""
+
+import random
+from fractions import Fraction
+from math import inf, prod
+
+import pytest
+from sympy import Max, Min
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
+from sympy_tensordiff.reference import evaluate
+
+i, j, k, n, m, p = td.indices("i j k n m p")
+A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
+
+PLAIN = {td.IndexedProduct: prod, td.IndexedMax: max, td.IndexedMin: min}
+every_class = pytest.mark.parametrize("cls", PLAIN, ids=lambda cls: cls.__name__)
+
+
+def values(seed):
+    rng = random.Random(seed)
+
+    def number():
+        return Fraction(rng.randint(-6, 6), rng.randint(1, 3))
+
+    return {A: [[number() for _ in range(4)] for _ in range(3)], x: [number() for _ in range(4)]}
+
+
+@every_class
+@pytest.mark.parametrize("seed", range(3))
+def test_values_are_those_of_plain_loops(cls, seed):
+    given, plain = values(seed), PLAIN[cls]
+    a, v = given[A], given[x]
+    cases = [
+        (cls(A[i, k] - x[k], (k, 0, i), (i, 0, n - 1)), plain(a[r][c] - v[c] for r in range(3) for c in range(r + 1))),
+        (cls(x[k] ** 2 + k, (k, Max(0, p - 2), Min(3, p))), plain(v[c] ** 2 + c for c in range(1, 4))),
+        (
+            td.IndexedSum(cls(A[i, k] * x[k], (k, 0, m - 1)), (i, 0, n - 1)),
+            sum(plain(a[r][c] * v[c] for c in range(4)) for r in range(3)),
+        ),
+        (
+            cls(td.IndexedSum(A[i, k] * x[k], (k, 0, i)), (i, 0, n - 1)),
+            plain(sum(a[r][c] * v[c] for c in range(r + 1)) for r in range(3)),
+        ),
+    ]
+    for expr, expected in cases:
+        assert evaluate(expr, {**given, p: 3}) == expected
+        assert evaluate(td.simplify_deltas(expr), {**given, p: 3}) == expected
+
+
+def test_values_over_empty_ranges():
+    given = {x: [1, 2, 3, 4], p: 1}
+    assert evaluate(td.IndexedProduct(x[k], (k, 0, p - 2)), given) == 1
+    assert evaluate(td.IndexedMax(x[k], (k, 0, p - 2)), given) == -inf
+    assert evaluate(td.IndexedMin(x[k], (k, 0, p - 2)), given) == inf
+
+
+@every_class
+def test_ranges_are_checked_as_those_of_sums(cls):
+    name = cls.__name__
+    with pytest.raises(ArgumentError, match=rf"{name}\(x\[k\]\) has no range; write {name}\(body, \(k, 0, n - 1\)\)"):
+        cls(x[k])
+    with pytest.raises(ArgumentError, match=f"{name}: the upper bound of k is oo; the range must be finite"):
+        cls(x[k], (k, 0, float("inf")))
+    with pytest.raises(IndexExpressionError, match=f"{name}: the upper bound Max.* split the range in two"):
+        cls(x[k], (k, 0, Max(n, m)))
+    with pytest.raises(OutOfShapeError, match="leaves the shape"):
+        cls(td.TensorSymbol("y", 3)[k], (k, 0, 3))
+
+
+@every_class
+def test_what_is_to_come_is_refused_by_name(cls):
+    expr = cls(x[k], (k, 0, m - 1))
+    with pytest.raises(UnsupportedError, match=f"{cls.__name__} has no derivative yet"):
+        td.gradient(expr, x)
+    with pytest.raises(UnsupportedError, match=f"{cls.__name__} has no derivative yet"):
+        td.jvp(expr, x, x)
+    with pytest.raises(UnsupportedError, match=f"{cls.__name__} has no kernels yet"):
+        td.lambdify([x], expr, "numpy")
