@@ -140,7 +140,7 @@ ENTRIES = {
     "condition": (lambda: x[i > 0], IndexExpressionError, "i > 0 is no index"),
     "real symbol": (lambda: x[a], IndexExpressionError, "a is not declared an integer"),
     "symbolic stride": (lambda: x[n * i], IndexExpressionError, r"i\*n multiplies"),
-    "gather": (lambda: x[x[i]], IndexExpressionError, r"x\[i\] is data of a tensor: gathers"),
+    "gather": (lambda: x[x[i]], IndexExpressionError, r"x\[i\] is data of a tensor, but no entry of one of integers"),
     "whole tensor": (lambda: x[x], IndexExpressionError, "x is data of a tensor"),
     "function": (lambda: x[sin(i)], IndexExpressionError, r"sin\(i\) .*is no index"),
     "undefined function": (lambda: x[g(i)], IndexExpressionError, r"g\(i\) .*is no index"),

@@ -81,6 +81,11 @@ class Differentiation:
         """The node of a variable: a tensor or a real scalar symbol."""
         wrt = self.variable(wrt)
         if isinstance(wrt, TensorSymbol):
+            if wrt.dtype is int:
+                raise UnsupportedError(
+                    f"nothing has a derivative by {wrt}, a tensor of integers: between two integers there is no value; "
+                    "differentiate by tensors of real numbers"
+                )
             return self.reader.tensor(wrt)
         if isinstance(wrt, sympy.Symbol) and not wrt.is_integer:
             return self.reader.read(wrt)

@@ -16,6 +16,8 @@ import sympy
 from sympy import Abs, Add, And, Eq, Heaviside, KroneckerDelta, Max, Min, Mul, Or, Piecewise, Pow, Rational, S, sign
 from sympy.core.relational import Relational
 
+from sympy_tensordiff.symbolic.indices import is_data
+
 RELATIONS_LIMIT = 12
 """A condition that consists of more relations once it is rewritten stays as it is."""
 
@@ -30,11 +32,11 @@ _INDEX_PARTS = (
 
 
 def on_indices(expr: Any) -> bool:
-    """Whether an expression or a condition is computed from integer symbols and rational numbers alone."""
+    """Whether an expression or a condition is computed from integer symbols, data and rational numbers alone."""
     waiting = [expr]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, sympy.Idx):
+        if isinstance(part, sympy.Idx) or is_data(part):
             continue
         if not isinstance(part, _INDEX_PARTS) or (part.is_Symbol and not part.is_integer):
             return False

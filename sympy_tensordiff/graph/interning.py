@@ -8,6 +8,7 @@ from typing import Any
 
 from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import DataEntry
 
 Number = int | Fraction | float
 Shape = tuple[Affine, ...]
@@ -60,6 +61,7 @@ class Table:
     def __init__(self) -> None:
         self._table: dict[tuple[Any, ...], Node] = {}
         self.names: list[str] = []
+        self.integers: dict[str, Node] = {}
         self.zero = self.const(0)
         self.one = self.const(1)
 
@@ -118,13 +120,18 @@ class Table:
             return self.const(form.constant)
         return self._node("index", form, (), form, form.atoms())
 
-    def tensor(self, name: str, shape: tuple[Affine, ...]) -> Node:
-        return self._node("tensor", (name, shape), (), (name, shape), NOTHING, shape)
+    def tensor(self, name: str, shape: tuple[Affine, ...], *, is_integer: bool = False) -> Node:
+        node = self._node("tensor", (name, shape), (), (name, shape, is_integer), NOTHING, shape)
+        if is_integer:
+            self.integers[name] = node
+        return node
 
     def read(self, tensor: Node, index: Sequence[Affine]) -> Node:
-        """The entry of a tensor at an index; a scalar has itself as its only one."""
+        """The entry of a tensor at an index; a scalar has itself as its only one, and data are an index."""
         if not index and tensor.op != "tensor":
             return tensor
+        if tensor.op == "tensor" and self.integers.get(tensor.data[0]) is tensor:
+            return self.index(Affine.variable(DataEntry(tensor.data[0], tuple(index))))
         own = NOTHING.union(*(form.atoms() for form in index))
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
 

@@ -19,6 +19,9 @@ Whole tensors have a ``shape``; they are closed, no bound variable stands free i
 nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the shape of their arguments,
 of which some may be scalars; products, sums over axes, transposes, deltas are ``ein``.
 
+An entry of a tensor of integers is never a ``read``: it is the index that is one `DataEntry`, as in the
+forms of other reads. ``Graph.integers`` holds the nodes of these tensors by their names.
+
 Kinds of nodes (`op`), their `data` and `args`:
 
 =============  =======================================  =====================================
@@ -26,7 +29,7 @@ op             data                                     args
 =============  =======================================  =====================================
 const          int, Fraction (no integer), float
 scalar         SymPy symbol or constant (real)
-index          Affine, an index used as a number
+index          Affine, an index or data used as a number
 tensor         (name, shape)                            (a variable tensor)
 read           index forms                              tensor or comprehension
 add, mul                                                two or more

@@ -19,7 +19,7 @@ from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
-from sympy_tensordiff.symbolic.indices import may_be_real, to_affine
+from sympy_tensordiff.symbolic.indices import data_of, may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
@@ -57,6 +57,8 @@ class Reader(Tensors):
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
         """The form of an index expression, an extent or a bound; it is linear in the indices in ranges."""
         scope = scope or {}
+        for tensor in () if isinstance(expr, int) or expr.is_Symbol else data_of(expr):
+            self.tensor(tensor)
         form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
         for compound in form.compounds():
             self.divisors |= _divisors(expr, compound, frozenset(scope.values()))
@@ -81,10 +83,11 @@ class Reader(Tensors):
         known = self.tensors.setdefault(symbol.name, symbol)
         if known != symbol:
             raise ShapeError(
-                f"two different tensors are called {symbol.name}: one of shape {known.shape}, "
-                f"one of shape {symbol.shape}; give them different names"
+                f"two different tensors are called {symbol.name}: {_described(known)}, {_described(symbol)}; "
+                "give them different names"
             )
-        return self.graph.tensor(symbol.name, tuple(self.affine(extent) for extent in symbol.shape))
+        shape = tuple(self.affine(extent) for extent in symbol.shape)
+        return self.graph.tensor(symbol.name, shape, is_integer=symbol.dtype is int)
 
     def leaves(self) -> list[Node]:
         """The nodes of all tensor variables met so far."""
@@ -214,6 +217,10 @@ class Reader(Tensors):
             cases: Node = yield self._cases([(sympy.S.One, condition), (sympy.S.Zero, sympy.true)], scope)
             return cases
         return self.graph.guard([row], self.graph.one)
+
+
+def _described(tensor: TensorSymbol) -> str:
+    return f"one of shape {tensor.shape}{' of integers' * (tensor.dtype is int)}"
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:

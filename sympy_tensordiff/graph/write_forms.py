@@ -9,7 +9,9 @@ import sympy
 
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.readable import remainders_in
 
 Scope = tuple[tuple[int, Any], ...]
@@ -69,6 +71,9 @@ class Forms:
                 return self.quotient(sympy.floor, variable.form, variable.divisor, scope)
             case Product():
                 return sympy.Mul(*(self.variable(factor, scope) for factor in variable.factors))
+            case DataEntry():
+                index = tuple(self.form(form, scope) for form in variable.index)
+                return TensorEntry._trusted(self.reader.tensors[variable.tensor], index)
         return self.symbol(variable, scope)
 
     def rounded(self, function: Any, form: Affine, divisor: int, scope: Scope) -> Any:

@@ -101,6 +101,8 @@ def _along(direction: NDArray[np.object_]) -> Part:
 
 def _seed(interpreter: Interpreter, wrt: Expr, level: int, part: Part) -> tuple[int, ...]:
     """Make the variable's values dual numbers of ``level``; its shape."""
+    if isinstance(wrt, TensorSymbol) and wrt.dtype is int:
+        raise ArgumentError(f"{wrt} is a tensor of integers, by which nothing has a derivative")
     if wrt in interpreter.arrays:
         array = interpreter.arrays[wrt]
         for position in np.ndindex(array.shape):

@@ -74,6 +74,8 @@ def to_array(tensor: TensorSymbol, value: Any) -> ObjectArray:
     result = np.empty(array.shape, dtype=object)
     for index in product(*map(range, array.shape)):
         result[index] = to_number(array[index], tensor)
+        if tensor.dtype is int and result[index] != int(result[index]):
+            raise ArgumentTypeError(f"the entry {index} of {tensor} is {array[index]!r}, but {tensor} is of integers")
     return result
 
 

@@ -41,7 +41,7 @@ def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
     ranges around it. Reads that can never do so say nothing: they have to stay, so that the call
     can refuse them.
     """
-    extents = extents_of(roots)
+    extents = extents_of([*roots, *graph.integers.values()])
     if not any(root.free for root in roots) and all(extent.is_constant for extent in extents):
         return ()
     sizes = [*extents, *map(Affine.variable, factors_in(extents))]

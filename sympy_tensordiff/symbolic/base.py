@@ -197,8 +197,12 @@ class RealScalar(Node):
     is_scalar = True
     is_nonzero = is_positive = is_negative = is_nonpositive = is_nonnegative = None
     is_extended_positive = is_extended_negative = is_extended_nonpositive = is_extended_nonnegative = None
-    is_extended_nonzero = is_integer = is_noninteger = is_rational = is_irrational = is_algebraic = None
+    is_extended_nonzero = is_noninteger = is_rational = is_irrational = is_algebraic = None
     is_even = is_odd = is_prime = is_composite = is_transcendental = None
+
+    @property
+    def is_integer(self) -> bool | None:
+        return None
 
 
 def _next_derivative(expr: Any, variable: Any) -> Any:

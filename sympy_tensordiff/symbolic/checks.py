@@ -15,10 +15,11 @@ from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piece
 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.polyhedron import find_point
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.indices import data_of, to_affine
 
 Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
 Interval = tuple[int, int]
@@ -39,12 +40,12 @@ class Scope(NamedTuple):
     exact: bool = True
 
     def form(self, index: Expr) -> Affine | None:
-        """The form of an index over the variables; None where it holds a symbol without a range, or a product."""
+        """The form of an index over the variables; None where it holds a symbol without a range, a product, or data."""
         try:
             form = to_affine(index, self.variables.__getitem__)
         except (KeyError, IndexExpressionError):
             return None
-        return form if form.compounds() == form.quotients() else None
+        return form if form.compounds() == form.quotients() and not data_entries([form]) else None
 
     def forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
         """The forms of all expressions, or None."""
@@ -128,7 +129,8 @@ def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
     """Check the node if it is a read; its parts with the scopes that they are in."""
     if isinstance(node, TensorEntry):
         _check_read(node, scope)
-        return [(node.tensor, scope)] if not node.tensor.is_symbol else []
+        parts = [index for index in node.indices if not index.is_Symbol and data_of(index)]
+        return [(part, scope) for part in (*parts, *(() if node.tensor.is_symbol else (node.tensor,)))]
     if isinstance(node, Node) and hasattr(node, "ranges"):
         if node.free_symbols.isdisjoint(scope.variables):
             return []  # nothing around it matters: it has been checked when it was made

@@ -20,7 +20,7 @@ from sympy_tensordiff.errors import (
 from sympy_tensordiff.integer.products import Product
 from sympy_tensordiff.symbolic import deep, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
-from sympy_tensordiff.symbolic.indices import Substitution, as_expr, parse
+from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
 from sympy_tensordiff.symbolic.printing import PrintedEntry, short
 
 
@@ -166,6 +166,11 @@ class TensorEntry(PrintedEntry, RealScalar):
         return bool(self.args[0].is_symbol)
 
     @property
+    def is_integer(self) -> bool | None:
+        """Whether this is an entry of a tensor of integers."""
+        return True if is_data(self) else None
+
+    @property
     def _diff_wrt(self) -> bool:
         return bool(self.args[0].is_symbol) and not walkers.means_one_argument(self, sys._getframe(1))
 
@@ -212,10 +217,10 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
             )
         index = as_expr(value, "an index")
         try:
-            form, atoms = parse(index)
+            form, _ = parse(index)
         except IndexExpressionError as error:
             raise IndexExpressionError(f"{_shown(tensor, indices)}: {error}") from None
-        if not atoms and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
+        if form.is_constant and (form.constant < 0 or (extent.is_Integer and form.constant >= extent)):
             raise OutOfShapeError(
                 f"{_shown(tensor, indices)}: index {form.constant} of axis {axis} lies outside of 0 … {extent - 1} "
                 f"(shape {tensor.shape}); indices count from 0 and negative ones do not wrap around"

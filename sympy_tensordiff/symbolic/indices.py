@@ -1,7 +1,8 @@
 """Index expressions: SymPy integers in, affine forms out.
 
 An index is an integer combination of integer symbols, of their products, of quotients
-``floor(form / n)`` and ``ceiling(form / n)``, and of remainders ``Mod(form, n)``. SymPy writes quotients its own way
+``floor(form / n)`` and ``ceiling(form / n)``, of remainders ``Mod(form, n)``, and of entries
+``idx[form]`` of tensors of integers. SymPy writes quotients its own way
 (``floor((p + 1)/2)`` becomes ``floor(p/2 + 1/2)``), so the reader carries rational forms.
 """
 
@@ -17,6 +18,7 @@ from sympy.core.sympify import SympifyError, _sympify
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Variable
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import quotient_by, times
 
 Slots = dict[Expr, int]
@@ -47,7 +49,8 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     ----------
     expr : Expr or int
         Integer combination of integer ``Symbol``, ``Dummy`` and ``Idx``, of ``floor`` and
-        ``ceiling`` of rational combinations, and of ``Mod`` by a positive integer.
+        ``ceiling`` of rational combinations, of ``Mod`` by a positive integer, and of entries of
+        tensors of integers, each a `DataEntry` of the tensor's name.
     variable : callable
         Maps a symbol to the variable that stands for it (hashable and orderable).
 
@@ -69,6 +72,33 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
         return Affine.of(expr)
     form, atoms = parse(expr)
     return form.substitute({slot: Affine.variable(variable(atom)) for slot, atom in enumerate(atoms)})
+
+
+def is_data(expr: Any) -> bool:
+    """Whether an expression is an entry of a tensor of integers, which may stand in an index."""
+    tensor = expr.tensor if getattr(expr, "is_tensor_entry", False) else expr
+    scalar = tensor is not expr or (getattr(expr, "is_tensor_expr", False) and not expr.rank)
+    return bool(scalar) and getattr(tensor, "dtype", float) is int
+
+
+def data_of(expr: Any) -> list[Any]:
+    """The tensors of integers whose entries stand in an index expression.
+
+    >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
+    >>> i, idx, jdx = indices("i"), TensorSymbol("idx", 3, dtype=int), TensorSymbol("jdx", 3, dtype=int)
+    >>> data_of(2*idx[jdx[i]] + i)
+    [idx, jdx]
+    """
+    found: dict[Any, None] = {}
+    stack = [] if isinstance(expr, int) else [expr]
+    while stack:
+        node = stack.pop()
+        if is_data(node):
+            found[node.tensor if node.is_tensor_entry else node] = None
+            stack += getattr(node, "indices", ())
+        elif not node.is_Atom:
+            stack += node.args
+    return list(found)
 
 
 def as_expr(value: object, what: str) -> Any:
@@ -123,6 +153,8 @@ def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
         return -quotient_by(-form, divisor), 1
     if isinstance(expr, Mod):
         return _remainder(expr, slots), 1
+    if is_data(expr):
+        return Affine.variable(_data_entry(expr, slots)), 1
     raise IndexExpressionError(_reason(expr))
 
 
@@ -162,6 +194,14 @@ def _remainder(expr: Expr, slots: Slots) -> Affine:
     return form - times(quotient_by(form, divisor), divisor)
 
 
+def _data_entry(expr: Any, slots: Slots) -> DataEntry:
+    """``idx[form]``; each form has been found to be an integer when the entry was made."""
+    if not expr.is_tensor_entry:
+        return DataEntry(expr.name, ())
+    forms = [_rational(index, slots) for index in expr.indices]
+    return DataEntry(expr.tensor.name, tuple(form.divided(denominator) for form, denominator in forms))
+
+
 def _reason(expr: Any) -> str:
     if isinstance(expr, Symbol):
         name = expr.name
@@ -172,8 +212,8 @@ def _reason(expr: Any) -> str:
         return f"{expr} is a power: an index must be an integer combination of integer symbols, e.g. 2*i + j - 1"
     if getattr(expr, "is_tensor_entry", False) or isinstance(expr, Indexed) or getattr(expr, "is_tensor_expr", False):
         return (
-            f"{expr} is data of a tensor: gathers, where data select what is read, are not supported yet; "
-            "an index must be an integer combination of integer symbols"
+            f"{expr} is data of a tensor, but no entry of one of integers: where data select what is read, use such "
+            "entries, as in x[idx[i]] with idx = td.TensorSymbol('idx', n, dtype=int)"
         )
     return (
         f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "

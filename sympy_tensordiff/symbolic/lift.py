@@ -145,8 +145,8 @@ class _Lift(Rewriting):
                     "or use two names"
                 )
             raise ShapeError(
-                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape} and {written} of "
-                f"shape {tensor.shape}; {way_out}"
+                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape}{_kind(other)} "
+                f"and {written} of shape {tensor.shape}{_kind(tensor)}; {way_out}"
             )
         return tensor
 
@@ -274,3 +274,7 @@ def _invented(name: str, rank: int) -> tuple[Expr, ...]:
     if rank == 1 and not re.search(r"_\d+$", name):
         return (Symbol(f"n_{name}", integer=True, positive=True),)
     return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))
+
+
+def _kind(tensor: TensorSymbol) -> str:
+    return " of integers" if tensor.dtype is int else ""

@@ -13,6 +13,7 @@ from sympy_tensordiff.errors import (
     ShapeError,
     UnsupportedError,
 )
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.products import rounded
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
@@ -50,6 +51,8 @@ def checked_extent(value: Any, owner: str) -> Expr:
         form, _ = parse(extent)
     except IndexExpressionError as error:
         raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
+    if data_entries([form]):
+        raise ShapeError(f"{owner} has the extent {extent}, which is data: an extent must be a number, or a symbol")
     if rounded(form):
         raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for a rounded quotient")
     if form.is_constant and form.constant < 1:

@@ -91,11 +91,14 @@ class PrintedSymbol(Printed):
         return str(self.name)
 
     def _sympyrepr(self: Any, printer: Any) -> str:
-        return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])})"
+        dtype = ", dtype=int" if self.dtype is int else ""
+        return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])}{dtype})"
 
     def _latex(self: Any, printer: Any) -> str:
         style = printer._settings.get("mat_symbol_style", "plain") if self.rank else "plain"
-        return str(printer._print_Symbol(self, style=style))
+        text = str(printer._print_Symbol(self, style=style))
+        # Under another tensor, idx_{i} reads as a product of three.
+        return rf"\mathrm{{{text}}}" if self.dtype is int and text.isalpha() and len(text) > 1 else text
 
     def _pretty(self: Any, printer: Any) -> Any:
         return printer._print(Symbol(self.name))

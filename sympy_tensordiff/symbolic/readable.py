@@ -6,7 +6,7 @@ arranged anew for printing, in an expression that nothing evaluates.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import lcm
 from typing import Any
 
@@ -14,8 +14,9 @@ from sympy import Add, Integer, Max, Min, Mod, Mul, Pow, Rational, ceiling, floo
 
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import Product, divided, parts_by, rounded, times
-from sympy_tensordiff.symbolic.indices import parse
+from sympy_tensordiff.symbolic.indices import data_of, parse
 
 
 def show_index(printer: Any, index: Any) -> Any:
@@ -87,11 +88,14 @@ def _with_remainders(index: Any) -> Any:
     except IndexExpressionError:
         return index
     form, found = remainders_in(form)
+    if not found:
+        return index
+    named = {**dict(enumerate(atoms)), **{tensor.name: tensor for tensor in data_of(index)}}
     remainders = [
-        _expression(part, atoms) * Mod(_expression(dividend, atoms), _expression(divisor, atoms), evaluate=False)
+        _expression(part, named) * Mod(_expression(dividend, named), _expression(divisor, named), evaluate=False)
         for part, dividend, divisor in found
     ]
-    return Add(_expression(form, atoms), *remainders) if remainders else index
+    return Add(_expression(form, named), *remainders)
 
 
 def remainders_in(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affine]]]:
@@ -145,18 +149,20 @@ def _quotients_of(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Af
     return result
 
 
-def _expression(form: Affine, atoms: Sequence[Any]) -> Any:
-    """A form over slots as a SymPy expression."""
+def _expression(form: Affine, atoms: Mapping[Any, Any]) -> Any:
+    """A form over slots as a SymPy expression; ``atoms`` are symbols by slot and tensors of integers by name."""
     terms = [Integer(form.constant)]
     for slot, c in form.terms:
         terms.append(c * _variable(slot, atoms))
     return Add(*terms)
 
 
-def _variable(variable: Any, atoms: Sequence[Any]) -> Any:
+def _variable(variable: Any, atoms: Mapping[Any, Any]) -> Any:
     """A slot, or a compound of some, as a SymPy expression."""
     if isinstance(variable, int):
         return atoms[variable]
+    if isinstance(variable, DataEntry):
+        return atoms[variable.tensor][tuple(_expression(form, atoms) for form in variable.index)]
     if isinstance(variable, Product):
         return Mul(*(_variable(factor, atoms) for factor in variable.factors))
     divisor = _expression(Affine.of(variable.divisor), atoms)

@@ -31,7 +31,10 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         A Python identifier.
     shape : int, Expr, or sequence of them
         The extents: positive ints, or integer combinations of integer symbols; one alone means
-        rank 1, ``()`` rank 0, a real scalar.
+        rank 1, ``()`` rank 0, a scalar.
+    dtype : {float, int}
+        What the entries are: real numbers, or integers, which may stand in an index (a gather by
+        data). Nothing is differentiated by a tensor of integers.
 
     Examples
     --------
@@ -40,16 +43,21 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     >>> x = TensorSymbol("x", n)
     >>> x.shape, x[2*i + 1]
     ((n,), x[2*i + 1])
+    >>> idx = TensorSymbol("idx", 5, dtype=int)
+    >>> x[2*idx[i] + 1], idx[i].is_integer, idx.dtype
+    (x[2*idx[i] + 1], True, <class 'int'>)
     """
 
     is_symbol = True
     _is_leaf = True
     _diff_wrt = True
 
-    def __new__(cls, name: Any, shape: Any) -> Any:
+    def __new__(cls, name: Any, shape: Any, dtype: Any = float) -> Any:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
         name = _checked_name(name)
-        return cls._unchecked(Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents)))
+        parts = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
+        # Of real numbers is what a tensor is without a word of it.
+        return cls._unchecked(*parts, _INT) if _is_integer(dtype, name) else cls._unchecked(*parts)
 
     @property
     def name(self) -> str:
@@ -59,6 +67,16 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     @property
     def shape(self) -> tuple[Expr, ...]:
         return tuple(self.args[1].args)
+
+    @property
+    def dtype(self) -> type:
+        """``int`` or ``float``: what the entries are."""
+        return int if len(self._args) > 2 else float
+
+    @property
+    def is_integer(self) -> bool | None:
+        """Whether this is a scalar of integers."""
+        return True if self.dtype is int and self.rank == 0 else None
 
     @property
     def free_symbols(self) -> set[Basic]:
@@ -117,6 +135,18 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
     def write_out(self, indices: tuple[Expr, ...]) -> Expr:
         """The body with ``indices`` in place of the bound ones."""
         return self.body.xreplace(Substitution(zip(self.indices, indices, strict=True)))
+
+
+_INT = Str("int")
+
+
+def _is_integer(dtype: Any, name: str) -> bool:
+    if dtype is not float and dtype is not int and dtype != _INT:
+        raise ArgumentTypeError(
+            f"tensor {name} has the dtype {dtype!r}: the entries are float (the default) or int; how many bits they "
+            "have is said by the arrays that a kernel gets"
+        )
+    return dtype is not float
 
 
 def _checked_name(name: Any) -> str:

@@ -29,6 +29,7 @@ y = TensorSymbol("y", m)
 s = TensorSymbol("s", ())
 d = TensorSymbol("d", 8)
 X = TensorSymbol("X", (n, n))
+idx = TensorSymbol("idx", 4, dtype=int)
 THIRD = sympy.Rational(1, 3)
 VALUES: dict[Any, Any] = {
     A: [[1, 2, Fraction(1, 3)], [-2, 1, 1], [Fraction(1, 2), 3, -1]],
@@ -37,6 +38,7 @@ VALUES: dict[Any, Any] = {
     y: [1, Fraction(1, 4), 2],
     s: Fraction(5, 4),
     d: [1, -1, 2, Fraction(1, 2), 3, 1, 2, -2],
+    idx: [1, 0, -1, 1],
     c: Fraction(3, 5),
     n: 3,
     m: 3,
@@ -96,6 +98,7 @@ def samples() -> dict[str, dict[str, Any]]:
             "affine": d[2 * i + k + 1],
             "quotient": x[sympy.floor(p / 2)] * x[sympy.Mod(p + 1, 2)],
             "of a comprehension": squares[p],
+            "at data": x[idx[i] + 1] * idx[j],
             "of a sum": TensorComprehension(row * c, (i, n))[p],
             "of cases": TensorComprehension(shifted, (j, m))[k],
         },
@@ -103,6 +106,7 @@ def samples() -> dict[str, dict[str, Any]]:
             "rank 0": s,
             "vector": x,
             "matrix": A,
+            "of integers": idx,
             "a name of its own": TensorSymbol("θ_1", (3, 2 * n + 1)),
         },
         **whole_samples(row, squares),

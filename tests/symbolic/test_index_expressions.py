@@ -77,7 +77,7 @@ def test_cached_parse_serves_different_variables():
         (sympy.Float(1.5), "1.5.* is a float"),
         (i + 2.0, "2.0.* is a float"),
         (2.0 * i, "2.0.* is a float"),
-        (x[i], r"x\[i\] is data of a tensor: gathers, .* are not supported yet"),
+        (x[i], r"x\[i\] is data of a tensor, but no entry of one of integers: .* use such entries"),
         (2 * x[i + 1] + i, r"x\[i \+ 1\] is data of a tensor"),
         (sympy.IndexedBase("c")[i], r"c\[i\] is data of a tensor"),
         (Mod(i, n / 2), r"the modulus of Mod\(i, n/2\) must be a positive integer, not n/2"),

@@ -182,7 +182,7 @@ REFUSED = {
     "shapes": (A[i, j] + IndexedBase("A")[i, j], ShapeError, r"shape \(n, m\).*shape \(n_A_0, n_A_1\)|n_A_0.*\(n, m\)"),
     "ours": (td.TensorSymbol("x", 3)[i] + x[i], ShapeError, r"two different tensors are called x"),
     "imaginary": (IndexedBase("x", imaginary=True)[i], UnsupportedError, "declared not to be real"),
-    "data": (Sum(x[IndexedBase("c")[i]], (i, 0, 3)), IndexExpressionError, "gathers"),
+    "data": (Sum(x[IndexedBase("c")[i]], (i, 0, 3)), IndexExpressionError, "no entry of one of integers"),
     "noninteger": (
         Sum(x[Symbol("u", integer=False)], (Symbol("u", integer=False), 0, 3)),
         IndexExpressionError,

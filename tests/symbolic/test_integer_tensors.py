@@ -1,0 +1,126 @@
+"""Tensors of integers: who they are, how their entries stand in indices, and what is refused."""
+
+import pickle
+
+import pytest
+import sympy
+from sympy import Eq, KroneckerDelta, Piecewise, floor, srepr
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError, ShapeError, UnsupportedError
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.graph.write import write
+from sympy_tensordiff.reference import differentiate, evaluate
+
+i, j, k, n, p = td.indices("i j k n p")
+x = td.TensorSymbol("x", 7)
+idx = td.TensorSymbol("idx", 4, dtype=int)
+jdx = td.TensorSymbol("jdx", 3, dtype=int)
+place = td.TensorSymbol("s", (), dtype=int)
+
+VALUES = {x: [2, 3, 5, 7, 11, 13, 17], idx: [1, 1, 3, 0], jdx: [2, 0, 2], place: 4}
+
+
+def test_the_dtype_is_part_of_the_identity():
+    assert idx.dtype is int
+    assert x.dtype is float
+    assert td.TensorSymbol("x", 7, dtype=float) is x
+    assert td.TensorSymbol("idx", 4) != idx
+    assert idx.func(*idx.args) is idx
+    for expr in (idx, x[2 * idx[i] + k]):
+        assert pickle.loads(pickle.dumps(expr)) is expr
+        assert eval(srepr(expr), {**vars(sympy), "TensorSymbol": td.TensorSymbol}) is expr
+
+
+def test_entries_are_integers():
+    assert idx[i].is_integer
+    assert place.is_integer
+    assert not idx.is_integer
+    assert not x[i].is_integer
+    assert floor(idx[i] + 1) == idx[i] + 1
+
+
+@pytest.mark.parametrize(
+    ("expr", "text", "latex"),
+    [
+        (x[idx[i]], "x[idx[i]]", r"x_{\mathrm{idx}_{i}}"),
+        (x[2 * idx[jdx[i]] + k], "x[k + 2*idx[jdx[i]]]", r"x_{k + 2 \mathrm{idx}_{\mathrm{jdx}_{i}}}"),
+        (x[place], "x[s]", "x_{s}"),
+        (x[idx[i] - 4 * floor(idx[i] / 4)], "x[Mod(idx[i], 4)]", r"x_{\mathrm{idx}_{i} \bmod 4}"),
+    ],
+)
+def test_printed(expr, text, latex):
+    assert str(expr) == text
+    assert sympy.latex(expr) == latex
+    assert text in sympy.pretty(expr) or sympy.pretty(expr)
+
+
+EXPRESSIONS = {
+    "a gather": (td.IndexedSum(x[idx[i]], (i, 0, 3)), 15),
+    "an offset": (td.IndexedSum(x[2 * idx[i] + k] * k, (k, 0, 0), (i, 0, 3)), 0),
+    "twice": (td.IndexedSum(x[idx[jdx[i]]], (i, 0, 2)), 17),
+    "as a number": (td.IndexedSum(x[i] * idx[i], (i, 0, 3)), 20),
+    "a delta": (td.IndexedSum(x[i] * KroneckerDelta(1, idx[i]), (i, 0, 3)), 5),
+    "a condition": (td.IndexedSum(Piecewise((x[k], idx[i] < k), (0, True)), (k, 0, 2), (i, 0, 3)), 18),
+    "an equation": (td.IndexedSum(Piecewise((x[idx[i] + i], Eq(idx[i], 3)), (0, True)), (i, 0, 3)), 13),
+    "rounded": (td.IndexedSum(x[floor(idx[i] / 2)], (i, 0, 3)), 9),
+    "a scalar": (x[place + 1], 13),
+    "a bound": (td.IndexedSum(x[k], (k, idx[1], place)), 26),
+}
+
+
+@pytest.mark.parametrize("name", EXPRESSIONS)
+def test_read_written_and_evaluated(name):
+    expr, value = EXPRESSIONS[name]
+    reader = Reader(Graph())
+    again = write(reader, reader.read(expr))
+    assert evaluate(expr, VALUES) == value
+    assert evaluate(again, VALUES) == value
+
+
+def test_names_of_bound_indices_do_not_matter():
+    f = td.IndexedSum(x[idx[jdx[i]]], (i, 0, 2))
+    g = td.IndexedSum(x[idx[jdx[k]]], (k, 0, 2))
+    assert f.canonical() == g.canonical()
+    assert f.free_symbols == {x, idx, jdx}
+    graph = Graph()
+    reader = Reader(graph)
+    assert reader.read(f) is reader.read(g)
+    inner = td.IndexedSum(x[idx[i] + k], (i, 0, 2))
+    assert inner.subs(k, i).canonical() != f.canonical()
+    assert evaluate(inner.subs(k, i), {**VALUES, i: 2}) == evaluate(inner, {**VALUES, k: 2})
+
+
+REFUSALS = {
+    "another dtype": (lambda: td.TensorSymbol("x", 3, dtype=complex), ArgumentTypeError, "has the dtype"),
+    "as an extent": (lambda: td.TensorSymbol("y", idx[0]), ShapeError, r"idx\[0\], which is data: an extent must be"),
+    "two dtypes": (
+        lambda: td.gradient(x[idx[0]] * td.TensorSymbol("idx", 4)[0], x),
+        ShapeError,
+        r"tensors are called idx: idx of shape \(4,\).* of integers",
+    ),
+    "two dtypes, read": (
+        lambda: td.gradient(td.IndexedSum(x[idx[i]] * td.TensorSymbol("idx", 4)[i], (i, 0, 3)), x),
+        ShapeError,
+        r"tensors are called idx: one of shape \(4,\)( of integers)?, one of shape \(4,\)",
+    ),
+    "outside": (lambda: td.IndexedSum(x[idx[i]], (i, 0, 4)), OutOfShapeError, r"idx\[i\] leaves the shape \(4,\)"),
+    "outside, of one": (lambda: idx[4], OutOfShapeError, "index 4 of axis 0 lies outside"),
+    "no integers": (lambda: evaluate(x[place], {**VALUES, place: 1.5}), ArgumentTypeError, "but s is of integers"),
+    "by one": (lambda: td.gradient(x[idx[0]], idx), UnsupportedError, "nothing has a derivative by idx, a tensor of"),
+    "by an entry": (lambda: sympy.diff(x[idx[0]], idx[0]), UnsupportedError, "nothing has a derivative by idx"),
+    "jvp": (lambda: td.jvp(x[idx[0]], idx, idx), UnsupportedError, "between two integers there is no value"),
+    "by one, in the oracle": (
+        lambda: differentiate(x[place], place, VALUES),
+        ArgumentError,
+        "s is a tensor of integers, by which nothing has a derivative",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_refused(name):
+    make, error, message = REFUSALS[name]
+    with pytest.raises(error, match=message):
+        make()
