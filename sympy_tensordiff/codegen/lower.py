@@ -1,8 +1,8 @@
 """The graph into loop nests.
 
 One kernel per output and per temporary. Inside a kernel each value is computed in the outermost
-block that knows its indices, if that reads nothing outside of a shape, and once. Sums become an
-accumulator and loops, guards an accumulator behind an `If`.
+block that knows its indices, if that reads nothing outside of a shape, and once. Sums and the other
+reductions become an accumulator and loops, guards an accumulator behind an `If`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from typing import Any
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.functions import is_external, operation
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Let, Load, Loop, Name
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Let, Load, Loop, Name, Reduction
 from sympy_tensordiff.codegen.plan import Context
 from sympy_tensordiff.codegen.shared import uses
 from sympy_tensordiff.codegen.storage import Block, Storage
-from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.nodes import REDUCTIONS, Node, reachable
+from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
 
 Rows = tuple[Row, ...]
+
+_ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 
@@ -68,12 +69,10 @@ class Lowering(Storage):
         methods = {
             "read": self._read,
             "guard": self._guard,
-            "sum": self._sum,
+            **dict.fromkeys(RANGED, self._reduction),
             "mul": self._product,
             "select": self._choice,
         }
-        if node.op in REDUCTIONS:
-            raise UnsupportedError(f"{REDUCTIONS[node.op]} has no kernels yet")
         special = methods.get(node.op)
         if special is not None:
             value: loops.Scalar = yield special(node, block)
@@ -155,7 +154,7 @@ class Lowering(Storage):
                     groups.setdefault(self._points(part), []).append(part)
         for parts in groups.values():
             if len(parts) > 1 and not self.temporaries:
-                names = yield self._sums(parts, block)
+                names = yield self._reductions(parts, block)
                 block.values.update(zip(parts, names, strict=True))
 
     def _points(self, node: Node) -> tuple[Any, ...]:
@@ -164,12 +163,13 @@ class Lowering(Storage):
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
-    def _sum(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
-        (name,) = yield self._sums([node], block)
+    def _reduction(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+        (name,) = yield self._reductions([node], block)
         return Name(name.name)
 
-    def _sums(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
-        """The loops of sums that run over the same points."""
+    def _reductions(self, nodes: Sequence[Node], block: Block) -> Recursion[list[Name]]:
+        """The loops of sums, or of other reductions of one kind, that run over the same points."""
+        op: Reduction = nodes[0].op  # type: ignore[assignment]
         variables, rows, body = self.graph.open(nodes[0])
         bodies = [body]
         for node in nodes[1:]:
@@ -178,11 +178,11 @@ class Lowering(Storage):
                 self.graph.substitute(body, {w: Affine.variable(v) for w, v in zip(others, variables, strict=True)})
             )
         if len(nodes) == 1:
-            variables, rows, bodies[0] = self._split(variables, rows, bodies[0], block.context)
-        names = [self._local("s") for _ in nodes]
+            variables, rows, bodies[0] = self._split(op, variables, rows, bodies[0], block.context)
+        names = [self._local(_ACCUMULATORS[op]) for _ in nodes]
         for name, body in zip(names, bodies, strict=True):
             self._count_uses(body)
-            block.statements.append(Accumulator(name))
+            block.statements.append(Accumulator(name, op))
         blocks = [block]
         for n, v in enumerate(variables):
             self.names[v] = self._local(self.graph.names[v])
@@ -192,7 +192,7 @@ class Lowering(Storage):
             blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1], uses=counts))
         added = []
         for name, body in zip(names, bodies, strict=True):
-            added.append(Add(name, (yield self.value(body, blocks[-1]))))
+            added.append(Add(name, (yield self.value(body, blocks[-1])), op))
         statements: tuple[loops.Statement, ...] = (*blocks[-1].statements, *added)
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
@@ -202,16 +202,16 @@ class Lowering(Storage):
         return [Name(name) for name in names]
 
     def _split(
-        self, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
+        self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context
     ) -> tuple[tuple[int, ...], Rows, Node]:
-        """Inner sums that take fewer values than the loops around them run become parts of their own."""
+        """Inner reductions that take fewer values than the loops around them run become parts of their own."""
         if not self.temporaries:
             return variables, rows, body
         for n in range(1, len(variables)):
             outer, inner = variables[:n], variables[n:]
             own = [row for row in rows if not row.form.atoms().isdisjoint(inner)]
             rest = tuple(row for row in rows if row.form.atoms().isdisjoint(inner))
-            part = self.graph.sum(inner, own, body)
+            part = self.graph.reduce(op, inner, own, body)
             around = context.inside(outer, rest)
             if self.planner.rank(part, around) < around.dimension:
                 return outer, rest, part

@@ -25,6 +25,7 @@ from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.joining import Joining
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.ranges import (
+    ZERO,
     Facts,
     bound_rows,
     divided_value,
@@ -172,10 +173,23 @@ class _Tighten:
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Facts) -> Recursion[Node]:
-        """A product, a maximum or a minimum over the same points: neither a guard nor a factor leaves it."""
-        variables, rows, body = self.graph.inside(node, _atoms(facts))
-        new = yield self.visit(body, facts + rows)
-        return node if new is body else self.graph.reduce(node.op, variables, rows, new)
+        """A product, a maximum or a minimum with triangular bounds: neither a guard nor a factor leaves it."""
+        graph = self.graph
+        variables, rows, body = graph.inside(node, _atoms(facts))
+        if node.op == "prod" and is_empty(rows, facts):
+            return graph.one
+        limits, outer = bounds(rows, order(rows, variables, facts), facts)
+        if not outer:  # what no bound tells would be no guard of the whole
+            variables, rows = tuple(limit.variable for limit in limits), tuple(bound_rows(limits))
+        for limit in () if outer else limits:
+            if limit.lows == limit.highs and len(limit.lows) == 1 and limit.lows[0][1] == 1:
+                mapping = {limit.variable: limit.lows[0][0]}
+                left = [v for v in variables if v != limit.variable]
+                rest = [row.substitute(mapping) for row in rows if row.form.substitute(mapping) != ZERO]
+                body = graph.substitute(body, mapping)
+                again: Node = yield self.visit(graph.reduce(node.op, left, rest, body) if left else body, facts)
+                return again
+        return graph.reduce(node.op, variables, rows, (yield self.visit(body, facts + rows)))
 
     def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
         rows, body = node.data, node.args[0]
