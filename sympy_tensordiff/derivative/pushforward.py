@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sympy_tensordiff.derivative.products import opened_product
+from sympy_tensordiff.derivative.protection import protected
 from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
@@ -76,6 +78,11 @@ class Pushforward:
     def _sum(self, node: Node) -> Recursion[Node]:
         variables, rows, body = self.graph.open(node)
         return self.graph.sum(variables, rows, (yield self._visit(body)))
+
+    def _prod(self, node: Node) -> Recursion[Node]:
+        variables, rows, body, others = opened_product(self.graph, node)
+        tangent = yield self._visit(body)
+        return self.graph.sum(variables, rows, protected(self.graph, self.graph.mul((tangent, others))))
 
     def _read(self, node: Node) -> Recursion[Node]:
         tensor = node.args[0]

@@ -17,7 +17,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from sympy_tensordiff.derivative.protection import is_chosen
+from sympy_tensordiff.derivative.products import opened_product
+from sympy_tensordiff.derivative.protection import is_chosen, protected
 from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -133,6 +134,11 @@ class Sweep:
             self._bind(variables, 1)
             self._enter_body(node, body)
             self._hand(body, rows + more, cotangent)
+        elif node.op == "prod":
+            variables, more, body, others = opened_product(self.graph, node)
+            self._bind(variables, 1)
+            self._enter_body(node, body)
+            self._hand(body, rows + more, protected(self.graph, self.graph.mul((cotangent, others)), anyway=anyway))
         elif node.op == "guard":
             self._hand(node.args[0], rows + node.data, cotangent)
         else:

@@ -22,11 +22,11 @@ from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.entries import entry
 from sympy_tensordiff.graph.interning import Shape
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.tables import tabulated
 
-ENTRYWISE = frozenset({"comprehension", "sum", "read", "guard"})
+ENTRYWISE = BINDERS | {"read", "guard"}
 """The nodes of index notation that the scalar rules do not cover."""
 
 DIAGONALS = 8

@@ -1,0 +1,36 @@
+"""The derivative of a product over ranges: each factor in turn is left out, and nothing is divided.
+
+``D prod_k b(k) / d b(k)`` is ``prod_{l<k} b(l) * prod_{l>k} b(l)``, which is exact where factors are 0. A
+product over several indices is a product of products: the innermost factor has around it the rest of the
+product that it stands in, that has the rest of the one around it, and so on. All of these are products over
+ranges again, with bounds that depend on ``k``, so that a derivative of a derivative needs nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Affine, Row
+
+Rows = tuple[Row, ...]
+
+
+def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
+    """The indices of a product, their ranges, the factor at them, and the product of all other factors."""
+    variables, rows, body = graph.open(node)
+    parts = []
+    for level in range(len(variables)):
+        for sign in (-1, 1):
+            parts.append(_one_side(graph, variables, rows, body, level, sign))
+    return variables, rows, body, graph.mul(parts)
+
+
+def _one_side(graph: Graph, variables: Sequence[int], rows: Rows, body: Node, level: int, sign: int) -> Node:
+    """The factors that share the first ``level`` indices and lie before (sign -1) or behind in the next one."""
+    free = variables[level:]
+    new = [graph.fresh(graph.names[v]) for v in free]
+    renaming = {v: Affine.variable(w) for v, w in zip(free, new, strict=True)}
+    own = [row.substitute(renaming) for row in rows if not row.form.atoms().isdisjoint(free)]
+    beyond = Row("ge", sign * Affine({new[0]: 1, free[0]: -1}) - 1)
+    return graph.reduce("prod", new, [*own, beyond], graph.substitute(body, renaming))
