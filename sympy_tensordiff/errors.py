@@ -23,6 +23,10 @@ class OutOfShapeError(TensorDiffError, IndexError):
     """A read leaves the shape of its tensor; the caller mends the range, the index or the shape."""
 
 
+class DataIndexError(OutOfShapeError):
+    """An entry of a tensor of integers leads a read out of its tensor; the caller mends the data."""
+
+
 class UnsupportedError(TensorDiffError, NotImplementedError):
     """The node is outside of what is supported; the message names it, the reason and the way out."""
 

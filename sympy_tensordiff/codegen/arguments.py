@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.loops import Argument, Check, Program
+from sympy_tensordiff.codegen.loops import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine
@@ -35,6 +35,8 @@ class Prepared:
     values: tuple[Any, ...]
     shapes: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
+    suspects: tuple[DataCheck, ...]
+    """The checks of data that the extremes of the data do not settle."""
 
 
 class ArgumentChecker:
@@ -44,7 +46,7 @@ class ArgumentChecker:
         self.program = program
         self.arguments = program.arguments
         self.solved = solve_sizes(program.arguments)
-        self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...]] | None = None
+        self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...], dict[str, int]] | None = None
 
     def prepare(self, values: Sequence[Any]) -> Prepared:
         """Check ``values`` and convert them to what the driver takes."""
@@ -52,22 +54,39 @@ class ArgumentChecker:
             expected = ", ".join(a.label for a in self.arguments)
             raise ArgumentError(f"{len(self.arguments)} arguments are needed ({expected}), {len(values)} were given")
         read = [_read(a, v) for a, v in zip(self.arguments, values, strict=True)]
-        shapes = self._result_shapes(read)
-        dtype = result_dtype([v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer"])
+        shapes, sizes = self._result_shapes(read)
+        real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
+        dtype = result_dtype(real)
         converted = tuple(_convert(a, v, dtype) for a, v in zip(self.arguments, read, strict=True))
-        return Prepared(converted, shapes, dtype)
+        return Prepared(converted, shapes, dtype, self._suspects(read, sizes))
 
-    def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the results; the sizes of the last call need not be checked again."""
+    def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
+        """The checks of data whose violation the least and the greatest entries allow."""
+        if not self.program.data_checks:
+            return ()
+        values = dict(sizes)
+        for argument, value in zip(self.arguments, read, strict=True):
+            if argument.dtype == "integer":
+                values[f"least {argument.name}"] = int(value.min())
+                values[f"greatest {argument.name}"] = int(value.max())
+        checks = self.program.data_checks
+        return tuple([check for check in checks if all(row.holds(values) for row in check.violation)])
+
+    def known_sizes(self) -> dict[str, int]:
+        """The sizes of the last call."""
+        return self._last[2] if self._last else {}
+
+    def _result_shapes(self, read: Sequence[Any]) -> tuple[tuple[tuple[int, ...], ...], dict[str, int]]:
+        """The shapes of the results, and the sizes; those of the last call need not be checked again."""
         key = tuple(
             [v if a.kind == "integer" else getattr(v, "shape", ()) for a, v in zip(self.arguments, read, strict=True)]
         )
         last = self._last
         if last is None or last[0] != key:
             sizes = self.sizes(read)
-            last = key, tuple(tuple(form.evaluate(sizes) for form in output.shape) for output in self.program.outputs)
-            self._last = last
-        return last[1]
+            shapes = tuple(tuple(form.evaluate(sizes) for form in output.shape) for output in self.program.outputs)
+            last = self._last = key, shapes, sizes
+        return last[1:]
 
     def sizes(self, read: Sequence[Any]) -> dict[str, int]:
         """All sizes of a call, with every axis compared to its extent and every check made."""
@@ -114,6 +133,9 @@ class ArgumentChecker:
 
 
 _SEARCH_LIMIT = 20_000
+
+_MOST_DATA = 2**40
+"""Data are no larger than this, so that the kernels can compute with them."""
 
 
 def _happens(check: Check, values: dict[str, int]) -> bool:
@@ -177,6 +199,20 @@ def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
     return array
 
 
+def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
+    """An array of integers of any type as one of indices."""
+    array = _read_array(argument, value)
+    if array.dtype.kind not in "iu":
+        wayout = "numbers from 0 on are needed, e.g. np.flatnonzero" if array.dtype.kind == "b" else "pass .astype(int)"
+        raise ArgumentTypeError(
+            f"argument {argument.label} has dtype {array.dtype}, but selects entries: integers are needed; {wayout}"
+        )
+    if array.dtype.itemsize == 8 and (abs(int(array.max())) > _MOST_DATA or abs(int(array.min())) > _MOST_DATA):
+        worst = max(int(array.max()), -int(array.min()), key=abs)
+        raise ArgumentError(f"argument {argument.label} holds an integer of size {worst}, too large for an index")
+    return array.astype(np.int64, order="C", copy=False)
+
+
 def _read_scalar(argument: Argument, value: Any) -> Any:
     """A Python number stays one: it is weak in NumPy's promotion."""
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
@@ -212,6 +248,8 @@ def _read_integer(argument: Argument, value: Any) -> int:
 def _read(argument: Argument, value: Any) -> Any:
     if argument.kind == "integer":
         return _read_integer(argument, value)
+    if argument.dtype == "integer":
+        return _read_data(argument, value)
     return _read_array(argument, value) if argument.shape else _read_scalar(argument, value)
 
 
@@ -231,6 +269,8 @@ def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
     """
     if argument.kind == "integer":
         return value
+    if argument.dtype == "integer":
+        return value if argument.shape else int(value)
     if argument.kind == "scalar" or not argument.shape:
         return dtype.type(value)
     array = np.asarray(value, dtype=dtype, order="C")

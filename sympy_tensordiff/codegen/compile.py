@@ -13,15 +13,15 @@ import numpy as np
 
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_out
 from sympy_tensordiff.codegen.cache import load_source
-from sympy_tensordiff.codegen.externals import bind, for_backend
-from sympy_tensordiff.codegen.loops import Kernel, Program
+from sympy_tensordiff.codegen.externals import bind, for_backend, parse_key
+from sympy_tensordiff.codegen.loops import DataCheck, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.results import fit, nest
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.split import split_deep
-from sympy_tensordiff.codegen.steps import describe
+from sympy_tensordiff.codegen.steps import describe, describe_scatter
 from sympy_tensordiff.codegen.walk import array_shapes, externals
-from sympy_tensordiff.errors import ArgumentError, BackendError, SingularMatrixError
+from sympy_tensordiff.errors import ArgumentError, BackendError, DataIndexError, SingularMatrixError
 from sympy_tensordiff.integer.affine import Affine
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
@@ -103,10 +103,13 @@ class CompiledFunction:
         self.source = print_source(program, backend)
         self._checker = ArgumentChecker(program)
         self._run: Callable[..., None] | None = None
+        self._searches: dict[int, CompiledFunction] = {}
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         """Compute; ``out`` is an array to be filled (tuples of them, nested as the results are)."""
         prepared = self._checker.prepare(args)
+        for check in prepared.suspects:
+            self._check_data(check, args)
         targets = self._targets(args, prepared, out)
         filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
         if self._run is None:
@@ -118,6 +121,31 @@ class CompiledFunction:
         if out is not None:
             return out
         return nest(self.program.structure, [array if array.ndim else array[()] for array in filled])
+
+    def _check_data(self, check: DataCheck, args: tuple[Any, ...]) -> None:
+        """Raise `DataIndexError` where data lead a read out of its array."""
+        search = self._searches.get(id(check))
+        if search is None:
+            called = {external.name for external in externals(check.search)}
+            functions = {key: value for key, value in self.functions.items() if parse_key(key)[0] in called}
+            # The search works with the arrays of the host.
+            backend = "numba" if self.backend == "cuda" else self.backend
+            search = self._searches[id(check)] = compile_program(check.search, backend, functions)
+        wrong = np.argwhere(search(*args))
+        if not len(wrong):
+            return
+        names = [a.name for a in self.program.arguments]
+        labels = {a.name: a.label for a in self.program.arguments}
+        data = np.asarray(args[names.index(check.data)])
+        place = tuple(wrong[0].tolist()) if data.ndim else ()
+        sizes = self._checker.known_sizes()
+        length = check.extent.evaluate(sizes)
+        array = labels.get(check.load.array, check.load.array)
+        raise DataIndexError(
+            f"{labels[check.data]}[{', '.join(map(str, place)) or '()'}] is {data[place]}: the index "
+            f"{check.load.index[check.axis]} of axis {check.axis} of {array} has to be from 0 to {length - 1}; "
+            "negative ones do not wrap around"
+        )
 
     def _run_quietly(self, *values: Any) -> None:
         assert self._run is not None
@@ -181,7 +209,12 @@ class CompiledFunction:
         lines.append("kernels:")
         shapes = array_shapes(program)
         for n, step in enumerate(program.kernels, 1):
-            text = f"fill {step.array}[{', '.join(step.axes)}]" if isinstance(step, Kernel) else describe(step, shapes)
+            if isinstance(step, Scatter):
+                text = describe_scatter(step, self.backend)
+            elif isinstance(step, Kernel):
+                text = f"fill {step.array}[{', '.join(step.axes)}]"
+            else:
+                text = describe(step, shapes)
             lines.append(f"  {n}. {text}")
         return "\n".join(lines)
 

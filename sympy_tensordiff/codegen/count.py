@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Program, Statement, Step
+from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Program, Scatter, Statement, Step
 from sympy_tensordiff.codegen.steps import multiplications
 from sympy_tensordiff.codegen.walk import array_shapes
 
@@ -54,6 +54,8 @@ def count(program: Program, sizes: Mapping[str, int]) -> Counts:
 
 def _count_step(step: Step, shapes: dict[str, list[int]], values: dict[str, int]) -> KernelCount:
     shape = shapes[step.array]
+    if isinstance(step, Scatter):
+        shape = [extent.evaluate(values) for extent in step.extents]
     stores = 1
     for extent in shape:
         stores *= max(extent, 0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.loops import (
     Add,
+    AddAt,
     If,
     IndexValue,
     Kernel,
@@ -22,8 +23,9 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.sizes import solve_sizes
-from sympy_tensordiff.codegen.walk import array_shapes
+from sympy_tensordiff.codegen.walk import array_shapes, bounds
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import factors_in
 
@@ -97,7 +99,7 @@ class Prover:
 def axis_rows(kernel: Kernel, shapes: Shapes) -> Rows:
     """The rows that the axes of a kernel fulfil."""
     rows = []
-    for axis, extent in zip(kernel.axes, shapes[kernel.array], strict=True):
+    for axis, extent in zip(kernel.axes, kernel.box(shapes), strict=True):
         rows += [Row("ge", Affine.variable(axis)), Row("ge", extent - Affine.variable(axis) - 1)]
     return tuple(rows)
 
@@ -153,38 +155,67 @@ def integer_form(node: Scalar) -> Affine | None:
 
 
 class Read(NamedTuple):
-    """A read, the statement it stands in, and the rows that hold where it happens."""
+    """A read, the statement it stands in, and the rows that hold where it happens.
+
+    ``choices`` are the conditions that decide whether it happens, of the ``select`` around it.
+    """
 
     load: Load
     statement: Statement
     context: Rows
+    choices: tuple[Scalar, ...] = ()
 
 
-def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows]]:
-    """All reads of a scalar expression with the rows that hold where they happen."""
-    stack: list[tuple[Scalar, Rows]] = [(value, context)]
+def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tuple[Scalar, ...]]]:
+    """All reads of a scalar expression, each with the rows that hold where it happens, and the choices around it."""
+    stack: list[tuple[Scalar, Rows, tuple[Scalar, ...]]] = [(value, context, ())]
     while stack:
-        node, rows = stack.pop()
+        node, rows, choices = stack.pop()
         if isinstance(node, Load):
-            yield node, rows
+            yield from ((load, rows, choices) for load in (*data_reads(node.index), node))
+        elif isinstance(node, IndexValue):
+            yield from ((load, rows, choices) for load in data_reads([node.form]))
         elif isinstance(node, Operation) and node.function == "select":
             condition, chosen, otherwise = node.arguments
-            stack.append((otherwise, rows + condition_rows(condition, False)))
-            stack.append((chosen, rows + condition_rows(condition, True)))
-            stack.append((condition, rows))
+            fails = Operation("not", (condition,))
+            stack.append((otherwise, rows + condition_rows(condition, False), (*choices, fails)))
+            stack.append((chosen, rows + condition_rows(condition, True), (*choices, condition)))
+            stack.append((condition, rows, choices))
         elif isinstance(node, Operation):
-            stack.extend((argument, rows) for argument in reversed(node.arguments))
+            stack.extend((argument, rows, choices) for argument in reversed(node.arguments))
+
+
+def data_reads(forms: Iterable[Affine]) -> list[Load]:
+    """The entries of arrays of integers that forms are made of, each behind those in its own index."""
+    found: dict[DataEntry, None] = {}
+    waiting = list(reversed(data_entries(forms)))
+    while waiting:
+        entry = waiting[-1]
+        inner = [other for other in data_entries(entry.index) if other not in found]
+        waiting += inner
+        if not inner:
+            found[waiting.pop()] = None
+    return [Load(entry.tensor, entry.index) for entry in found]
 
 
 def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
-    """All reads of a kernel in the order of the text."""
+    """All reads of a kernel in the order of the text, and the entries that a scatter adds to."""
     start = axis_rows(kernel, shapes)
     stack: list[tuple[Statement, Rows]] = [(statement, start) for statement in reversed(kernel.body)]
     while stack:
         statement, rows = stack.pop()
-        if isinstance(statement, Let | Add | Store):
-            yield from (Read(load, statement, context) for load, context in scalar_reads(statement.value, rows))
+        own: list[Affine] = []
+        if isinstance(statement, AddAt):
+            own = list(statement.index)
         elif isinstance(statement, Loop):
+            own = [bound.form for bound in bounds(statement)]
             stack.extend((inner, rows + loop_rows(statement)) for inner in reversed(statement.body))
         elif isinstance(statement, If):
+            own = [row.form for row in statement.conditions]
             stack.extend((inner, rows + statement.conditions) for inner in reversed(statement.body))
+        yield from (Read(load, statement, rows) for load in data_reads(own))
+        if isinstance(statement, AddAt):
+            yield Read(Load(kernel.array, statement.index), statement, rows)
+        if isinstance(statement, Let | Add | Store | AddAt):
+            found = scalar_reads(statement.value, rows)
+            yield from (Read(load, statement, context, choices) for load, context, choices in found)

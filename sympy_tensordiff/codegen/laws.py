@@ -9,6 +9,7 @@ from sympy_tensordiff.codegen.loops import (
     ELEMENTARY,
     Accumulator,
     Add,
+    AddAt,
     External,
     If,
     IndexValue,
@@ -21,14 +22,16 @@ from sympy_tensordiff.codegen.loops import (
     Operation,
     Program,
     Scalar,
+    Scatter,
     Statement,
     Store,
 )
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.steps import check_step
-from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements, subexpressions
+from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements, subexpressions, uses
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import data_entries
 
 _COMPARISONS = ("lt", "le", "eq", "ne")
 _CONNECTIVES = ("and", "or", "not")
@@ -44,18 +47,27 @@ def check_laws(program: Program) -> None:
     scope = _check_globals(program)
     shapes = array_shapes(program)
     written = {a.name: a.shape for a in program.arguments if a.kind == "array"}
+    integers = {a.name for a in program.arguments if a.dtype == "integer"}
+    read = set(written)
     for kernel in program.kernels:
         where = f"kernel {kernel.array}"
         if kernel.array not in shapes:
             raise VerificationError(f"{where}: no array of this name is declared")
-        if kernel.array in written:
+        if isinstance(kernel, Scatter):
+            if kernel.array not in written or kernel.array in read or not shapes[kernel.array]:
+                raise VerificationError(
+                    f"{where}: a scatter adds to an array with axes that has been filled and not read yet"
+                )
+        elif kernel.array in written:
             raise VerificationError(f"{where}: {kernel.array} is an argument or has been written before")
         if not isinstance(kernel, Kernel):
             check_step(kernel, written, shapes[kernel.array])
-        elif len(kernel.axes) != len(shapes[kernel.array]):
-            raise VerificationError(f"{where}: {len(kernel.axes)} axes for rank {len(shapes[kernel.array])}")
+        elif len(kernel.axes) != len(kernel.box(shapes)):
+            raise VerificationError(f"{where}: {len(kernel.axes)} axes for rank {len(kernel.box(shapes))}")
         else:
-            _KernelLaws(kernel, written, shapes, scope).check()
+            others = {name: shape for name, shape in written.items() if name != kernel.array}
+            _KernelLaws(kernel, others, shapes, scope, integers).check()
+        read.update(uses(kernel).arrays)
         written[kernel.array] = shapes[kernel.array]
     unwritten = sorted(shapes.keys() - written.keys())
     if unwritten:
@@ -106,11 +118,17 @@ class _KernelLaws:
     """The laws of one kernel."""
 
     def __init__(
-        self, kernel: Kernel, written: Mapping[str, tuple[Affine, ...]], arrays: Container[str], outside: Kinds
+        self,
+        kernel: Kernel,
+        written: Mapping[str, tuple[Affine, ...]],
+        arrays: Mapping[str, tuple[Affine, ...]],
+        outside: Kinds,
+        integers: Container[str],
     ) -> None:
         self.kernel = kernel
         self.written = written
         self.arrays = arrays
+        self.integers = integers
         self.outside = outside
         self.inside: dict[str, str] = {}
         self.reductions: dict[str, str] = {}
@@ -120,7 +138,13 @@ class _KernelLaws:
 
     def check(self) -> None:
         body = self.kernel.body
-        if not body or not isinstance(body[-1], Store) or sum(isinstance(s, Store) for s in statements(body)) != 1:
+        stores = sum(isinstance(s, Store) for s in statements(body))
+        additions = sum(isinstance(s, AddAt) for s in statements(body))
+        if isinstance(self.kernel, Scatter):
+            if stores or not additions:
+                raise VerificationError(f"{self.where}: a scatter has no Store, and some AddAt")
+            self.forms(self.kernel.extents)
+        elif not body or not isinstance(body[-1], Store) or stores != 1 or additions:
             raise VerificationError(f"{self.where}: exactly one Store is needed, at top level, last")
         for axis in self.kernel.axes:
             self.declare(axis, "integer")
@@ -131,7 +155,12 @@ class _KernelLaws:
         return self.inside.get(name) or self.outside.get(name)
 
     def forms(self, forms: Iterable[Affine]) -> None:
-        """Check that forms hold visible integers only."""
+        """Check that forms hold visible integers only, and entries of arrays of integers with all their indices."""
+        forms = list(forms)
+        for entry in data_entries(forms):
+            if entry.tensor not in self.integers:
+                raise VerificationError(f"{self.where}: {entry.tensor} in {entry} is no array of integers")
+            self.rank(entry.tensor, entry.index, self.written[entry.tensor])
         names = {name for form in forms for name in form.atoms() if self.kind(name) == "integer"}
         _check_forms(self.where, forms, names)
 
@@ -170,6 +199,9 @@ class _KernelLaws:
                 raise VerificationError(f"{self.where}: a condition is no number")
             if isinstance(statement, Add):
                 self.add(statement)
+            elif isinstance(statement, AddAt):
+                self.rank(self.kernel.array, statement.index, self.arrays[self.kernel.array])
+                self.forms(statement.index)
 
     def loop(self, loop: Loop) -> None:
         if not loop.lows or not loop.highs or any(bound.divisor < 1 for bound in bounds(loop)):
@@ -178,7 +210,7 @@ class _KernelLaws:
         self.declare(loop.variable, "integer", again=True)
         inner = list(statements(loop.body))
         filled = {s.name for s in inner if isinstance(s, Add) and self.kind(s.name) == "accumulator"}
-        values = [s.value for s in inner if isinstance(s, Let | Add | Store)]
+        values = [s.value for s in inner if isinstance(s, Let | Add | Store | AddAt)]
         early = filled & {n.name for value in values for n in subexpressions(value) if isinstance(n, Name)}
         if early:
             raise VerificationError(f"{self.where}: {', '.join(sorted(early))} is read in the loop that fills it")
@@ -236,10 +268,15 @@ class _KernelLaws:
     def load(self, node: Load) -> None:
         if node.array not in self.written:
             raise VerificationError(f"{self.where}: {node.array} is read before it is written")
-        rank = len(self.written[node.array])
-        if len(node.index) != rank:
-            raise VerificationError(f"{self.where}: {len(node.index)} indices for {node.array} of rank {rank}")
+        if node.array in self.integers:
+            raise VerificationError(f"{self.where}: {node.array} holds integers, which are read in index forms")
+        self.rank(node.array, node.index, self.written[node.array])
         self.forms(node.index)
+
+    def rank(self, array: str, index: tuple[Affine, ...], shape: tuple[Affine, ...]) -> None:
+        """Check that an entry has one index for each axis."""
+        if len(index) != len(shape):
+            raise VerificationError(f"{self.where}: {len(index)} indices for {array} of rank {len(shape)}")
 
 
 def _wanted(node: Operation) -> tuple[bool, ...]:

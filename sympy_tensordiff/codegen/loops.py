@@ -3,17 +3,20 @@
 A `Program` holds steps in the order in which they run, each of which fills one array. Most are
 kernels: one (parallel) instance per entry of the array, each a list of statements that ends in
 exactly one `Store` to its own entry, so that no two instances write one entry (`verify` checks
-it). The others are calls of a library on whole arrays.
+it). A `Scatter` adds to the entries that data select, where several instances may meet. The
+others are calls of a library on whole arrays.
 
 All integer expressions are `Affine` forms over *names* (Python identifiers that the lowering has
 made safe): sizes, integer arguments, axes of the kernel and loop variables; `Quotient` in a form
-is the floor division. Scalar expressions are trees of the classes below; a `Load` happens only
-where it is reached, i.e. inside its loops and behind its `If`s.
+is the floor division, a `DataEntry` the entry of an array of integers, by the array's name. Scalar
+expressions are trees of the classes below; a `Load` happens only where it is reached, i.e. inside
+its loops and behind its `If`s.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -157,7 +160,15 @@ class Store:
     value: Scalar
 
 
-Statement: TypeAlias = "Let | Accumulator | Add | Loop | If | Store"
+@dataclass(frozen=True, slots=True)
+class AddAt:
+    """``array[index] += value``, in a scatter only."""
+
+    index: tuple[Affine, ...]
+    value: Scalar
+
+
+Statement: TypeAlias = "Let | Accumulator | Add | Loop | If | Store | AddAt"
 
 # ---------------------------------------------------------------------------- programs
 
@@ -176,13 +187,15 @@ class Argument:
 
     ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array);
     "scalar": a real number; "integer": an integer (a size or a free index). ``label`` is the
-    user's own name, for messages; ``name`` is a safe identifier.
+    user's own name, for messages; ``name`` is a safe identifier. Arrays of ``dtype`` "integer"
+    are read in index forms only, as `DataEntry`.
     """
 
     kind: Literal["array", "scalar", "integer"]
     name: str
     label: str
     shape: tuple[Affine, ...] = ()
+    dtype: Literal["real", "integer"] = "real"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +225,24 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class DataCheck:
+    """A call is refused where data lead the index of a read out of its axis.
+
+    ``load`` of the step ``step`` is the read, ``axis`` the axis, of length ``extent``. Nothing is wrong unless all
+    ``violation`` rows hold, over the sizes and over ``least NAME`` and ``greatest NAME`` of all entries of an array
+    of integers. Where they do, ``search`` tells: it counts the wrong reads at each entry of the argument ``data``.
+    """
+
+    step: str
+    load: Load
+    axis: int
+    extent: Affine
+    violation: tuple[Row, ...]
+    data: str
+    search: Program
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """Fills ``array``: one instance per entry, ``axes`` are the names of its indices, 0-based.
 
@@ -221,6 +252,26 @@ class Kernel:
     array: str
     axes: tuple[str, ...]
     body: tuple[Statement, ...]
+
+    def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
+        """The extents of ``axes``, for the shapes of all arrays."""
+        return shapes[self.array]
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter(Kernel):
+    """Adds to ``array``, which has been filled before: one instance per point of ``axes`` below ``extents``.
+
+    The body has `AddAt` in the place of the `Store`, anywhere. Instances that add to one entry do so
+    one after the other, in the order of the axes and loops; on a device in any order, by atomic
+    additions. ``number`` tells several scatters into one array apart.
+    """
+
+    extents: tuple[Affine, ...]
+    number: int = 1
+
+    def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
+        return self.extents
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +358,7 @@ class Program:
     kernels: tuple[Step, ...]
     sizes: tuple[Size, ...] = ()
     checks: tuple[Check, ...] = ()
+    data_checks: tuple[DataCheck, ...] = ()
     structure: str = "."
     notes: tuple[str, ...] = ()
     """Why each temporary exists, for ``fn.plan``."""

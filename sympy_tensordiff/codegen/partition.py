@@ -24,11 +24,12 @@ from sympy_tensordiff.codegen.loops import (
     Operation,
     Program,
     Scalar,
+    Scatter,
     Statement,
     Step,
     Store,
 )
-from sympy_tensordiff.codegen.walk import array_shapes, loops, scalars, statements
+from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, scalars, used_names
 from sympy_tensordiff.integer.affine import Affine
 
 LARGE = 300
@@ -45,12 +46,12 @@ def split_large(program: Program) -> Program:
     """The program with bounded kernels, as far as they consist of more than one large loop."""
     if all(_weight(kernel.body) <= LARGE for kernel in program.nests):
         return program
-    taken = _names(program)
+    taken = all_names(program)
     kernels: list[Step] = []
     arrays: list[Array] = []
     shapes = array_shapes(program)
     for kernel in program.kernels:
-        if not isinstance(kernel, Kernel) or _weight(kernel.body) <= LARGE:
+        if not isinstance(kernel, Kernel) or isinstance(kernel, Scatter) or _weight(kernel.body) <= LARGE:
             kernels.append(kernel)
             continue
         pieces = _Pieces(kernel, taken)
@@ -61,17 +62,6 @@ def split_large(program: Program) -> Program:
 
 def _weight(body: Iterable[Statement]) -> int:
     return sum(1 for _ in scalars(body))
-
-
-def _names(program: Program) -> set[str]:
-    """Everything that has a name in a program."""
-    shapes = array_shapes(program)
-    names = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
-    names |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
-    for kernel in program.nests:
-        names |= {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
-        names |= {s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)}
-    return names
 
 
 class _Pieces:
@@ -93,22 +83,22 @@ class _Pieces:
     def cut(self) -> None:
         """Make the kernels in the order of the text."""
         body = self.kernel.body
-        uses = Counter(name for statement in body for name in _used(statement))
+        uses = Counter(name for statement in body for name in used_names(statement))
         conditions: set[str] = set()
-        last = {name: number for number, statement in enumerate(body) for name in _filled(statement)}
+        last = {name: number for number, statement in enumerate(body) for name in filled(statement)}
         for number, statement in enumerate(body):
             if isinstance(statement, Let | Accumulator):
                 self.definitions[statement.name] = [statement]
                 self.weights[statement.name] = 0
-            for name in _filled(statement):
+            for name in filled(statement):
                 if not isinstance(statement, Let | Accumulator):
-                    others = [self.declared[other] for other in _filled(statement) if other != name]
+                    others = [self.declared[other] for other in filled(statement) if other != name]
                     self.definitions[name] += [*others, statement]
                 self.weights[name] += _weight([statement]) + self.below(statement)
             if isinstance(statement, Let) and _is_condition(statement.value, conditions):
                 conditions.add(statement.name)
                 continue
-            for name in _filled(statement):
+            for name in filled(statement):
                 large = self.weights[name] > (SHARED if uses[name] > 1 else PIECE)
                 if last[name] == number and (large or isinstance(statement, Loop)):
                     self.store(name)
@@ -117,7 +107,9 @@ class _Pieces:
 
     def below(self, statement: Statement) -> int:
         """The weight of the names without an array that a statement uses."""
-        return sum(self.weights[name] for name in _used(statement) if name in self.weights and name not in self.loads)
+        return sum(
+            self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
+        )
 
     def store(self, name: str) -> None:
         """A kernel for the value of a name."""
@@ -132,31 +124,18 @@ class _Pieces:
 
     def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
         """The statements with all that define what they use; the names with arrays are read."""
-        needed = {name for statement in body for name in _filled(statement)}
+        needed = {name for statement in body for name in filled(statement)}
         statements = {self.positions[id(statement)]: statement for statement in body}
-        stack = [name for statement in [*body, store] for name in _used(statement)]
+        stack = [name for statement in [*body, store] for name in used_names(statement)]
         while stack:
             name = stack.pop()
             if name in self.definitions and name not in self.loads and name not in needed:
                 needed.add(name)
                 for statement in self.definitions[name]:
                     statements[self.positions[id(statement)]] = statement
-                    stack += _used(statement)
+                    stack += used_names(statement)
         ordered = [statements[position] for position in sorted(statements)]
         return tuple(_with_loads(statement, self.loads) for statement in [*ordered, store])
-
-
-def _filled(statement: Statement) -> list[str]:
-    """The names that a statement at top level defines or adds to."""
-    if isinstance(statement, Let | Accumulator):
-        return [statement.name]
-    inside = {s.name for s in statements([statement]) if isinstance(s, Let | Accumulator)}
-    added = [s.name for s in statements([statement]) if isinstance(s, Add)]
-    return [name for name in dict.fromkeys(added) if name not in inside]
-
-
-def _used(statement: Statement) -> set[str]:
-    return {node.name for node in scalars([statement]) if isinstance(node, Name)}
 
 
 def _is_condition(value: Scalar, conditions: set[str]) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen.data_checks import data_checks
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
@@ -86,7 +87,9 @@ def assemble(
         notes=tuple(lowering.notes),
     )
     check_determined(program)
-    program = replace(program, checks=(*_length_checks(program), *_read_checks(program)))
+    program = replace(
+        program, checks=(*_length_checks(program), *_read_checks(program)), data_checks=data_checks(program)
+    )
     verify(program)
     return program
 
@@ -116,6 +119,8 @@ def _read_checks(program: Program) -> tuple[Check, ...]:
     """A check for each read that the sizes alone decide."""
     checks = []
     for read in unproven_reads(program):
+        if read.has_data:
+            continue
         array = next((a.label for a in program.arguments if a.name == read.load.array), read.load.array)
         index = ", ".join(map(str, read.load.index))
         message = f"{array}[{index}] is read outside of the shape of {array}, along axis {read.axis}"

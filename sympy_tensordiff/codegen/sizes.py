@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sympy_tensordiff.codegen.loops import Argument, Program
+from sympy_tensordiff.codegen.loops import Argument, Program, Scatter
 from sympy_tensordiff.codegen.walk import array_shapes, forms, loops
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.integer.affine import Affine
@@ -69,6 +69,7 @@ def check_determined(program: Program) -> None:
     needed |= {name for check in program.checks for row in check.violation for name in row.form.atoms()}
     for kernel in program.nests:
         own = set(kernel.axes) | {loop.variable for loop in loops(kernel.body)}
-        needed |= {name for form in forms(kernel.body) for name in form.atoms()} - own
+        used = [*forms(kernel.body), *(kernel.extents if isinstance(kernel, Scatter) else ())]
+        needed |= {name for form in used for name in form.atoms()} - own
     for name in sorted(needed - known):
         raise ArgumentError(f"{name} is determined by no array's shape; add it to args")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.facts import Prover, Rows, axis_rows, loop_rows
+from sympy_tensordiff.codegen.facts import Prover, Rows, axis_rows, loop_rows, scalar_reads
 from sympy_tensordiff.codegen.loops import (
     Add,
+    AddAt,
     If,
     Kernel,
     Let,
-    Load,
     Loop,
     Name,
     Operation,
@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.walk import scalars, statements, subexpressions
+from sympy_tensordiff.codegen.walk import scalars, statements
 from sympy_tensordiff.errors import UnsupportedError
 
 DEPTH = 30
@@ -66,7 +66,7 @@ def split_deep(program: Program) -> Program:
 
 
 def _values(kernel: Kernel) -> list[Scalar]:
-    return [s.value for s in statements(kernel.body) if isinstance(s, Let | Add | Store)]
+    return [s.value for s in statements(kernel.body) if isinstance(s, Let | Add | Store | AddAt)]
 
 
 def _fits(value: Scalar, depth: int, size: int | None, width: int) -> bool:
@@ -110,7 +110,7 @@ class _Splitter:
         for statement in statements(kernel.body):
             if isinstance(statement, Loop):
                 self.taken.add(statement.variable)
-            elif not isinstance(statement, If | Store):
+            elif not isinstance(statement, If | Store | AddAt):
                 self.taken.add(statement.name)
 
     def kernel(self) -> Kernel:
@@ -123,7 +123,7 @@ class _Splitter:
                 result.append(replace(statement, body=self.block(statement.body, rows + loop_rows(statement))))
             elif isinstance(statement, If):
                 result.append(replace(statement, body=self.block(statement.body, rows + statement.conditions)))
-            elif isinstance(statement, Let | Add | Store):
+            elif isinstance(statement, Let | Add | Store | AddAt):
                 value = statement.value
                 if not _fits(value, DEPTH, SIZE, WIDTH):
                     value = self.value(value, rows, result)
@@ -168,7 +168,7 @@ class _Splitter:
 
     def is_safe(self, node: Scalar, rows: Rows) -> bool:
         """Whether ``node`` can be computed where ``rows`` hold, whatever the conditions around it say."""
-        loads = [part for part in subexpressions(node) if isinstance(part, Load)]
+        loads = [load for load, _, _ in scalar_reads(node, ())]
         return not any(self.prover.axes_inside(load, self.prover.shapes[load.array], rows) for load in loads)
 
     def fresh(self) -> str:

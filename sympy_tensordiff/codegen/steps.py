@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Kernel, Operand, Product, Solve, Step
+from sympy_tensordiff.codegen.loops import (
+    AddAt,
+    Apply,
+    CofactorTangent,
+    Contraction,
+    Kernel,
+    Operand,
+    Product,
+    Scatter,
+    Solve,
+    Step,
+)
+from sympy_tensordiff.codegen.walk import loops, statements
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -65,6 +77,15 @@ def describe(step: Step, shapes: Shapes) -> str:
         length = _factor(known[step.matrix.labels[0]])
         how, work = " by solving equations", f"{length}*{length}*{length}/3 + {work}"
     return f"fill {step.array}[{axes}] = {_times(step)}sum of {'*'.join(texts)}{how}: {work} products"
+
+
+def describe_scatter(step: Scatter, backend: str) -> str:
+    """Where a scatter adds, over what, and in which order, in a line of ``.plan``."""
+    places = dict.fromkeys(s.index for s in statements(step.body) if isinstance(s, AddAt))
+    texts = [f"{step.array}[{', '.join(map(str, index))}]" for index in places]
+    over = [*step.axes, *dict.fromkeys(loop.variable for loop in loops(step.body))]
+    how = "atomic additions in any order" if backend == "cuda" else "one after the other, in order"
+    return f"scatter: add to {', '.join(texts)} over {', '.join(over)} ({how})"
 
 
 def _times(step: Product | Apply) -> str:

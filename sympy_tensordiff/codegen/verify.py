@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Read, Rows, reads
 from sympy_tensordiff.codegen.laws import check_laws
-from sympy_tensordiff.codegen.loops import Kernel, Load, Program, Statement
-from sympy_tensordiff.codegen.walk import loops
+from sympy_tensordiff.codegen.loops import Kernel, Load, Program, Scalar, Statement
+from sympy_tensordiff.codegen.walk import function_name, loops
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
 from sympy_tensordiff.integer.products import Product, product_rows, rounded
@@ -22,7 +23,7 @@ def verify(program: Program) -> None:
     check_laws(program)
     facts = Prover(program).facts
     for read in unproven_reads(program):
-        if not _is_covered(read, program, facts):
+        if not (_is_searched(read, program) if read.has_data else _is_covered(read, program, facts)):
             raise VerificationError(
                 f"kernel {read.kernel.array}: axis {read.axis} of the read {_show(read.load)} in "
                 f"{type(read.statement).__name__} is not provably inside, and no check covers it"
@@ -41,6 +42,13 @@ class UnprovenRead(NamedTuple):
     """Over the sizes and further variables: each integer point is a way in which the read leaves its array."""
     certain: bool
     """The read leaves its array in every call, whatever the sizes."""
+    has_data: bool
+    """Entries of arrays of integers decide. Their extremes are among the sizes, as ``least NAME`` and so on."""
+    row: Row
+    """What has to hold for the read to be inside."""
+    context: Rows
+    choices: tuple[Scalar, ...]
+    """The rows and the conditions of choices under which it happens."""
 
 
 def unproven_reads(program: Program) -> list[UnprovenRead]:
@@ -51,24 +59,27 @@ def unproven_reads(program: Program) -> list[UnprovenRead]:
     the read leaves its array in every call. A read for which the projection is empty is proven.
     """
     prover = Prover(program)
-    found: dict[tuple[str, Load, int, Rows, Rows], UnprovenRead] = {}
+    found: dict[tuple[Any, ...], UnprovenRead] = {}
     for kernel in program.nests:
         for read in reads(kernel, prover.shapes):
             for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
                 failure = _violation(read, row, prover.facts, kernel)
                 if failure is not None:
-                    unproven = UnprovenRead(kernel, read.load, axis, failure[0], read.statement, *failure[1:])
-                    found.setdefault((kernel.array, read.load, axis, *failure[:2]), unproven)
+                    told = (row, read.context, read.choices)
+                    unproven = UnprovenRead(kernel, read.load, axis, failure[0], read.statement, *failure[1:], *told)
+                    choices = tuple(map(id, read.choices)) if unproven.has_data else ()
+                    key = (function_name(kernel), read.load, axis, row if unproven.has_data else None, *failure[:2])
+                    found.setdefault((*key, choices), unproven)
     return list(found.values())
 
 
-def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, bool] | None:
-    """The sizes for which ``row`` may fail, the rows of the points where it does, and whether no size matters.
+def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, bool, bool] | None:
+    """The sizes for which ``row`` may fail, the rows of the points where it does, whether no size matters, or data do.
 
     None where it never fails.
     """
-    rows = [*read.context, Row("ge", -row.form - 1)]
-    inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
+    rows, data = _without_data([*read.context, Row("ge", -row.form - 1)])
+    inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *data}
     plain, fresh = _without_quotients(rows, inner)
     linear, products = _without_products(plain, inner | fresh)
     projected = project(linear, sorted(inner | fresh | products, key=str), facts)
@@ -77,13 +88,24 @@ def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> tuple[Rows,
     rest = remove_redundant(projected, facts)
     if any(r.form.is_constant for r in rest):
         return None
-    if products:
-        return rest, tuple(plain), False
+    if products or data:
+        return rest, tuple(plain), False, bool(data)
     names = frozenset().union(*(r.form.atoms() for r in plain))
     certain = names <= inner | fresh
     if certain and find_point(plain, sorted(names)) is None:
         return None  # the integers decide where the rational shadow says too much
-    return rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh))
+    return rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh)), False
+
+
+def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str]]:
+    """The rows with a variable for each entry of an array of integers, between the extremes of the array."""
+    entries = data_entries(row.form for row in rows)
+    names = {entry: Affine.variable(f"data {number}") for number, entry in enumerate(entries)}
+    result = [row.substitute(names) for row in rows]
+    for entry, value in names.items():
+        result += [Row("ge", value - Affine.variable(f"least {entry.tensor}"))]
+        result += [Row("ge", Affine.variable(f"greatest {entry.tensor}") - value)]
+    return result, {form.terms[0][0] for form in names.values()}
 
 
 def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
@@ -136,6 +158,12 @@ def _is_covered(read: UnprovenRead, program: Program, facts: Rows) -> bool:
         return True
     known = (*read.violation, *facts)
     return any(all(implied(row, known) for row in check.violation) for check in program.checks)
+
+
+def _is_searched(read: UnprovenRead, program: Program) -> bool:
+    """Whether a call in which data lead the read out of its array is refused."""
+    found = (function_name(read.kernel), read.load, read.axis, read.violation)
+    return any(found == (check.step, check.load, check.axis, check.violation) for check in program.data_checks)
 
 
 def _show(load: Load) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
+    AddAt,
     Apply,
     Argument,
     Bound,
@@ -24,12 +25,14 @@ from sympy_tensordiff.codegen.loops import (
     Operation,
     Program,
     Scalar,
+    Scatter,
     Solve,
     Statement,
     Step,
     Store,
 )
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import data_entries
 
 EXTREMA = frozenset({"max", "min"})
 """The reductions that are operations on two numbers, too."""
@@ -58,7 +61,7 @@ def subexpressions(scalar: Scalar) -> Iterator[Scalar]:
 def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
     """All scalar expressions of ``body`` with everything inside them."""
     for statement in statements(body):
-        if isinstance(statement, Let | Add | Store):
+        if isinstance(statement, Let | Add | Store | AddAt):
             yield from subexpressions(statement.value)
 
 
@@ -68,12 +71,14 @@ def bounds(loop: Loop) -> tuple[Bound, ...]:
 
 
 def forms(body: Iterable[Statement], values: bool = True) -> Iterator[Affine]:
-    """All integer forms of ``body``: bounds, conditions, indices and (``values``) index values."""
+    """All integer forms of ``body``: bounds, conditions, indices and (``values``) index values, data inside of them."""
     for statement in statements(body):
         if isinstance(statement, Loop):
             yield from (bound.form for bound in bounds(statement))
         elif isinstance(statement, If):
             yield from (row.form for row in statement.conditions)
+        elif isinstance(statement, AddAt):
+            yield from statement.index
     for node in scalars(body):
         if isinstance(node, Load):
             yield from node.index
@@ -111,7 +116,9 @@ def uses(kernel: Step) -> Uses:
             arrays[node.array] = None
         elif isinstance(node, Name) and node.name not in own:
             names[node.name] = None
-    integers = sorted({name for form in forms(kernel.body) for name in form.atoms()} - own)
+    used = [*forms(kernel.body), *(kernel.extents if isinstance(kernel, Scatter) else ())]
+    arrays.update(dict.fromkeys(sorted(entry.tensor for entry in data_entries(used))))
+    integers = sorted({name for form in used for name in form.atoms()} - own)
     return Uses(tuple(arrays), tuple(names), tuple(integers))
 
 
@@ -140,6 +147,13 @@ def array_shapes(program: Program) -> dict[str, tuple[Affine, ...]]:
 def scalar_arrays(arguments: Iterable[Argument]) -> frozenset[str]:
     """The array arguments of rank 0; they are passed to the kernels as scalars."""
     return frozenset(a.name for a in arguments if a.kind == "array" and not a.shape)
+
+
+def function_name(kernel: Step) -> str:
+    """The name of the function that runs a step."""
+    if isinstance(kernel, Scatter):
+        return f"scatter{kernel.number if kernel.number > 1 else ''}_{kernel.array}"
+    return f"fill_{kernel.array}"
 
 
 def loops(body: Iterable[Statement]) -> Iterator[Loop]:
@@ -180,3 +194,28 @@ def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
             inner = around.union(*(form.atoms() for form in rows))
             stack.extend((s, inner) for s in reversed(statement.body))
     return depends
+
+
+def all_names(program: Program) -> set[str]:
+    """Everything that has a name in a program."""
+    shapes = array_shapes(program)
+    names = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
+    names |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
+    for kernel in program.nests:
+        names |= {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
+        names |= {s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)}
+    return names
+
+
+def filled(statement: Statement) -> list[str]:
+    """The names that a statement at top level defines or adds to."""
+    if isinstance(statement, Let | Accumulator):
+        return [statement.name]
+    inside = {s.name for s in statements([statement]) if isinstance(s, Let | Accumulator)}
+    added = [s.name for s in statements([statement]) if isinstance(s, Add)]
+    return [name for name in dict.fromkeys(added) if name not in inside]
+
+
+def used_names(statement: Statement) -> set[str]:
+    """The names of scalars that a statement uses, also inside."""
+    return {node.name for node in scalars([statement]) if isinstance(node, Name)}

@@ -11,6 +11,7 @@ import numpy as np
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
+    AddAt,
     If,
     IndexValue,
     Kernel,
@@ -21,6 +22,7 @@ from sympy_tensordiff.codegen.loops import (
     Number,
     Program,
     Scalar,
+    Scatter,
     Statement,
 )
 
@@ -42,7 +44,9 @@ class Interpreter:
         self.program = program
         self.integers = dict(sizes)
         self.reals = {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}
-        self.arrays = {k: v for k, v in values.items() if isinstance(v, np.ndarray)}
+        data = {a.name for a in program.arguments if a.dtype == "integer"}
+        self.integers.update((name, values[name]) for name in data)
+        self.arrays = {k: v for k, v in values.items() if isinstance(v, np.ndarray) and k not in data}
         self.reads = 0
 
     def run(self) -> list[np.ndarray]:
@@ -52,14 +56,20 @@ class Interpreter:
         shapes = {a.name: a.shape for a in self.program.outputs + self.program.temporaries}
         with np.errstate(all="ignore"):
             for kernel in self.program.kernels:
-                shape = [max(0, f.evaluate(self.integers)) for f in shapes[kernel.array]]
-                self.arrays[kernel.array] = np.empty(shape)
+                shape = [max(0, f.evaluate(self.integers)) for f in kernel.box(shapes)]
+                if not isinstance(kernel, Scatter):
+                    self.arrays[kernel.array] = np.empty(shape)
                 for index in itertools.product(*map(range, shape)):
                     self.instance(kernel, index)
         return [self.arrays[a.name] for a in self.program.outputs]
 
     def instance(self, kernel: Kernel, index: tuple[int, ...]) -> None:
         self.integers.update(zip(kernel.axes, index, strict=True))
+        if isinstance(kernel, Scatter):
+            self.target = self.arrays[kernel.array]
+            for statement in kernel.body:
+                self.statement(statement)
+            return
         for statement in kernel.body[:-1]:
             self.statement(statement)
         self.arrays[kernel.array][index] = self.value(kernel.body[-1].value)
@@ -74,6 +84,10 @@ class Interpreter:
         elif isinstance(statement, Add):
             function = FUNCTIONS[{"sum": "add", "prod": "mul"}.get(statement.reduction, statement.reduction)]
             self.reals[statement.name] = function(self.reals[statement.name], self.value(statement.value))
+        elif isinstance(statement, AddAt):
+            place = tuple(form.evaluate(self.integers) for form in statement.index)
+            assert all(0 <= n < extent for n, extent in zip(place, self.target.shape, strict=True)), statement
+            self.target[place] += self.value(statement.value)
         elif isinstance(statement, If):
             if all(row.holds(self.integers) for row in statement.conditions):
                 for inner in statement.body:

@@ -15,7 +15,8 @@ from sympy_tensordiff.codegen.results import fit
 
 def expected(program: Program, arguments: list[Any]) -> list[np.ndarray]:
     """The results of the interpreter, in double precision."""
-    values = {a.name: np.asarray(v, float)[()] for a, v in zip(program.arguments, arguments, strict=True)}
+    given = list(zip(program.arguments, arguments, strict=True))
+    values = {a.name: np.asarray(v, float if a.dtype == "real" else int)[()] for a, v in given}
     read = [v if a.kind == "integer" else np.asarray(v) for a, v in zip(program.arguments, arguments, strict=True)]
     return Interpreter(program, values, ArgumentChecker(program).sizes(read)).run()
 

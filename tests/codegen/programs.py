@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from sympy_tensordiff.codegen.data_checks import data_checks
 from sympy_tensordiff.codegen.loops import (
     ELEMENTARY,
     Accumulator,
     Add,
+    AddAt,
     Argument,
     Array,
     Bound,
@@ -29,12 +31,14 @@ from sympy_tensordiff.codegen.loops import (
     Program,
     Reduction,
     Scalar,
+    Scatter,
     Size,
     Statement,
     Store,
 )
 from sympy_tensordiff.codegen.verify import unproven_reads
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.data import DataEntry
 
 L, M, N, K = (Affine.variable(name) for name in "LMNK")
 i, j, k, p, q, r = (Affine.variable(name) for name in "ijkpqr")
@@ -51,6 +55,15 @@ def load(name: str, *index: Affine | int) -> Load:
 
 def array(name: str, *shape: Affine | int) -> Argument:
     return Argument("array", name, name, tuple(Affine.of(form) for form in shape))
+
+
+def integers(name: str, *shape: Affine | int) -> Argument:
+    return replace(array(name, *shape), dtype="integer")
+
+
+def data(name: str, *index: Affine | int) -> Affine:
+    """An entry of an array of integers."""
+    return Affine.variable(DataEntry(name, tuple(Affine.of(form) for form in index)))
 
 
 def result(name: str, *shape: Affine | int) -> Array:
@@ -91,11 +104,14 @@ CASES: dict[str, tuple[Program, Callable[[np.random.Generator], list[Any]]]] = {
 
 
 def case(program: Callable[[], Program]) -> Callable[[], Program]:
-    """Register a program; its arguments are random arrays of its shapes for the sizes in the docstring."""
+    """Register a program; its arguments are random arrays of its shapes for the sizes in the docstring.
+
+    Data in ``idx`` are 0 to ``most_idx``.
+    """
     built = program()
-    built = replace(
-        built, checks=tuple(Check(read.violation, f"{read.load.array} is left") for read in unproven_reads(built))
-    )
+    unproven = [read for read in unproven_reads(built) if not read.has_data]
+    checks = tuple(Check(read.violation, f"{read.load.array} is left") for read in unproven)
+    built = replace(built, checks=checks, data_checks=data_checks(built))
     sizes = dict(part.split("=") for part in (program.__doc__ or "").split())
     values = {name: int(value) for name, value in sizes.items()}
 
@@ -104,6 +120,9 @@ def case(program: Callable[[], Program]) -> Callable[[], Program]:
         for argument in built.arguments:
             if argument.kind == "integer":
                 made.append(values[argument.name])
+            elif argument.dtype == "integer":
+                shape = [form.evaluate(values) for form in argument.shape]
+                made.append(rng.integers(0, values[f"most_{argument.name}"], shape, endpoint=True)[()])
             else:
                 made.append(rng.uniform(0.2, 1.5, [form.evaluate(values) for form in argument.shape])[()])
         return made
@@ -481,3 +500,112 @@ def awkward_names() -> Program:
     body = (*total("range", value, ("k", 0, N - 1)), *total("i_low", load("np", k), ("k", i, N - 1)),
             Store(op("add", Name("range"), Name("i_low"))))  # fmt: skip
     return single((*arguments, array("max", N)), result("cuda", N), "i", *body)
+
+
+# ---------------------------------------------------------------------------- data that select entries
+
+
+def scattered(
+    arguments: tuple[Argument, ...], output: Array, axes: str, extents: tuple[Affine, ...], *body: Statement
+) -> Program:
+    """A program of zeros and one scatter."""
+    zeros = Kernel(output.name, tuple(f"e{axis}" for axis in range(len(output.shape))), (Store(Number(0)),))
+    return Program(arguments, (output,), (), (zeros, Scatter(output.name, tuple(axes), body, extents)))
+
+
+def within(form: Affine, extent: Affine) -> tuple[Row, Row]:
+    return Row("ge", form), Row("ge", extent - 1 - form)
+
+
+@case
+def embedding() -> Program:
+    """N=4 M=3 K=5 most_idx=3"""
+    arguments = (array("x", N, M), integers("idx", K))
+    return single(arguments, result("y", K, M), "ij", Store(load("x", data("idx", i), j)))
+
+
+@case
+def nested_data() -> Program:
+    """N=4 M=3 K=5 most_idx=3 most_jdx=4"""
+    arguments = (array("x", N), integers("idx", K), integers("jdx", M))
+    body = total("s", load("x", data("idx", data("jdx", k))), ("k", 0, i))
+    return single(arguments, result("y", M), "i", *body, Store(op("mul", Name("s"), IndexValue(data("jdx", i)))))
+
+
+@case
+def mixed_forms() -> Program:
+    """N=12 M=3 K=5 most_idx=4"""
+    arguments = (array("x", N), integers("idx", K), Argument("integer", "M", "M"))
+    form = 2 * data("idx", i) + j - quotient(data("idx", i), 2)
+    return single(arguments, result("y", K, M), "ij", Store(load("x", form)))
+
+
+@case
+def scalar_data() -> Program:
+    """N=4 most_one=3"""
+    arguments = (array("x", N), integers("one"))
+    return single(arguments, result("y", N), "i", Store(op("mul", load("x", data("one")), load("x", i))))
+
+
+@case
+def tested_data() -> Program:
+    """N=4 K=6 most_idx=9"""
+    arguments = (array("v", K), integers("idx", K), Argument("integer", "N", "N"))
+    inner = If((Row("eq", i - data("idx", k)),), (Add("s", load("v", k)),))
+    return single(arguments, result("y", N), "i", Accumulator("s"), loop("k", 0, K - 1, inner), Store(Name("s")))
+
+
+@case
+def data_behind_conditions() -> Program:
+    """N=4 K=6 most_idx=9"""
+    arguments = (array("x", N), array("v", K), integers("idx", K))
+    inside = If(within(data("idx", i), N), (Add("s", load("x", data("idx", i))),))
+    chosen = op("select", op("lt", IndexValue(data("idx", i)), IndexValue(N)), load("x", data("idx", i)), load("v", i))
+    return single(arguments, result("y", K), "i", Accumulator("s"), inside, Store(op("add", Name("s"), chosen)))
+
+
+@case
+def histogram() -> Program:
+    """N=4 K=9 most_idx=6"""
+    place = data("idx", i)
+    inner = If(within(place, N), (AddAt((place,), load("v", i)),))
+    return scattered(
+        (array("v", K), integers("idx", K), Argument("integer", "N", "N")), result("y", N), "i", (K,), inner
+    )
+
+
+@case
+def scattered_rows() -> Program:
+    """N=4 M=3 K=5 L=2 most_r=5 most_c=4"""
+    arguments = (array("v", K, M, L), integers("r", K), integers("c", K, M), Argument("integer", "N", "N"))
+    spots = (data("r", i), data("c", i, j))
+    body = total("s", op("mul", load("v", i, j, k), load("v", i, j, k)), ("k", 0, L - 1))
+    inner = If((*within(spots[0], N), *within(spots[1], M)), (AddAt(spots, Name("s")),))
+    return scattered(arguments, result("y", N, M), "ij", (K, M), *body, inner)
+
+
+@case
+def scattered_in_loops() -> Program:
+    """N=4 K=5 most_idx=5"""
+    place = data("idx", k)
+    inner = If(
+        within(place, N), (AddAt((place,), op("mul", load("v", i), load("v", k))), AddAt((Affine.of(0),), Number(1)))
+    )
+    return scattered(
+        (array("v", K), integers("idx", K), Argument("integer", "N", "N")),
+        result("y", N),
+        "i",
+        (K,),
+        loop("k", i, K - 1, inner),
+    )
+
+
+@case
+def scattered_twice() -> Program:
+    """N=4 K=5 most_idx=3"""
+    built = scattered_in_loops()
+    first = Kernel("y", ("i",), (Store(op("mul", 2, load("x", i))),))
+    again = AddAt((data("idx", i),), load("v", i))
+    guarded = If(within(data("idx", i), N), (again,))
+    steps = (first, built.kernels[1], Scatter("y", ("i",), (guarded,), (K,), 2))
+    return replace(built, arguments=(array("x", N), *built.arguments[:2]), kernels=steps)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Array, Kernel, Let, Program, Step
+from sympy_tensordiff.codegen.loops import Accumulator, Array, Kernel, Let, Program, Scatter, Step
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
-from sympy_tensordiff.codegen.walk import array_shapes, externals, loops, operations, statements, uses
+from sympy_tensordiff.codegen.walk import array_shapes, externals, function_name, loops, operations, statements, uses
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 
@@ -27,11 +27,6 @@ def module_names(program: Program, own: Iterable[str]) -> Names:
     for external in externals(program):
         result.add_function(external)
     return result
-
-
-def function_name(kernel: Step) -> str:
-    """The name of the function that runs a step."""
-    return f"fill_{kernel.array}"
 
 
 def passed_names(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> list[str]:
@@ -60,21 +55,24 @@ class Functions:
         places = {name: f"<{place}>" for place, name in enumerate((own, *passed))}
         pattern = _NAME.sub(lambda match: places.get(match[0], match[0]), text)
         name = self._known.setdefault(pattern, own)
-        self._names[kernel.array] = name
+        self._names[own] = name
         if name == own:
             self.texts.append(text)
 
     def __call__(self, kernel: Step) -> str:
         """The name of the function that runs a kernel."""
-        return self._names[kernel.array]
+        return self._names[function_name(kernel)]
 
 
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
-def entry_text(kernel: Kernel, names: Names) -> str:
-    """The entry that one instance of a kernel fills, for comments."""
-    return f"{names(kernel.array)}[{', '.join(map(names, kernel.axes))}]" if kernel.axes else names(kernel.array)
+def task_text(kernel: Kernel, names: Names) -> str:
+    """What one instance of a kernel does, for comments."""
+    array = names(kernel.array)
+    if isinstance(kernel, Scatter):
+        return f"Add to the entries of {array} that data select"
+    return f"Fill {array}[{', '.join(map(names, kernel.axes))}]" if kernel.axes else f"Fill {array}"
 
 
 def run_parameters(program: Program) -> list[str]:
@@ -90,6 +88,7 @@ def header(program: Program, backend: str, names: Names) -> str:
     lines += [f"run({', '.join(map(names, run_parameters(program)))}) fills {outputs}.", ""]
     for argument in program.arguments:
         what = f"array {shape_text(argument.shape, printer)}" if argument.kind == "array" else argument.kind
+        what += " of integers, which select entries" * (argument.dtype == "integer")
         lines.append(f"{names(argument.name)} : {what}")
     lines += [f"{names(a.name)} : array {shape_text(a.shape, printer)}, to be filled" for a in program.outputs]
     for external in externals(program):
@@ -170,18 +169,19 @@ class Temporaries:
 
     def may_be_empty(self, array: Array) -> bool:
         """Whether some extent may be zero or negative in some call."""
-        return not all(self._is_positive(form) for form in array.shape)
+        return not all(self.is_positive(form) for form in array.shape)
 
     def shape(self, array: Array, scalar: str = "()") -> str:
         """The shape as text, ``scalar`` for rank 0."""
         if not array.shape:
             return scalar
         texts = [
-            self._printer.form(f) if self._is_positive(f) else f"max(0, {self._printer.form(f)})" for f in array.shape
+            self._printer.form(f) if self.is_positive(f) else f"max(0, {self._printer.form(f)})" for f in array.shape
         ]
         return f"({', '.join(texts)})" if len(texts) > 1 else texts[0]
 
-    def _is_positive(self, form: Affine) -> bool:
+    def is_positive(self, form: Affine) -> bool:
+        """Whether a form is positive in every call."""
         return self._prover.proves(Row("ge", form - 1))
 
 
@@ -204,11 +204,11 @@ def host_driver(program: Program, names: Names, functions: Functions, around: st
     for kernel in program.kernels:
         temporary = temporaries.get(kernel.array)
         place = inner
-        if temporary is not None:
+        if temporary is not None and not isinstance(kernel, Scatter):
             inner.line(f"{names(kernel.array)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary):
                 place = inner.child(f"if {names(kernel.array)}.size:")
-        sizes = shapes[kernel.array] if extents and isinstance(kernel, Kernel) else ()
+        sizes = kernel.box(shapes) if extents and isinstance(kernel, Kernel) else ()
         place.line(functions(kernel) + call_text(kernel, names, sizes))
     return "\n".join(block.render())
 

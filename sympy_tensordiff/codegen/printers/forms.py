@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from sympy_tensordiff.codegen.loops import Bound, External
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 
 CHOICE, OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
@@ -84,6 +85,11 @@ class FormPrinter:
         """The text of a plain variable."""
         return self.replace[name] if name in self.replace else self.names(name)
 
+    def data(self, entry: DataEntry) -> str:
+        """The text of an entry of an array of integers."""
+        name = self.names(entry.tensor)
+        return f"{name}[{', '.join(self.form(form) for form in entry.index)}]" if entry.index else name
+
     def form(self, form: Affine, level: int = CHOICE) -> str:
         """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
         terms = sorted(form.terms, key=lambda term: term[1] < 0)
@@ -97,7 +103,11 @@ class FormPrinter:
         text = ("-" if negative else "") + text[3:]
         pieces = len(terms) + bool(form.constant)
         own = SUM if pieces > 1 else UNARY if negative else ATOM
-        if own == ATOM and terms and (terms[0][1] != 1 or isinstance(terms[0][0], Compound)):
+        if (
+            own == ATOM
+            and terms
+            and (terms[0][1] != 1 or isinstance(terms[0][0], Product | Quotient | SymbolicQuotient))
+        ):
             own = PRODUCT
         return f"({text})" if own < level else text
 
@@ -106,7 +116,7 @@ class FormPrinter:
             numbers = [str(factor)] if factor != 1 else []
             return "*".join([*numbers, *(self.form(Affine.variable(f), UNARY) for f in variable.factors)])
         if not isinstance(variable, Quotient | SymbolicQuotient):
-            name = self.variable(str(variable))
+            name = self.data(variable) if isinstance(variable, DataEntry) else self.variable(str(variable))
             return name if factor == 1 else f"{factor}*{name}"
         text = f"{self.form(variable.form, POWER)}//{self.form(Affine.of(variable.divisor), POWER)}"
         # A sign binds more tightly than a division that rounds down.

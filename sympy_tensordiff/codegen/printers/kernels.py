@@ -8,6 +8,7 @@ from sympy_tensordiff.codegen.facts import Prover, Rows, axis_rows, condition_ro
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
+    AddAt,
     Bound,
     External,
     If,
@@ -19,17 +20,18 @@ from sympy_tensordiff.codegen.loops import (
     Operation,
     Reduction,
     Scalar,
+    Scatter,
     Statement,
     Store,
 )
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.blocks import Block
-from sympy_tensordiff.codegen.printers.driver import call_text, entry_text, function_name, without_unused_real
+from sympy_tensordiff.codegen.printers.driver import call_text, task_text, without_unused_real
 from sympy_tensordiff.codegen.printers.forms import ATOM, UNARY, Names
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
-from sympy_tensordiff.codegen.walk import EXTREMA, dependences, forms, scalar_names, subexpressions
+from sympy_tensordiff.codegen.walk import EXTREMA, dependences, forms, function_name, scalar_names, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 _SHORT = 16
@@ -62,7 +64,7 @@ class KernelPrinter:
         self.shapes = prover.shapes
         self.uses_block = False
         self.promoted: set[str] = set()
-        shape = self.shapes[kernel.array]
+        shape = kernel.box(self.shapes)
         self.root = Lanes(tuple(Span(axis, Affine.of(0), n) for axis, n in zip(kernel.axes, shape, strict=True)))
         self.values = VectorPrinter(names, self.shapes, bare, self.root)
         self.narrowing = Narrowing(self.values, prover)
@@ -73,9 +75,9 @@ class KernelPrinter:
         """The text of the function."""
         block = Block()
         array = self.names(self.kernel.array)
-        passed = call_text(self.kernel, self.names, self.shapes[self.kernel.array])
+        passed = call_text(self.kernel, self.names, self.kernel.box(self.shapes))
         inner = block.child(f"def {function_name(self.kernel)}{passed}:")
-        inner.line(f'"""Fill {entry_text(self.kernel, self.names)}."""')
+        inner.line(f'"""{task_text(self.kernel, self.names)}."""')
         inner.line(f"real = {array}.dtype.type")
         with self.values.inside(self.root, inner):
             self.body(self.kernel.body, Frame(Place(self.root, inner, ()), self.context))
@@ -94,6 +96,8 @@ class KernelPrinter:
                 self.let(statement, frame)
             elif isinstance(statement, Add):
                 self.add(statement, frame)
+            elif isinstance(statement, AddAt):
+                self.add_at(statement, frame)
             else:
                 self.store(statement, frame)
 
@@ -119,7 +123,7 @@ class KernelPrinter:
         text = f"real({start})"
         if varies:
             function, value = _FILLED.get(start, ("full", f", {start}"))
-            if lanes is self.root and len(varies) == len(lanes.dims):
+            if lanes is self.root and len(varies) == len(lanes.dims) and not isinstance(self.kernel, Scatter):
                 text = f"np.{function}_like({self.names(self.kernel.array)}{value})"
             else:
                 lengths = [self.length(dim) if wanted else "1" for dim, wanted in walk_dims(lanes.dims, varies)]
@@ -146,6 +150,21 @@ class KernelPrinter:
             return
         entry = f"{name}{self._target(home, summed)}"
         frame.place.block.line(f"{entry} {operator}= {text}" if operator else f"{entry} = {function}({entry}, {text})")
+
+    def add_at(self, statement: AddAt, frame: Frame) -> None:
+        """One addition for each lane, in order; the index has all dimensions, so that none is counted once only."""
+        value = self.protected(statement.value, frame)
+        lanes = frame.place.lanes
+        array, text = self.names(self.kernel.array), self.values.scalar(value)
+        entries = [self.values.form(form) for form in statement.index]
+        if not lanes.dims:
+            frame.place.block.line(f"{array}[{', '.join(entries)}] += {text}")
+            return
+        if frozenset[Dim]().union(*map(lanes.dims_of, statement.index)) != frozenset(lanes.dims):
+            lengths = ", ".join(self.length(dim) for dim in lanes.dims) + "," * (len(lanes.dims) == 1)
+            entries[0] = f"np.broadcast_to({entries[0]}, ({lengths}))"
+        places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
+        frame.place.block.line(f"np.add.at({array}, {places}, {text})")
 
     def _is_outside(self, dim: Dim, home: Home) -> bool:
         """Whether no summation index that ``home`` does not have runs along ``dim``."""
@@ -208,7 +227,7 @@ class KernelPrinter:
         return any(
             self.prover.axes_inside(load, self.shapes[load.array], rows)
             for branch in value.arguments[1:]
-            for load, rows in scalar_reads(branch, frame.context)
+            for load, rows, _ in scalar_reads(branch, frame.context)
         )
 
     def _chosen(self, value: Operation, frame: Frame) -> Name:

@@ -22,9 +22,10 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.codegen.printers.base import number_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
-from sympy_tensordiff.codegen.printers.driver import call_text, function_name
+from sympy_tensordiff.codegen.printers.driver import call_text
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.steps import operands
+from sympy_tensordiff.codegen.walk import function_name
 
 Groups = Sequence[Sequence[int]]
 

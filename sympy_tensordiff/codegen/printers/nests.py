@@ -8,6 +8,7 @@ from typing import ClassVar
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
+    AddAt,
     External,
     If,
     Kernel,
@@ -85,6 +86,8 @@ class NestPrinter(ScalarPrinter):
         elif isinstance(statement, Store):
             entry = self.subscript(tuple(Affine.variable(axis) for axis in self.kernel.axes))
             self.line(depth, f"{self.names(self.kernel.array)}[{entry}] = {self.scalar(statement.value)}")
+        elif isinstance(statement, AddAt):
+            self.add_at(statement, depth)
         else:
             self.add(statement, depth)
 
@@ -96,6 +99,11 @@ class NestPrinter(ScalarPrinter):
             self.line(depth, f"for {self.names(statement.variable)} in range({span}):")
         else:
             self.line(depth, f"if {' and '.join(self.condition(row) for row in statement.conditions)}:")
+
+    def add_at(self, statement: AddAt, depth: int) -> None:
+        """Append the line of one addition to an entry that data select."""
+        entry = f"{self.names(self.kernel.array)}[{self.subscript(statement.index)}]"
+        self.line(depth, f"{entry} += {self.scalar(statement.value)}")
 
     def add(self, statement: Add, depth: int) -> None:
         """Append the line that adds one value to an accumulator."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Loop, Program, Statement
+from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Loop, Program, Scatter, Statement
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
     call_text,
-    entry_text,
-    function_name,
     header,
     helpers,
     host_driver,
@@ -19,6 +17,7 @@ from sympy_tensordiff.codegen.printers.driver import (
     labels,
     module_names,
     passed_names,
+    task_text,
     without_unused_real,
 )
 from sympy_tensordiff.codegen.printers.forms import Names
@@ -26,7 +25,7 @@ from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
-from sympy_tensordiff.codegen.walk import scalar_arrays
+from sympy_tensordiff.codegen.walk import function_name, scalar_arrays
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
 # and reciprocals do not keep results near the limits of the number range: they stay off.
@@ -58,7 +57,7 @@ class NumbaPrinter(NestPrinter):
         """The text of the function."""
         array = self.names(self.kernel.array)
         self.line(0, f"{self.decorator}def {function_name(self.kernel)}{call_text(self.kernel, self.names)}:")
-        self.line(1, f'"""Fill {entry_text(self.kernel, self.names)}."""')
+        self.line(1, f'"""{task_text(self.kernel, self.names)}."""')
         self.line(1, f"real = {array}.dtype.type")
         axes = self.kernel.axes
         if self.rows is not None:
@@ -66,7 +65,10 @@ class NumbaPrinter(NestPrinter):
                 self.line(1, f"{self.names(name)} = np.empty({array}.shape[{len(axes) - 1}], {array}.dtype)")
             axes = axes[:-1]
         for number, axis in enumerate(axes):
-            self.line(1 + number, f"for {self.names(axis)} in range({array}.shape[{number}]):")
+            extent = f"{array}.shape[{number}]"
+            if isinstance(self.kernel, Scatter):
+                extent = self.form(self.kernel.extents[number])
+            self.line(1 + number, f"for {self.names(axis)} in range({extent}):")
         if self.rows is None:
             self.body(self.kernel.body, 1 + len(axes))
         else:

@@ -1,33 +1,33 @@
 """CUDA through ``numba.cuda``: one thread per entry, the last axis on ``threadIdx.x``.
 
-No atomics, no locks, no shared memory: every entry is written by the thread it belongs to. The
-text is the same for a device and for Numba's simulator.
+No locks, no shared memory: every entry is written by the thread it belongs to. Only a scatter, where
+data select the entries, has atomic additions. The text is the same for a device and for Numba's simulator.
 """
 
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.in_loops import contractions_in_loops
-from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Kernel, Program, Step
+from sympy_tensordiff.codegen.loops import AddAt, Apply, CofactorTangent, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import (
     Temporaries,
     call_text,
-    entry_text,
-    function_name,
     header,
     helpers,
     imports,
     labels,
     module_names,
     run_parameters,
+    shape_text,
     size_lines,
+    task_text,
     used_arguments,
     without_unused_real,
 )
-from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.forms import UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
-from sympy_tensordiff.codegen.walk import array_shapes, scalar_arrays
+from sympy_tensordiff.codegen.walk import array_shapes, function_name, scalar_arrays
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -71,6 +71,12 @@ class CudaPrinter(NestPrinter):
     def subscript(self, index: tuple[Affine, ...]) -> str:
         return super().subscript(index) if index else "0"
 
+    def add_at(self, statement: AddAt, depth: int) -> None:
+        entry = self.subscript(statement.index)
+        place = f"({entry})" if len(statement.index) > 1 else entry
+        array = self.names(self.kernel.array)
+        self.line(depth, f"cuda.atomic.add({array}, {place}, real({self.scalar(statement.value)}))")
+
 
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
@@ -96,9 +102,14 @@ def print_program(program: Program) -> str:
 def _kernel(kernel: Kernel, bare: frozenset[str], names: Names) -> str:
     printer = CudaPrinter(names, kernel, bare)
     printer.line(0, f"@cuda.jit\ndef {function_name(kernel)}{call_text(kernel, names)}:")
-    printer.line(1, f'"""Fill {entry_text(kernel, names)}, one thread per entry."""')
+    what = "thread per point" if isinstance(kernel, Scatter) else "thread per entry"
+    printer.line(1, f'"""{task_text(kernel, names)}, one {what}."""')
     printer.line(1, f"real = {names(kernel.array)}.dtype.type")
-    depth = _axes(printer, names(kernel.array), [names(axis) for axis in kernel.axes])
+    if isinstance(kernel, Scatter):
+        shape = [printer.form(extent, UNARY) for extent in kernel.extents]
+    else:
+        shape = _shape_texts(names(kernel.array), len(kernel.axes))
+    depth = _axes(printer, shape, [names(axis) for axis in kernel.axes])
     printer.body(kernel.body, depth)
     return "\n".join(without_unused_real(printer.lines))
 
@@ -126,7 +137,7 @@ def _logsumexp(step: Apply, names: Names, rank: int) -> str:
     printer.line(0, f"@cuda.jit\ndef {function_name(step)}{call_text(step, names)}:")
     printer.line(1, f'"""Fill {array} with log(sum(exp({operand}))) over the axes {step.options}."""')
     printer.line(1, f"real = {array}.dtype.type")
-    depth = _axes(printer, array, kept)
+    depth = _axes(printer, _shape_texts(array, len(kept)), kept)
 
     def loops(statement: str) -> None:
         for n, axis in enumerate(step.options):
@@ -143,9 +154,13 @@ def _logsumexp(step: Apply, names: Names, rank: int) -> str:
     return "\n".join(printer.lines)
 
 
-def _axes(printer: NestPrinter, array: str, axes: list[str]) -> int:
+def _shape_texts(array: str, rank: int) -> list[str]:
+    """The extents of an array."""
+    return [f"{array}.shape[{axis}]" for axis in range(rank)]
+
+
+def _axes(printer: NestPrinter, shape: list[str], axes: list[str]) -> int:
     """Lines that give each axis its value from the thread's place in the grid; the depth of what follows."""
-    shape = [f"{array}.shape[{axis}]" for axis in range(len(axes))]
     if len(axes) < 2:
         printer.line(1, f"{axes[0] if axes else 'flat'} = cuda.grid(1)")
         printer.line(1, f"if {axes[0]} < {shape[0]}:" if axes else "if flat == 0:")
@@ -182,6 +197,9 @@ def _compute(program: Program, names: Names) -> str:
     for kernel in program.kernels:
         name = names(kernel.array)
         temporary = temporaries.get(kernel.array)
+        if isinstance(kernel, Scatter):
+            lines += _scatter_launch(kernel, temporaries, names)
+            continue
         launch = f"{function_name(kernel)}[launch({name}.shape)]{call_text(kernel, names)}"
         if temporary is None:
             lines.append(launch)
@@ -191,6 +209,15 @@ def _compute(program: Program, names: Names) -> str:
         lines += [f"if {name}.size:", INDENT + launch] if temporaries.may_be_empty(temporary) else [launch]
     head = f"def compute({', '.join(map(names, run_parameters(program)))}):"
     return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def _scatter_launch(kernel: Scatter, temporaries: Temporaries, names: Names) -> list[str]:
+    """The lines that launch a scatter: a thread for each point of its axes, if there are any."""
+    printer = FormPrinter(names)
+    grid = f"launch({shape_text(kernel.extents, printer)})"
+    launch = f"{function_name(kernel)}[{grid}]{call_text(kernel, names)}"
+    unsure = [printer.form(extent) for extent in kernel.extents if not temporaries.is_positive(extent)]
+    return [f"if {' and '.join(f'{text} > 0' for text in unsure)}:", INDENT + launch] if unsure else [launch]
 
 
 def _run(program: Program, names: Names) -> str:

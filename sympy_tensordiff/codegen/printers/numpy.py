@@ -38,7 +38,7 @@ def print_program(program: Program) -> str:
             functions.add(kernel, library_text(kernel, program, names), passed_names(kernel, names))
             continue
         printer = KernelPrinter(kernel, bare, names.copy(), prover)
-        functions.add(kernel, printer.print(), passed_names(kernel, names, prover.shapes[kernel.array]))
+        functions.add(kernel, printer.print(), passed_names(kernel, names, kernel.box(prover.shapes)))
         used |= printer.values.helpers
         uses_block = uses_block or printer.uses_block
     pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]

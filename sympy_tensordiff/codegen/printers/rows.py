@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Load, Loop, Name, Statement
+from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Load, Loop, Name, Scatter, Statement
 from sympy_tensordiff.codegen.walk import bounds, dependences, scalars, statements
 from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Row
@@ -36,7 +36,7 @@ class RowPlan:
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     """How to run a kernel row by row; None where that gains nothing, or a row may have no entries."""
-    if not kernel.axes:
+    if not kernel.axes or isinstance(kernel, Scatter):
         return None
     plan = RowPlanner(kernel).plan()
     if plan is None or not prover.proves(Row("ge", prover.shapes[kernel.array][-1] - 1)):

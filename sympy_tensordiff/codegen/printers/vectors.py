@@ -19,6 +19,7 @@ from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, quotient
+from sympy_tensordiff.integer.data import DataEntry
 
 
 class Home(NamedTuple):
@@ -118,6 +119,11 @@ class VectorPrinter(ScalarPrinter):
             self._used.add(made[axis])
             slot.line(f"{made[axis]} = {text}")
         return made[axis]
+
+    def data(self, entry: DataEntry) -> str:
+        if not entry.index:
+            return self.names(entry.tensor)
+        return self.read(self.names(entry.tensor), entry.index, self.shapes[entry.tensor])
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
         return super().form(self.lanes.image(form), level)

@@ -1,0 +1,125 @@
+"""Checks of data that select entries: what a call refuses, and programs that find the entries that are wrong.
+
+The extremes of an array of integers settle most calls. Where they do not, because a read happens behind a
+condition only, or several entries make up an index, a program of its own counts the reads that would leave
+their arrays: it has the loops and guards of the kernel, and what the conditions around the read need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.facts import data_reads
+from sympy_tensordiff.codegen.loops import (
+    AddAt,
+    Array,
+    DataCheck,
+    If,
+    IndexValue,
+    Kernel,
+    Loop,
+    Number,
+    Operation,
+    Program,
+    Scalar,
+    Scatter,
+    Statement,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.storage import unique
+from sympy_tensordiff.codegen.verify import UnprovenRead, unproven_reads
+from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, function_name, used_names, uses
+from sympy_tensordiff.integer.affine import Affine
+
+
+def data_checks(program: Program) -> tuple[DataCheck, ...]:
+    """A check for each read that data may lead out of its array, in the order of the reads.
+
+    A search reads nothing that an earlier check does not protect.
+    """
+    shapes = array_shapes(program)
+    checks = []
+    for read in unproven_reads(program):
+        if read.has_data:
+            data, search = _search(program, read)
+            extent = shapes[read.load.array][read.axis]
+            step = function_name(read.kernel)
+            checks.append(DataCheck(step, read.load, read.axis, extent, read.violation, data, search))
+    return tuple(checks)
+
+
+def _search(program: Program, read: UnprovenRead) -> tuple[str, Program]:
+    """An argument, and the program that counts the wrong reads at each of its entries."""
+    taken = all_names(program)
+    entries = data_reads([read.row.form]) or data_reads(row.form for row in read.context)
+    # Where a choice protects the data in an index, too, the innermost entry can be named all the same.
+    entry = entries[0] if read.choices else entries[-1]
+    argument = next(a for a in program.arguments if a.name == entry.array)
+    count = Array(unique("wrong", taken), argument.shape or (Affine.of(1),))
+    body = _skeleton(read.kernel.body, read.statement, _tests(read, entry.index or (Affine.of(0),)))
+    assert body is not None
+    extents = read.kernel.box(array_shapes(program))
+    scatter = Scatter(count.name, read.kernel.axes, body, extents)
+    steps, arrays = _needed(program, read.kernel, scatter)
+    search = Program(
+        program.arguments,
+        (count,),
+        arrays,
+        (*steps, _zeros(count, taken), scatter),
+        program.sizes,
+    )
+    return argument.name, search
+
+
+def _zeros(array: Array, taken: set[str]) -> Kernel:
+    axes: list[str] = []
+    for number in range(len(array.shape)):
+        axes.append(unique(f"e{number}", taken, set(axes)))
+    return Kernel(array.name, tuple(axes), (Store(Number(0)),))
+
+
+def _tests(read: UnprovenRead, place: tuple[Affine, ...]) -> tuple[Statement, ...]:
+    """What counts a wrong read, at the place where it would happen."""
+    if not read.choices:
+        return (If((read.row.negation(),), (AddAt(place, Number(1)),)),)
+    value: Scalar = Operation("lt", (IndexValue(read.row.form), Number(0)))
+    for condition in (None, *reversed(read.choices)):
+        test = value if condition is None else condition
+        chosen = Number(1) if condition is None else value
+        value = Operation("select", (test, chosen, Number(0)))
+    return (AddAt(place, value),)
+
+
+def _skeleton(
+    body: tuple[Statement, ...], target: Statement, tests: tuple[Statement, ...]
+) -> tuple[Statement, ...] | None:
+    """The loops and guards around ``target``, with ``tests`` in its place and what these need before it."""
+    for number, statement in enumerate(body):
+        inner: tuple[Statement, ...] | None = tests if statement is target else None
+        if inner is None and isinstance(statement, Loop | If):
+            within = _skeleton(statement.body, target, tests)
+            inner = None if within is None else (replace(statement, body=within),)
+        if inner is not None:
+            needed = set().union(*(used_names(part) for part in inner))
+            kept: list[Statement] = []
+            for earlier in reversed(body[:number]):
+                own = filled(earlier)
+                if needed.intersection(own):
+                    kept.append(earlier)
+                    needed |= {*own, *used_names(earlier)}
+            return (*reversed(kept), *inner)
+    return None
+
+
+def _needed(program: Program, kernel: Kernel, scatter: Scatter) -> tuple[tuple[Step, ...], tuple[Array, ...]]:
+    """The steps before ``kernel`` that fill what ``scatter`` reads, and their arrays."""
+    place = next(number for number, step in enumerate(program.kernels) if step is kernel)
+    wanted = set(uses(scatter).arrays)
+    steps: list[Step] = []
+    for step in reversed(program.kernels[:place]):
+        if step.array in wanted:
+            steps.append(step)
+            wanted.update(uses(step).arrays)
+    arrays = tuple([array for array in program.outputs + program.temporaries if array.name in wanted])
+    return tuple(reversed(steps)), arrays
