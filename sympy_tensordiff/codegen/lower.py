@@ -49,6 +49,7 @@ class Lowering(Storage):
             if node in seen.values:
                 return seen.values[node]
             seen = seen.parent
+        home = self._outside_of(block, home, node)
         value: loops.Scalar = yield self._compute(node, home)
         if not isinstance(value, Name | Load) and (home is not block or self._uses[node] > 1):
             name = self._local("v")
@@ -236,7 +237,8 @@ class Lowering(Storage):
         factors = []
         for home, group in groups.values():
             if home is not block and len(group) > 1:
-                factors.append((yield self.value(self.graph.mul(group), home)))
+                product = self.graph.mul(group)
+                factors.append((yield self.value(product, self._outside_of(block, home, product))))
                 continue
             for factor in group:
                 factors.append((yield self.value(factor, block)))
@@ -252,7 +254,7 @@ class Lowering(Storage):
             if private and not node.total:
                 break
             outward, block = bool(block.own) or (block.private is not None and not private), block.parent
-            if not self._is_safe(node, block.context.rows):
+            if not self.safety.is_safe(node, block.context.rows):
                 break
             if outward:
                 best = block

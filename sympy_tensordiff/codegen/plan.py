@@ -16,7 +16,7 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.polyhedron import remove_redundant
+from sympy_tensordiff.integer.polyhedron import FALSE, remove_redundant
 
 Rows = tuple[Row, ...]
 
@@ -92,6 +92,12 @@ class Planner:
             highs.append(high)
         return Candidate(self.graph.substitute(node, mapping), axes, tuple(forms), rows, tuple(lows), tuple(highs))
 
+    def outside_of(self, inner: Context, outer: Context) -> Context:
+        """``outer``, with what the rows of ``inner`` say about its variables and the sizes."""
+        gone = [v for v in inner.variables if v not in outer.variables]
+        rows = project(_visible(inner.rows, gone), gone, self.facts)
+        return Context(outer.variables, (FALSE,) if rows is None else rows)
+
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
         """Combinations that all index forms in ``node`` are made of, and each variable in terms of them."""
         used = [v for v in context.variables if v in node.free]
@@ -108,8 +114,7 @@ class Planner:
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
         """Where the combinations run when the axes and loops run: the projection of the context."""
-        outer = set(context.variables)
-        rows = [r for r in context.rows if r.kind != "mod" and outer.isdisjoint(r.form.hidden())]
+        rows = _visible(context.rows, context.variables)
         rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
@@ -153,6 +158,11 @@ def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
             if any(vector):
                 found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
     return found
+
+
+def _visible(rows: Rows, gone: Sequence[int]) -> list[Row]:
+    """What elimination of the variables that are ``gone`` sees of the rows."""
+    return [r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(gone)]
 
 
 def _units(count: int) -> list[tuple[int, ...]]:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence, Set
 
 from sympy_tensordiff.codegen.functions import is_external
-from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
+from sympy_tensordiff.codegen.plan import Context
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 
 _ARITHMETIC = RANGED | {"add", "mul", "pow", "call"}
 
@@ -25,26 +26,33 @@ def uses(*bodies: Node) -> Counter[Node]:
     return found
 
 
-def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
+def shared_parts(
+    graph: Graph, node: Node, totals: Sequence[Counter[Node]], context: Context, known: Set[int]
+) -> list[tuple[Node, Context]]:
     """The outermost parts of ``node`` that hold a sum, depend on ``known`` variables only and are used elsewhere.
 
-    ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left
-    there, and so is what calls a function of the user's.
+    With each, what is around its first use in ``node``, which stands in ``context``. ``totals`` count uses in all
+    of a kernel, and in all results. What only one branch of a choice needs is left there, and so is what calls a
+    function of the user's.
     """
     here = uses(node)
     found = []
-    stack, seen = list(reversed(node.args)), set(node.args)
+    stack = [(node, context)]
+    seen = {node}
     while stack:
-        part = stack.pop()
-        if not part.height or part.shape or part.op in ("select", "comprehension"):
-            continue
-        elsewhere = any(total[part] > here[part] for total in totals)
-        if elsewhere and part.op in _ARITHMETIC and known >= part.free and not _calls_external(part):
-            found.append(part)
-            continue
+        part, around = stack.pop()
+        if part is not node:
+            if not part.height or part.shape or part.op in ("select", "comprehension"):
+                continue
+            elsewhere = any(total[part] > here[part] for total in totals)
+            if elsewhere and part.op in _ARITHMETIC and known >= part.free and not _calls_external(part):
+                found.append((part, around))
+                continue
+        if part.op in RANGED or part.op == "guard":
+            around = around.inside(graph.bound(part) if part.op in RANGED else (), part.data)
         new = [arg for arg in reversed(part.args) if arg not in seen]
         seen.update(new)
-        stack += new
+        stack += ((arg, around) for arg in new)
     return found
 
 

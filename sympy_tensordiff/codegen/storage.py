@@ -12,12 +12,12 @@ from typing import Any
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
+from sympy_tensordiff.codegen.safety import Safety
 from sympy_tensordiff.codegen.shared import shared_parts, uses
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.simplify.choices import inside_shape
 
 Rows = tuple[Row, ...]
 
@@ -93,7 +93,7 @@ class Storage:
         self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
         self._everywhere: Counter[Node] = Counter()
-        self._safe: dict[tuple[Node, Rows], bool] = {}
+        self.safety = Safety(graph, self._outside, facts)
 
     # -------------------------------------------------------------- arrays
 
@@ -120,7 +120,7 @@ class Storage:
         else:
             body = node
         array = loops.Array(name, tuple(self.form(extent) for extent in extents))
-        yield self._keep_shared(body, Context((), ()))
+        yield self._keep_shared(body, Context(axes, rows), Context((), ()))
         yield self._kernel(name, axes, rows, (), body)
         if node.op == "comprehension" and node not in self.stored:
             self.stored[node] = [Stored(name, Candidate(node, (), (), (), (), ()), ())]
@@ -166,21 +166,26 @@ class Storage:
         if not wanted and not self._worth_keeping(node, len(candidate.axes), context):
             return None
         # Congruences around a part are not among its rows, so an array of it may reach too far.
-        if (node.op != "comprehension" or candidate.axes) and not self._is_safe(candidate.node, candidate.rows):
+        if (node.op != "comprehension" or candidate.axes) and not self.safety.is_safe(candidate.node, candidate.rows):
             return None
-        yield self._keep_shared(node, context)
+        yield self._keep_shared(node, context, context)
         stored = yield self._keep(candidate, context)
         return stored, self._index(stored, candidate)
 
-    def _keep_shared(self, node: Node, context: Context) -> Recursion[None]:
+    def _keep_shared(self, node: Node, context: Context, home: Context) -> Recursion[None]:
         """What is below ``node``, holds a sum and is used elsewhere, too, gets arrays before ``node`` has one.
 
         So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them.
+        ``context`` is that of ``node``; the parts depend on no other variables than those of ``home``.
         """
         if not self.temporaries or node.op == "comprehension":
             return
-        for part in shared_parts(node, (self._uses, self._everywhere), self._outside.union(context.variables)):
-            yield self._temporary(part, context, shared=True)
+        totals = self._uses, self._everywhere
+        for part, around in shared_parts(self.graph, node, totals, context, self._outside.union(home.variables)):
+            # An array for all sizes serves all uses; what must not be read for some is kept for the others.
+            everywhere = self.safety.is_deeply_safe(part, home.rows)
+            place = home if everywhere else self.planner.outside_of(around, home)
+            yield self._temporary(part, place, shared=True)
 
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
         return tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
@@ -227,6 +232,7 @@ class Storage:
         self.sizes.append(loops.Size(self.names[v], named if greatest else (), () if greatest else named))
         sign = 1 if greatest else -1
         self.facts += tuple(Row("ge", sign * (Affine.variable(v) - form)) for form in forms)
+        self.safety.facts = self.facts
         return Affine.variable(v)
 
     def _may_be_worth(self, node: Node, context: Context) -> bool:
@@ -240,34 +246,15 @@ class Storage:
                 return False
         return rank < context.dimension
 
-    def _is_safe(self, node: Node, rows: Rows) -> bool:
-        """Whether all reads of ``node`` are inside their shapes wherever ``rows`` hold."""
-        key = (node, rows)
-        if key not in self._safe:
-            self._safe[key] = self._reads_inside(node, rows)
-        return self._safe[key]
+    def _outside_of(self, block: Block, home: Block, node: Node) -> Block:
+        """``home``, where ``node`` is computed for ``block``.
 
-    def _reads_inside(self, node: Node, rows: Rows) -> bool:
-        stack = [(node, rows)]
-        seen = set()
-        while stack:
-            part, known = stack.pop()
-            if (part, known) in seen:
-                continue
-            seen.add((part, known))
-            if part.op == "read":
-                if not all(implied(row, (*self.facts, *known)) for row in inside_shape(part)):
-                    return False
-                if part.args[0].op == "comprehension" and not part.free.isdisjoint(part.args[0].free - self._outside):
-                    stack.append((part.args[0], known))
-            elif part.op in BINDERS:
-                _, more, body = self.graph.open(part)
-                stack.append((body, known + more))
-            elif part.op == "guard":
-                stack.append((part.args[0], known + part.data))
-            else:
-                stack += [(arg, known) for arg in part.args]
-        return True
+        A table that must not be filled for all sizes is filled for those with which ``block`` is run at all.
+        """
+        if home is block or self.safety.is_deeply_safe(node, home.context.rows):
+            return home
+        context = self.planner.outside_of(block.context, home.context)
+        return Block(context, frozenset(), home, home.statements, home.values)
 
     def _count_uses(self, body: Node) -> None:
         self._uses.update(uses(body))
