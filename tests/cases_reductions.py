@@ -27,7 +27,7 @@ one("V20", Product(A[i, k] + A[k, i], (k, 0, 2)), (i, 3), (j, 3), by=(A,))
 one("range_product", Product(x5[i], (i, 0, 4)), by=(x5,))
 one("range_product_of_zeros", Product(x5[i], (i, 0, 4)), by=(x5,), values={x5: [2, 0, -3, 0, 5]})
 one(
-    "product_with_a_zero",
+    "range_product_with_a_zero",
     Product(x5[i] + y5[i], (i, 0, 4)),
     by=(x5, y5),
     values={x5: [1, 2, 3, 4, 5], y5: [1, 2, -3, 1, 1]},
