@@ -85,7 +85,7 @@ def test_ranges_are_checked_as_those_of_sums(cls):
     name = cls.__name__
     with pytest.raises(ArgumentError, match=rf"{name}\(x\[k\]\) has no range; write {name}\(body, \(k, 0, n - 1\)\)"):
         cls(x[k])
-    with pytest.raises(ArgumentError, match=f"{name}: the upper bound of k is oo; the range must be finite"):
+    with pytest.raises(ArgumentError, match=f"{name}: the upper bound of k is oo; a finite range is needed"):
         cls(x[k], (k, 0, float("inf")))
     with pytest.raises(IndexExpressionError, match=f"{name}: the upper bound Max.* split the range in two"):
         cls(x[k], (k, 0, Max(n, m)))

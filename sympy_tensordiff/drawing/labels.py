@@ -55,8 +55,8 @@ def label(node: Node, own: Sequence[int], names: Names) -> str:
 def _structured(node: Node, own: Sequence[int], names: Names) -> str:
     """Binders and what is done with whole tensors."""
     match node.op:
-        case "sum":
-            return _sum(node, own, names)
+        case "sum" | "prod" | "max" | "min":
+            return _reduction(node, own, names)
         case "comprehension":
             ranges = (f"{names[v]} < {form(n, names)}" for v, n in zip(own, node.data, strict=True))
             return f"[{', '.join(ranges)}]"
@@ -159,7 +159,7 @@ def _read(node: Node, names: Names) -> str:
     return f"{tensor.data[0]}{index}" if tensor.op == "tensor" else f"entry {index}"
 
 
-def _sum(node: Node, own: Sequence[int], names: Names) -> str:
+def _reduction(node: Node, own: Sequence[int], names: Names) -> str:
     """``Σ k = 0 … n - 1``: the rows as bounds of one variable each, what is none of these behind them."""
     parts, conditions = [], list(node.data)
     for place, v in enumerate(own):
@@ -174,7 +174,10 @@ def _sum(node: Node, own: Sequence[int], names: Names) -> str:
         else:
             parts.append(names[v])
     rest = " and ".join(row(r, names) for r in conditions)
-    return f"Σ {', '.join(parts)}" + (f" where {rest}" if rest else "")
+    return f"{_SIGNS.get(node.op, node.op)} {', '.join(parts)}" + (f" where {rest}" if rest else "")
+
+
+_SIGNS = {"sum": "Σ", "prod": "Π"}
 
 
 def _limit(function: str, forms: Sequence[Affine], names: Names) -> str:

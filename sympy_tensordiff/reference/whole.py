@@ -29,12 +29,12 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 
 Rule: TypeAlias = "Callable[[WholeTensors, Any, Environment], ObjectArray]"
 # Scalars whose arguments are not all computed, or not where they stand.
-_NOT_ALL = (sympy.Piecewise, sympy.ITE, sympy.And, sympy.Or, IndexedSum, TensorComprehension)
+_NOT_ALL = (sympy.Piecewise, sympy.ITE, sympy.And, sympy.Or, IndexedReduction, TensorComprehension)
 
 
 class Scalars(Protocol):

@@ -29,6 +29,7 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedProduct
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
@@ -47,18 +48,18 @@ def lift(expr: Any) -> Any:
     Parameters
     ----------
     expr : Expr, or tuple or list of them
-        Any expression of SymPy with `sympy.Sum`, `sympy.IndexedBase`, `sympy.Idx` and
+        Any expression of SymPy with `sympy.Sum`, `sympy.Product`, `sympy.IndexedBase`, `sympy.Idx` and
         `sympy.KroneckerDelta` anywhere inside, matrix expressions and array expressions; classes
         of this package stay as they are.
 
     Returns
     -------
     Expr, or tuple or list of them
-        `IndexedSum` in place of ``Sum``, `TensorSymbol` and `TensorEntry` in place of
-        ``IndexedBase`` and ``Indexed``. An ``IndexedBase`` without a shape has one free positive
-        size per axis: ``n_x``, or ``n_x_0, n_x_1, …`` if there are several. An index that a sum
-        binds becomes an integer symbol of its name, if it is not declared an integer. A matrix is a
-        tensor of rank 2, vectors included, and real: the adjoint is the transpose.
+        `IndexedSum` in place of ``Sum``, `IndexedProduct` in place of ``Product``, `TensorSymbol` and
+        `TensorEntry` in place of ``IndexedBase`` and ``Indexed``. An ``IndexedBase`` without a shape has
+        one free positive size per axis: ``n_x``, or ``n_x_0, n_x_1, …`` if there are several. An index that
+        a sum or a product binds becomes an integer symbol of its name, if it is not declared an
+        integer. A matrix is a tensor of rank 2, vectors included, and real: the adjoint is the transpose.
 
     Raises
     ------
@@ -68,7 +69,7 @@ def lift(expr: Any) -> Any:
         For a whole ``IndexedBase`` without a shape, for one name with two shapes, and for matrices
         whose shapes do not fit.
     UnsupportedError
-        For ``Product``, ``Integral``, and an ``IndexedBase`` with an offset or with strides,
+        For ``Integral``, and an ``IndexedBase`` with an offset or with strides,
         and for functions of whole matrices other than inverse and determinant.
     ArgumentError
         For a range that is infinite.
@@ -76,9 +77,10 @@ def lift(expr: Any) -> Any:
     Notes
     -----
     SymPy's ``Sum`` follows Karr's convention (J. ACM 28, 1981): a sum from 5 to 2 is the negative
-    of the sum from 3 to 4. Ranges whose length is a number are lifted to exactly that. Where the
-    length depends on symbols, an empty range sums to 0 after lifting, which is what is meant by
-    ``Sum(x[i], (i, 0, n - 1))`` at ``n = 0`` in either convention.
+    of the sum from 3 to 4, and a product is the inverse of that. Ranges whose length is a number are
+    lifted to exactly that. Where the length depends on symbols, an empty range sums to 0, and
+    multiplies to 1, after lifting, which is what is meant by ``Sum(x[i], (i, 0, n - 1))`` at ``n = 0``
+    in either convention.
 
     Lifting is local: an expression is lifted to the same whatever stands around it.
 
@@ -195,7 +197,7 @@ class _Lift(Rewriting):
         inner = frozenset(pair for pair in scope if pair[0] not in expr.variables)
         return (yield self.rebuilt(expr, inner))
 
-    def sum(self, expr: Sum, scope: Scope) -> Recursion[Any]:
+    def reduction(self, expr: Sum | Product, scope: Scope) -> Recursion[Any]:
         sign, limits = 1, []
         targets = Targets(expr)
         for position, limit in reversed(list(enumerate(expr.limits))):
@@ -211,16 +213,15 @@ class _Lift(Rewriting):
                 sign, low, high = -sign, high + 1, low - 1
             limits.append((index, low, unguarded(low, high)))
         body = yield self.visit(expr.function, scope)
+        if isinstance(expr, Product):
+            return IndexedProduct(body, *reversed(limits)) ** sign
         return sign * IndexedSum(body, *reversed(limits))
 
     def refused(self, expr: Any, scope: Scope) -> Recursion[Any]:
         yield from ()
-        way_out = (
-            "write exp of a Sum of logarithms where all factors are positive"
-            if isinstance(expr, Product)
-            else "only Sum is"
+        raise UnsupportedError(
+            f"{type(expr).__name__} is not supported in a tensor expression: {expr}; only Sum and Product are"
         )
-        raise UnsupportedError(f"{type(expr).__name__} is not supported in a tensor expression: {expr}; {way_out}")
 
     def matrix(self, expr: Any, scope: Scope) -> Recursion[Any]:
         yield self.all(matrix_operands(expr), scope)  # remembered, so that nothing recurses below
@@ -243,7 +244,8 @@ class _Lift(Rewriting):
         **dict.fromkeys(MATRIX_CLASSES, matrix),
         TensorSymbol: tensor_symbol,
         Binder: ours,
-        Sum: sum,
+        Sum: reduction,
+        Product: reduction,
         ExprWithLimits: refused,
         IndexedBase: whole,
         Indexed: entry,

@@ -1,10 +1,10 @@
-"""Indices and bounds of SymPy's own sums as those of `IndexedSum`."""
+"""Indices and bounds of SymPy's own sums and products as those of `IndexedSum`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sympy import Dummy, Expr, Idx, Max, Sum, Symbol, expand
+from sympy import Dummy, Expr, Idx, Max, Product, Sum, Symbol, expand
 
 from sympy_tensordiff.symbolic.binders import fresh_index
 from sympy_tensordiff.symbolic.limits import bound_forms
@@ -13,9 +13,9 @@ from sympy_tensordiff.symbolic.traversal import names_in, symbols_in
 
 
 class Targets:
-    """The integer symbols that the indices of a sum become: like them, and captured by nothing."""
+    """The integer symbols that the indices of a sum or a product become: like them, and captured by nothing."""
 
-    def __init__(self, expr: Sum) -> None:
+    def __init__(self, expr: Sum | Product) -> None:
         self.expr = expr
         self.chosen: set[Any] = set()
 

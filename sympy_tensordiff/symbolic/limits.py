@@ -198,7 +198,7 @@ def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
     bound = as_expr(value, "a bound of a range")
     if not isinstance(bound, Expr) or bound in NOT_FINITE:
         raise ArgumentError(
-            f"{owner}: the {side} bound of {index} is {bound}; the range must be finite, e.g. ({index}, 0, n - 1)"
+            f"{owner}: the {side} bound of {index} is {bound}; a finite range is needed, e.g. ({index}, 0, n - 1)"
         )
     choice = _choice(bound)
     if choice is not None and isinstance(choice[2], extremum) != bool(choice[1] > 0):

@@ -1,6 +1,6 @@
 """The classes of this package rewritten into SymPy's own notation: ``expr.rewrite(sympy.Sum)``.
 
-SymPy's ``Sum`` follows Karr's convention, where a range that ends before it starts is not empty
+SymPy's ``Sum`` and ``Product`` follow Karr's convention, where a range that ends before it starts is not empty
 but negative. Every range that may be empty therefore ends at ``Max(high, low - 1)``.
 """
 
@@ -19,6 +19,7 @@ from sympy import (
     Min,
     Ne,
     Piecewise,
+    Product,
     S,
     StrictGreaterThan,
     StrictLessThan,
@@ -35,12 +36,13 @@ from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.symbolic.binders import fresh_index
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.hooks import register_notation
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedProduct
 from sympy_tensordiff.symbolic.indices import parse, to_affine
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.to_indices import to_indices
 from sympy_tensordiff.symbolic.trampoline import Recursion
@@ -49,9 +51,9 @@ from sympy_tensordiff.symbolic.whole import index_letters
 
 
 class Around(NamedTuple):
-    """What stands around an expression: the ranges of the sums, and their indices, outermost first.
+    """What stands around an expression: the ranges of sums and products, and their indices, outermost first.
 
-    ``merging`` says that a sum here is the whole summand of the last one: SymPy makes one of the two.
+    ``merging`` says that one here is the whole body of the last one, of its class: SymPy makes one of the two.
     """
 
     rows: tuple[Row, ...] = ()
@@ -125,9 +127,14 @@ class _Native(Rewriting):
             "and determinants of whole matrices"
         )
 
-    # -------------------------------------------------------------- sums
+    # -------------------------------------------------------------- sums and products
 
-    def sum(self, expr: IndexedSum, scope: Scope) -> Recursion[Any]:
+    def reduction(self, expr: IndexedReduction, scope: Scope) -> Recursion[Any]:
+        if not isinstance(expr, IndexedSum | IndexedProduct):
+            raise UnsupportedError(
+                f"{type(expr).__name__} has no form in SymPy's own notation, which has sums and products over ranges: "
+                f"{expr}; write sympy.{type(expr).__name__[-3:]} of the entries"
+            )
         limits = []
         rows, sums, merging = around(scope)
         for index, low, high in reversed(expr.limits):
@@ -140,9 +147,9 @@ class _Native(Rewriting):
             scope = inside(scope, [(index, new)], Around(rows, sums))
         group = tuple(new for new, _, _ in limits)
         sums = (*sums[:-1], sums[-1] + group) if merging else (*sums, group)
-        scope = inside(scope, [], Around(rows, sums, isinstance(expr.body, IndexedSum)))
+        scope = inside(scope, [], Around(rows, sums, type(expr.body) is type(expr)))
         body = yield self.visit(expr.body, scope)
-        return Sum(body, *reversed(limits))
+        return (Product if isinstance(expr, IndexedProduct) else Sum)(body, *reversed(limits))
 
     def index(self, index: Any, scope: Scope) -> Any:
         """A symbol for a bound index, unlike all symbols around it."""
@@ -184,7 +191,7 @@ class _Native(Rewriting):
         TensorOperation: operation,
         TensorComprehension: comprehension,
         TensorEntry: entry,
-        IndexedSum: sum,
+        IndexedReduction: reduction,
         Piecewise: piecewise,
     }
 
@@ -263,3 +270,4 @@ def _forms(relation: Any) -> tuple[list[list[Expr]], list[list[Expr]]]:
 
 
 register_notation(Sum, native)
+register_notation(Product, native)

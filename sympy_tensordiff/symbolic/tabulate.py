@@ -16,7 +16,7 @@ from sympy import Basic, Expr, Mod, Mul, S, Symbol, expand, floor, sympify
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import parse
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -161,7 +161,7 @@ def read(
     nodes = _upper_nodes(tensor.body)
     if len(nodes) > WRITTEN_OUT:
         return tensor[indices]
-    cheap = (once and _reads_once(indices, scope)) or not any(isinstance(node, IndexedSum) for node in nodes)
+    cheap = (once and _reads_once(indices, scope)) or not any(isinstance(node, IndexedReduction) for node in nodes)
     return tensor.write_out(indices) if cheap or not keeps_sums else tensor[indices]
 
 

@@ -48,7 +48,7 @@ from sympy_tensordiff.symbolic.elementwise import TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.plain_reads import plain_reads
 from sympy_tensordiff.symbolic.rewriting import EMPTY, Rewriting, with_args
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tabulate import same_extent
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
@@ -260,6 +260,10 @@ class _Einsum(Rewriting):
                 return added([summed(part, over) for part in terms])
         return summed(term, over)
 
+    def reduction(self, expr: IndexedReduction, scope: Scope) -> Recursion[Term | None]:
+        """A product, a maximum or a minimum: no operation on whole tensors."""
+        return None if is_open(scope) else Term((yield self.kept(expr, scope)))
+
     def kept(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A binder that stays one."""
         term = yield self.visit(expr.body, closed(scope) | {(index, None) for index in expr.variables})
@@ -306,6 +310,7 @@ class _Einsum(Rewriting):
         Max: function,
         Min: function,
         IndexedSum: sum,
+        IndexedReduction: reduction,
     }
 
 

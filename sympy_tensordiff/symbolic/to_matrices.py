@@ -198,6 +198,7 @@ class _Matrices:
 OTHERWISE = {
     "TensorAdjugate": "where the matrix is not singular, it is det(A)*inv(A)",
     "IndexedSum": "it is no sum of products over whole axes",
+    **dict.fromkeys(("IndexedProduct", "IndexedMax", "IndexedMin"), "only sums over whole axes have one"),
     "TensorComprehension": "it is no product of entries of matrices over whole axes",
 }
 

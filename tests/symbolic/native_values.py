@@ -1,4 +1,4 @@
-"""The value of SymPy's own notation by plain loops over fractions, with Karr's sums: an oracle for `lift`."""
+"""Values of SymPy's own notation by plain loops over fractions, sums and products as Karr's: an oracle for `lift`."""
 
 import math
 from fractions import Fraction
@@ -69,7 +69,17 @@ def choice(expr, at, arrays, env):
 
 
 def total(expr, at, arrays, env):
-    return karr(expr.function, list(expr.limits), arrays, env)
+    def add(values):
+        return sum(values, Fraction(0))
+
+    return karr(expr.function, list(expr.limits), arrays, env, add, lambda value: -value)
+
+
+def repeated_product(expr, at, arrays, env):
+    def multiply(values):
+        return math.prod(values, start=Fraction(1))
+
+    return karr(expr.function, list(expr.limits), arrays, env, multiply, lambda value: 1 / value)
 
 
 RULES = {
@@ -84,15 +94,16 @@ RULES = {
     Piecewise: lambda expr, at, arrays, env: next(at(value) for value, condition in expr.args if at(condition)),
     sympy.ITE: choice,
     Sum: total,
+    sympy.Product: repeated_product,
 }
 
 
-def karr(body, limits, arrays, env):
-    """A sum; where the upper bound lies below the lower one, the negative of what lies between."""
+def karr(body, limits, arrays, env, reduce, opposite):
+    """A sum or a product; where the upper bound lies below the lower one, the opposite of what lies between."""
     if not limits:
         return native_value(body, arrays, env)
     *inner, (index, low, high) = limits
     low, high = (int(native_value(bound, arrays, env)) for bound in (low, high))
     values = range(low, high + 1) if high >= low - 1 else range(high + 1, low)
-    total = sum((karr(body, inner, arrays, {**env, index: v}) for v in values), Fraction(0))
-    return total if high >= low - 1 else -total
+    result = reduce(karr(body, inner, arrays, {**env, index: v}, reduce, opposite) for v in values)
+    return result if high >= low - 1 else opposite(result)

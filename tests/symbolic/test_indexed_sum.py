@@ -65,7 +65,7 @@ def test_a_sum_needs_a_range(limits):
 @pytest.mark.parametrize(
     ("limits", "error", "message"),
     [
-        ([(i, 0, sympy.oo)], ArgumentError, "the upper bound of i is oo; the range must be finite"),
+        ([(i, 0, sympy.oo)], ArgumentError, "the upper bound of i is oo; a finite range is needed"),
         ([(i, -sympy.oo, 3)], ArgumentError, "the lower bound of i is -oo"),
         ([(i, 0, sympy.nan)], ArgumentError, "the upper bound of i is nan"),
         ([(Symbol("t"), 0, 3)], IndexExpressionError, r"the index t is not declared an integer: use td.indices\('t'\)"),

@@ -72,6 +72,14 @@ VALUED = [
     Sum(IndexedBase("c")[I, J, I], (I, 0, 2), (J, I, 4)).subs(I, 1),
     Sum(x[Idx("k", n)] * y[Idx("k", n)], Idx("k", n)),
     Sum(A[Idx("k", (1, n - 1)), Idx("l", m)], Idx("k", (1, n - 1)), Idx("l", m)),
+    Product(1 + x[I], (I, 0, n - 1)) / Product(y[I], (I, 5, 2)),
+    Product(x[I] + A[I, J], (J, 0, I), (I, 0, n - 1)),
+    Product(A[I, 2] * Product(x[K] + A[J, 1], (K, J, 6), (J, 4, 2)), (I, 3, 0)),
+    Sum(x[I] * Product(y[J] - I, (J, I, p)), (I, 0, p)) ** 2,
+    Product(Sum(x[I] * A[J, I], (I, 0, J)) + p, (J, 0, n - 1)),
+    Product(Product(x[I] + 1, (I, 0, I)), (I, 0, p)),
+    Product(Piecewise((x[I - 1] * p, I > 0), (-1, True)), (I, 0, n)),
+    Product(x[Idx("k", n)] - 3, Idx("k", n)),
     Sum(td.TensorSymbol("z", 4)[i] * x[i] + td.IndexedSum(x[j], (j, 0, i)), (i, 0, 3)),
 ]
 SIZES = {n: (1, 3, 5), m: (1, 6), p: (0, 1, 3), q: (1, 3)}
@@ -81,7 +89,7 @@ SIZES = {n: (1, 3, 5), m: (1, 6), p: (0, 1, 3), q: (1, 3)}
 def test_values(expr):
     """Wherever no range of symbolic length is reversed, both sides mean the same."""
     lifted = td.lift(expr)
-    assert not lifted.atoms(Sum, sympy.Indexed, IndexedBase)
+    assert not lifted.atoms(Sum, Product, sympy.Indexed, IndexedBase)
     symbols = [s for s in SIZES if s in expr.free_symbols | lifted.free_symbols]
     compared = 0
     for chosen in itertools.product(*(SIZES[s] for s in symbols)):
@@ -157,6 +165,11 @@ def test_sizes_of_what_has_no_shape():
         (Sum(x[i], (i, 3, 2)), "IndexedSum(x[i], (i, 3, 2))"),
         (Sum(x[i], (i, 0, Max(-1, n - 1))), "IndexedSum(x[i], (i, 0, n - 1))"),
         (Sum(x[i], (i, Max(0, p), Max(-1, p - 1, Min(p, 4)))), "IndexedSum(x[i], (i, Max(0, p), Min(4, p)))"),
+        (Product(x[i] + 1, (i, 0, n)), "IndexedProduct(x[i] + 1, (i, 0, n))"),
+        (Product(x[i], (i, 5, 2)), "1/IndexedProduct(x[i], (i, 3, 4))"),
+        (Product(x[i], (i, 3, 2)), "IndexedProduct(x[i], (i, 3, 2))"),
+        (Product(x[i], (i, 0, Max(-1, n - 1))), "IndexedProduct(x[i], (i, 0, n - 1))"),
+        (Product(x[i] * y[j], (i, 5, 2), (j, 4, 0)), "IndexedProduct(x[i]*y[j], (i, 3, 4), (j, 1, 3))"),
         (KroneckerDelta(p, q, (0, n)), "Piecewise((KroneckerDelta(p, q), (p >= 0) & (p <= n)), (0, True))"),
     ],
     ids=str,
@@ -167,9 +180,13 @@ def test_forms(expr, expected):
 
 BASE = Symbol("N")
 REFUSED = {
-    "product": (Product(x[i], (i, 0, 3)), UnsupportedError, r"Product is not supported.*exp of a Sum of logarithms"),
-    "integral": (Integral(x[i] * t, (t, 0, 1)), UnsupportedError, "Integral is not supported"),
-    "infinite": (Sum(x[i], (i, 0, oo)), ArgumentError, "the upper bound of i is oo; the range must be finite"),
+    "infinite product": (Product(x[i], (i, 0, oo)), ArgumentError, "IndexedProduct: the upper bound of i is oo"),
+    "integral": (
+        Integral(x[i] * t, (t, 0, 1)),
+        UnsupportedError,
+        "Integral is not supported.*only Sum and Product are",
+    ),
+    "infinite": (Sum(x[i], (i, 0, oo)), ArgumentError, "the upper bound of i is oo; a finite range is needed"),
     "free index": (x[I + 1], IndexExpressionError, r"x\[i \+ 1\]: i is not declared an integer: use td.indices"),
     "free delta": (KroneckerDelta(I, j) * t, IndexExpressionError, "i is not declared an integer"),
     "delta range": (KroneckerDelta(i, j, (0, BASE)), IndexExpressionError, "N is not declared an integer"),

@@ -38,8 +38,17 @@ SUMS = {
     "rank 0": s**2 * td.IndexedSum(x[i] * s, (i, 0, p)),
     "rank 0 comprehension": td.TensorComprehension(s + td.IndexedSum(d[i], (i, 1, p))),
 }
+SUMS |= {
+    "product": td.IndexedProduct(x[i] + y[i], (i, 0, n - 1)),
+    "product that may be empty": td.IndexedProduct(d[i] * d[j], (j, i + 3, q), (i, p, 4)),
+    "product in a product": td.IndexedProduct(x[i] + td.IndexedProduct(d[i] - 1, (i, 2, p)), (i, 0, n - 1)),
+    "product of a product": td.IndexedProduct(td.IndexedProduct(d[i] - i - j, (j, 2, p)), (i, 0, n - 1)),
+    "product of sums": td.IndexedProduct(td.IndexedSum(d[i + j], (j, 0, p)), (i, 0, n - 1)),
+    "sum of products": td.IndexedSum(td.IndexedProduct(d[i + j] + i, (j, 1, p)), (i, 0, n - 1)),
+}
 padded = Piecewise((x[i + k - 1] * d[k], (i + k >= 1) & (i + k <= n)), (d[k], sympy.Ne(k, i)), (0, True))
 SUMS["conditions in a sum inside of a sum"] = td.IndexedSum(td.IndexedSum(padded, (k, 0, 2)) ** 2, (i, 0, n - 1))
+SUMS["conditions in a product inside of a sum"] = td.IndexedSum(td.IndexedProduct(padded, (k, 0, 2)), (i, 0, n - 1))
 SIZES = {n: (1, 2, 4), m: (1, 3), p: (0, 1, 3), q: (-2, 0, 5)}
 
 
@@ -56,7 +65,7 @@ def assignments(expr):
 @pytest.mark.parametrize("expr", SUMS.values(), ids=SUMS)
 def test_values_for_all_sizes(expr):
     native = expr.rewrite(Sum)
-    assert not native.has(td.IndexedSum, td.TensorEntry, td.TensorComprehension, td.TensorSymbol)
+    assert not native.has(td.IndexedSum, td.IndexedProduct, td.TensorEntry, td.TensorComprehension, td.TensorSymbol)
     lifted, compared = td.lift(native), 0
     for sizes, values, arrays in assignments(expr):
         try:
@@ -94,7 +103,18 @@ def test_sympy_itself_comes_to_the_same(expr):
 
 
 @pytest.mark.parametrize(
-    "name", ["whole axis", "may be empty", "triangle", "max and min", "rounded", "nested", "delta"]
+    "name",
+    [
+        "whole axis",
+        "may be empty",
+        "triangle",
+        "max and min",
+        "rounded",
+        "nested",
+        "delta",
+        "product",
+        "product of sums",
+    ],
 )
 def test_forms_survive_the_round_trip(name):
     assert td.lift(SUMS[name].rewrite(Sum)) == SUMS[name]
@@ -122,6 +142,17 @@ def test_tensors_become_indexed_bases():
     assert sympy.Abs(x[p].rewrite(Sum)).diff(x[p].rewrite(Sum)) == sympy.sign(x[p].rewrite(Sum))
     expr = sympy.sin(SUMS["whole axis"]) + x[p]
     assert not expr.rewrite(Sum).has(td.IndexedSum, td.TensorEntry) and td.lift(expr.rewrite(Sum)) == expr
+
+
+@pytest.mark.parametrize(("cls", "name"), [(td.IndexedMax, "Max"), (td.IndexedMin, "Min")])
+def test_maxima_over_ranges_have_no_native_form(cls, name):
+    with pytest.raises(UnsupportedError, match=f"Indexed{name} has no form in SymPy's .* write sympy.{name} of the en"):
+        td.IndexedSum(cls(A[i, j], (j, 0, m - 1)), (i, 0, n - 1)).rewrite(Sum)
+
+
+def test_rewriting_as_a_product_is_that_into_the_same_notation():
+    assert SUMS["product"].rewrite(sympy.Product) == SUMS["product"].rewrite(Sum)
+    assert isinstance(SUMS["product"].rewrite(sympy.Product), sympy.Product)
 
 
 def test_what_has_no_native_form():
