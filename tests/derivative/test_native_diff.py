@@ -148,9 +148,10 @@ def test_strides_keep_their_congruence():
     assert td.diff(expr, z[p]).subs(p, 1) == 0
 
 
-def test_products_are_refused():
-    with pytest.raises(UnsupportedError, match=r"Product is not supported .*exp of a Sum of logarithms"):
-        td.diff(sympy.Product(x[i], (i, 0, n - 1)), x[i])
+def test_products_name_no_index_like_a_free_one():
+    result = td.diff(sympy.Product(x[i], (i, 0, n - 1)), x[i])
+    assert evaluate(result, {td.lift(x): [2, 3, 5, 0]}, {i: 3}) == 30
+    assert evaluate(result, {td.lift(x): [2, 3, 5, 7]}, {i: 0}) == 105
 
 
 def test_scalars_and_counts():
