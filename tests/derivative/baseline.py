@@ -102,7 +102,7 @@ def _index_maps() -> dict[str, Task]:
     both = Sum(w[k] * dilated[2 * i + 3 * k] * y[i], (i, 0, N - 1), (k, 0, K - 1))
     flattened = Sum(A[i, j] * flat[M * i + j], (i, 0, N - 1), (j, 0, M - 1))
     antidiagonals = Sum(diagonals[i + j] ** 2, (i, 0, M - 1), (j, 0, N - 1))
-    data = "gathers, where data select what is read"
+    data = "where data select what is read"
     return {
         "6": Task("correlation, one entry", Sum(free[i + j] * z[j], (j, 0, M - 1)), (free[p],)),
         "7": Task("squares of sums of two indices", antidiagonals, (diagonals[p],)),
