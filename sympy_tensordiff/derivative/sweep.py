@@ -21,11 +21,14 @@ from sympy_tensordiff.derivative.products import opened_product
 from sympy_tensordiff.derivative.protection import is_chosen, protected
 from sympy_tensordiff.derivative.pullbacks import pull
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.trampoline import trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.nests import unfolded
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.tables import tabulated
@@ -63,6 +66,7 @@ class Sweep:
         self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
         self._heap: list[tuple[int, int, Node]] = []
         self._anyway: set[Node] = set()
+        self._choices = Choices(graph)
 
     # -------------------------------------------------------------- in and out
 
@@ -122,9 +126,12 @@ class Sweep:
         anyway = node in self._anyway
         if anyway:
             self._anyway.update(node.args[:1] if node.op == "select" else node.args)
-        rows, cotangent = self._merge(node, self._cotangents.pop(node))
-        if cotangent is self.graph.zero:
-            return
+        for rows, cotangent in self._merged(node, self._cotangents.pop(node)):
+            if cotangent is not self.graph.zero:
+                self._pass_on(node, rows, cotangent, anyway)
+
+    def _pass_on(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
+        """From the cotangent of a node to those of its arguments."""
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
         elif node.op == "read":
@@ -206,26 +213,43 @@ class Sweep:
         used = cotangent.free.union(*(row.form.atoms() for row in rows), *(form.atoms() for form in read))
         return summation(self.graph, self._ordered(used - keep), [*equations, *rows], cotangent)
 
-    def _merge(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> tuple[Rows, Node]:
-        """All contributions to a node as one, in the indices that the node uses."""
-        staged = [self._stage(node, *part) for part in parts]
-        common = set(staged[0][0]).intersection(*(rows for rows, _ in staged[1:]))
-        guard = self.graph.guard
-        total = self.graph.add([guard((r for r in rows if r not in common), cotangent) for rows, cotangent in staged])
-        return tuple(row for row in staged[0][0] if row in common), total
+    def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
+        """All contributions to a node as one, in the indices that the node uses, and those that keep others."""
+        staged = []
+        for part in parts:
+            found = self._stage(node, *part)
+            if found is None:
+                yield part
+            else:
+                staged.append(found)
+        if staged:
+            common = set(staged[0][0]).intersection(*(rows for rows, _ in staged[1:]))
+            guard = self.graph.guard
+            terms = [guard((r for r in rows if r not in common), cotangent) for rows, cotangent in staged]
+            yield tuple(row for row in staged[0][0] if row in common), self.graph.add(terms)
 
-    def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node]:
-        """A contribution summed over the indices that ``node`` does not use."""
+    def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
+        """A contribution summed over the indices that ``node`` does not use.
+
+        None where no rows say when there is something to sum, and the node may be no number elsewhere: it
+        stays inside of the sum.
+        """
         used = cotangent.free.union(*(row.form.atoms() for row in rows))
         dropped = self._ordered(used - node.free)
         if not dropped:
             return rows, cotangent
         # Outside of the projection the sum is empty, and the node may not even be readable there.
         outer = self._projected(rows, dropped)
+        inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
         if not all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ()):
             # The projection may hold points where the sum is empty all the same.
             outer += unconditional_reads(self.graph, node, rows)
-        cotangent = summation(self.graph, dropped, (r for r in rows if r.form.atoms() & set(dropped)), cotangent)
+            if not trampoline(self._choices.is_harmless(node, outer)):
+                exact = project_exactly(inner, dropped)
+                if exact is None:
+                    return None
+                outer += exact
+        cotangent = summation(self.graph, dropped, inner, cotangent)
         if cotangent.op == "guard":
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
         if not node.total and all(_visible([row], frozenset(dropped)) for row in rows):

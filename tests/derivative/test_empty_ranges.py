@@ -1,0 +1,26 @@
+"""Nodes that stand in a sum that is empty for some indices, which no linear condition tells."""
+
+import sympy
+
+from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
+from sympy_tensordiff.reference import evaluate, hvp
+from sympy_tensordiff.testing.exact import as_scalar, assert_equal
+from sympy_tensordiff.testing.values import random_values
+
+i, k, m, N = indices("i k m N")
+x, y = TensorSymbol("x", (4,)), TensorSymbol("y", (N + 3,))
+G, along = TensorSymbol("G", (4,)), TensorSymbol("along", (N + 3,))
+
+
+def test_a_node_in_a_sum_that_is_empty_between_the_integers_is_not_read_there() -> None:
+    # At i = 3 no integer lies between 3/2 and 5/3; y is read at -1 there, in a sum that is empty for N = -1.
+    squares = IndexedSum(y[2 - i + k] ** 2, (k, 0, N))
+    low, high = sympy.ceiling(i / 2), sympy.floor((i + 2) / 3)
+    function = TensorComprehension(IndexedSum(x[i] * m / (squares + 1), (m, low, high)), (i, 4))
+    first = vjp(function, y, G)
+    second = gradient(as_scalar(first, along), y)
+    for size in (-1, 0, 1, 3):
+        values = random_values((function, x, y, G, along), {N: size}, seed=size + 1)
+        ((exact_first, exact_second),) = hvp(as_scalar(function, G), {y: values[along]}, values)
+        assert_equal(evaluate(first, values), exact_first, f"first, N = {size}")
+        assert_equal(evaluate(second, values), exact_second, f"second, N = {size}")
