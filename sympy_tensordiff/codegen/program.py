@@ -122,7 +122,7 @@ def _read_checks(program: Program) -> tuple[Check, ...]:
         if read.has_data:
             continue
         array = next((a.label for a in program.arguments if a.name == read.load.array), read.load.array)
-        index = ", ".join(map(str, read.load.index))
+        index = ", ".join(map(shown, read.load.index))
         message = f"{array}[{index}] is read outside of the shape of {array}, along axis {read.axis}"
         if read.certain:
             raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")

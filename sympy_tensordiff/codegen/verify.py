@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sympy_tensordiff.codegen.facts import Prover, Read, Rows, reads
+from sympy_tensordiff.codegen.facts import Prover, Rows, reads
 from sympy_tensordiff.codegen.laws import check_laws
 from sympy_tensordiff.codegen.loops import Kernel, Load, Program, Scalar, Statement
 from sympy_tensordiff.codegen.walk import function_name, loops
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.extrema import cases, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
 from sympy_tensordiff.integer.products import Product, product_rows, rounded
@@ -63,22 +64,24 @@ def unproven_reads(program: Program) -> list[UnprovenRead]:
     for kernel in program.nests:
         for read in reads(kernel, prover.shapes):
             for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
-                failure = _violation(read, row, prover.facts, kernel)
-                if failure is not None:
-                    told = (row, read.context, read.choices)
-                    unproven = UnprovenRead(kernel, read.load, axis, failure[0], read.statement, *failure[1:], *told)
-                    choices = tuple(map(id, read.choices)) if unproven.has_data else ()
-                    key = (function_name(kernel), read.load, axis, row if unproven.has_data else None, *failure[:2])
-                    found.setdefault((*key, choices), unproven)
+                for rows in cases((*read.context, Row("ge", -row.form - 1)), limit=None):
+                    failure = _violation(rows, prover.facts, kernel)
+                    if failure is not None:
+                        told = (row, read.context, read.choices)
+                        where = (kernel, read.load, axis)
+                        unproven = UnprovenRead(*where, failure[0], read.statement, *failure[1:], *told)
+                        choices = tuple(map(id, read.choices)) if unproven.has_data else ()
+                        key = (function_name(kernel), read.load, axis, row if unproven.has_data else None, *failure[:2])
+                        found.setdefault((*key, choices), unproven)
     return list(found.values())
 
 
-def _violation(read: Read, row: Row, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, bool, bool] | None:
-    """The sizes for which ``row`` may fail, the rows of the points where it does, whether no size matters, or data do.
+def _violation(failing: Rows, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, bool, bool] | None:
+    """The sizes for which the rows of a failing read have points, those rows, whether no size matters, or data do.
 
-    None where it never fails.
+    None where there never is a point.
     """
-    rows, data = _without_data([*read.context, Row("ge", -row.form - 1)])
+    rows, data = _without_data(failing)
     inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *data}
     plain, fresh = _without_quotients(rows, inner)
     linear, products = _without_products(plain, inner | fresh)
@@ -167,4 +170,4 @@ def _is_searched(read: UnprovenRead, program: Program) -> bool:
 
 
 def _show(load: Load) -> str:
-    return f"{load.array}[{', '.join(map(str, load.index))}]"
+    return f"{load.array}[{', '.join(map(shown, load.index))}]"

@@ -9,6 +9,7 @@ from typing import Any
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.extrema import PositivePart
 
 Names = Mapping[int, str]
 """The names of variables, bound and free ones."""
@@ -123,7 +124,7 @@ def form(affine: Affine, names: Names) -> str:
     """``2*i + k - 1``: the first term is positive where one is."""
     terms = []
     for v, c in affine.terms:
-        name = _floor(v, names) if isinstance(v, Quotient) else names[v]
+        name = _compound(v, names) if isinstance(v, Quotient | PositivePart) else names[v]
         terms.append((c < 0, name if abs(c) == 1 else f"{abs(c)}*{name}"))
     if affine.constant or not terms:
         terms.append((affine.constant < 0, str(abs(affine.constant))))
@@ -133,9 +134,11 @@ def form(affine: Affine, names: Names) -> str:
     return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
-def _floor(quotient: Quotient, names: Names) -> str:
-    inside = form(quotient.form, names)
-    return f"floor({inside}/{quotient.divisor})" if inside.isidentifier() else f"floor(({inside})/{quotient.divisor})"
+def _compound(compound: Quotient | PositivePart, names: Names) -> str:
+    inside = form(compound.form, names)
+    if isinstance(compound, PositivePart):
+        return f"max(0, {inside})"
+    return f"floor({inside}/{compound.divisor})" if inside.isidentifier() else f"floor(({inside})/{compound.divisor})"
 
 
 def row(condition: Row, names: Names) -> str:

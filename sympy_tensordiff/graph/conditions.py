@@ -20,6 +20,7 @@ from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.extrema import parts_in
 
 CASES_LIMIT = 16
 """Conditions on indices that are no rows as they stand become at most so many cases; else they are masks."""
@@ -49,7 +50,7 @@ class Conditions(Applications):
 
     def _linear(self, condition: Any, scope: Scope) -> Any:
         """The condition with its relations on indices as combinations of linear ones, as far as there are such."""
-        return linear_condition(condition, lambda expr: self._scaled(expr, scope) is not None)
+        return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None)
 
     def _cases(self, pairs: Sequence[tuple[Any, Any]], scope: Scope) -> Recursion[Node]:
         """Splits on one condition on indices after the other; what is left are conditions on values."""
@@ -78,7 +79,7 @@ class Conditions(Applications):
 
     def _index_condition(self, relation: Any, scope: Scope) -> tuple[list[Row], list[list[Row]]] | None:
         """Rows of a relation between indices and, apart from each other, those of its negation."""
-        difference = self._scaled(relation.lhs - relation.rhs, scope)
+        difference = self._linear_form(relation.lhs - relation.rhs, scope)
         if difference is None:
             return None
         if isinstance(relation, sympy.Eq):
@@ -87,6 +88,11 @@ class Conditions(Applications):
         if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan):
             form = form - 1
         return [Row("ge", form)], [[Row("ge", -form - 1)]]
+
+    def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
+        """As `_scaled`, without a maximum or minimum: of those a relation is several."""
+        form = self._scaled(expr, scope)
+        return None if form is None or parts_in((form,)) else form
 
     def _scaled(self, expr: Any, scope: Scope) -> Affine | None:
         """A positive multiple of a difference of indices as a form; None where it is no such thing."""

@@ -258,13 +258,14 @@ class Graph(Elementwise):
         done: dict[Node, Node] = {}
         for part in reachable(node):
             args = [done[arg] for arg in part.args]
-            if part.op == "read":
-                done[part] = self.read(args[0], [change(form) for form in part.data])
-            elif part.op == "index":
-                done[part] = self.index(change(part.data))
-            else:
-                done[part] = self.with_args(part, args)
+            done[part] = self.map_own_forms(self.with_args(part, args), change)
         return done[node]
+
+    def map_own_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
+        """As `map_forms`, for a node and not for what is below it."""
+        if node.op == "read":
+            return self.read(node.args[0], [change(form) for form in node.data])
+        return self.index(change(node.data)) if node.op == "index" else node
 
     def _opening(self, node: Node) -> dict[Variable, Affine]:
         """Fresh variables for the bound ones of a node, in their order."""

@@ -10,6 +10,7 @@ import sympy
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.readable import remainders_in
@@ -50,7 +51,9 @@ class Forms:
 
     def form(self, form: Affine, scope: Scope) -> Any:
         """An affine form as a SymPy expression."""
+        form, extrema = extrema_in(form)
         terms = [sympy.Integer(form.constant)]
+        terms += [extremum.coefficient * self.extremum(extremum, scope) for extremum in extrema]
         for v, c in form.terms:
             if c < 0 and isinstance(v, SymbolicQuotient) and self.leads_negative(v.form, scope):
                 terms.append(-c * self.quotient(sympy.ceiling, -v.form, v.divisor, scope))
@@ -62,6 +65,13 @@ class Forms:
         """``floor`` or ``ceiling`` of a quotient by sizes."""
         return function(self.form(form, scope) / self.form(divisor, scope))
 
+    def extremum(self, extremum: Extremum, scope: Scope) -> Any:
+        """The maximum or minimum of two forms, or the absolute value of one."""
+        one = self.form(extremum.one, scope)
+        if extremum.function == "abs":
+            return sympy.Abs(one)
+        return (sympy.Max if extremum.function == "max" else sympy.Min)(one, self.form(extremum.other, scope))
+
     def variable(self, variable: Any, scope: Scope) -> Any:
         """A plain variable or a compound of some."""
         match variable:
@@ -69,6 +79,8 @@ class Forms:
                 return self.rounded(sympy.floor, variable.form, variable.divisor, scope)
             case SymbolicQuotient():
                 return self.quotient(sympy.floor, variable.form, variable.divisor, scope)
+            case PositivePart():
+                return sympy.Max(0, self.form(variable.form, scope))
             case Product():
                 return sympy.Mul(*(self.variable(factor, scope) for factor in variable.factors))
             case DataEntry():
@@ -118,7 +130,8 @@ class Forms:
 
         A remainder is one term, which leads; what is no size is told from sizes.
         """
-        rest, remainders = remainders_in(form)
+        rest, extrema = extrema_in(form)
+        rest, remainders = remainders_in(rest)
         found: list[Term] = []
         for part, dividend, divisor in remainders:
             remainder = sympy.Mod(self.form(dividend, scope), self.form(divisor, scope))
@@ -129,6 +142,7 @@ class Forms:
         lead = self.lead(rest, scope) if rest.terms else None
         for v, c in sorted(rest.terms, key=lambda term: term != lead):
             found.append((c, self.variable(v, scope), v in self.sizes))
+        found += [(extremum.coefficient, self.extremum(extremum, scope), False) for extremum in extrema]
         return found, rest.constant
 
     def equation(self, row: Row, scope: Scope) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from .affine import Affine, Compound, Row, Variable
 from .equations import Direction
+from .extrema import cases, parts_in
 from .normalise import normalise
 from .products import product_rows
 from .simplex import Dictionary
@@ -40,7 +41,7 @@ def is_empty(rows: Sequence[Row], facts: Sequence[Row] = ()) -> bool:
     >>> is_empty([Row("eq", 2 * i - p)], [Row("mod", p + 1, 2)])
     True
     """
-    return system((*rows, *facts)).is_empty
+    return _is_empty((*rows, *facts))
 
 
 def implied(row: Row, rows: Sequence[Row]) -> bool:
@@ -60,7 +61,26 @@ def implied(row: Row, rows: Sequence[Row]) -> bool:
     if reduced is True:
         return True
     if reduced is False:
-        return system(tuple(rows)).is_empty
+        return _is_empty(tuple(rows))
+    if _follows(reduced, rows):
+        return True
+    if not parts_in(r.form for r in (reduced, *rows)):
+        return False
+    if reduced.kind == "eq":
+        return all(implied(Row("ge", form), rows) for form in (reduced.form, -reduced.form))
+    # The row comes first, so that its own positive parts are decided where some have to be left.
+    return _is_empty((reduced.negation(), *rows))
+
+
+def _is_empty(rows: tuple[Row, ...]) -> bool:
+    """As `is_empty`: by cases of the maxima and minima, where their definitions alone do not tell."""
+    if system(rows).is_empty:
+        return True
+    return bool(parts_in(row.form for row in rows)) and all(system(case).is_empty for case in cases(rows))
+
+
+def _follows(reduced: Row, rows: Sequence[Row]) -> bool:
+    """As `implied`, for a row in lowest terms, where of maxima and minima the definitions alone are known."""
     known = _system_with(reduced.form, rows)
     if known.is_empty:
         return True
@@ -116,11 +136,12 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     if not merged:
         return () if merged is not None else (FALSE,)
     whole = system((*merged, *facts))
-    if whole.is_empty:
+    extrema = bool(parts_in(row.form for row in (*merged, *facts)))
+    if whole.is_empty or (extrema and _is_empty((*merged, *facts))):
         return (FALSE,)
     kept = dict.fromkeys(merged)
     # What follows from a row would stay behind when the row is dropped.
-    pruning = None if whole.has_met or whole.has_derived else _Pruning(whole)
+    pruning = None if whole.has_met or whole.has_derived or extrema else _Pruning(whole)
     for row in sorted(reversed(merged), key=_complexity, reverse=True):
         if pruning is not None and row.kind == "ge":
             redundant = pruning.drops(row.form)

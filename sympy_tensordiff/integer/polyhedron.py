@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .affine import Affine, Row, Variable
+from .extrema import cases
 from .implication import FALSE, implied, is_empty, maximum, minimum, remove_redundant
 from .nests import Bounds, bounds, order
 from .system import System
@@ -43,6 +44,15 @@ def find_point(
     >>> find_point([Row("eq", 3 * i - 2 * j - 1), Row("ge", i - 2), Row("ge", 9 - j)], ["i", "j"])
     {'i': 5, 'j': 7}
     """
+    for case in cases(rows, limit=None):
+        point = _point(case, variables, limit)
+        if point is not None:
+            return point
+    return None
+
+
+def _point(rows: Sequence[Row], variables: Sequence[Variable], limit: int | None) -> dict[Variable, int] | None:
+    """As `find_point`, for rows without maxima and minima."""
     solved = _numeric(rows, variables)
     if solved.is_empty:
         return None
@@ -60,7 +70,8 @@ def count_points(rows: Sequence[Row], variables: Sequence[Variable]) -> int:
     >>> count_points([*box, Row("ge", z2 + 1), Row("ge", 5 - z2)], ["z1", "z2"])  # fig. 4 of the paper
     15
     """
-    return sum(1 for _ in _points(_numeric(rows, variables), variables))
+    systems = (_numeric(case, variables) for case in cases(rows, limit=None))
+    return sum(1 for solved in systems for _ in _points(solved, variables))
 
 
 def _numeric(rows: Sequence[Row], variables: Sequence[Variable]) -> System:

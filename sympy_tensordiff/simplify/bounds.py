@@ -21,6 +21,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
 from sympy_tensordiff.simplify.choices import Choices
+from sympy_tensordiff.simplify.clamps import decided, decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.joining import Joining
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
@@ -94,7 +95,10 @@ class _Tighten:
             elif node.op == "comprehension":
                 result = yield self.comprehension(node, facts)
             elif node.op == "read":
-                result = self.copied(node, (yield self.arguments(node, facts)))
+                read = self.graph.map_own_forms((yield self.arguments(node, facts)), lambda form: decided(form, facts))
+                result = self.copied(node, read)
+            elif node.op == "index":
+                result = self.graph.index(decided(node.data, facts))
             else:
                 result = yield self.arguments(node, facts)
             # Factors may choose only now that they are in final form.
@@ -192,7 +196,7 @@ class _Tighten:
         return graph.reduce(node.op, variables, rows, (yield self.visit(body, facts + rows)))
 
     def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
-        rows, body = node.data, node.args[0]
+        rows, body = decided_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
         rows = self.with_equations(rows, facts)
@@ -255,8 +259,9 @@ class _Tighten:
         variables, rows, body = graph.inside(node, _atoms(facts))
         if is_empty(rows, facts):
             return graph.zero
-        rows = remove_redundant(rows, facts)
-        if any(row.kind != "ge" and not row.form.atoms().isdisjoint(variables) for row in rows):
+        rows = remove_redundant(decided_rows(rows, facts), facts)
+        own = frozenset(variables)
+        if hides(rows, own) or any(row.kind != "ge" and not row.form.atoms().isdisjoint(own) for row in rows):
             # Opposite inequalities have met in an equation.
             solved = summation(graph, variables, rows, body)
             if solved is not node:

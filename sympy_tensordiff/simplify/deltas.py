@@ -19,6 +19,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable, quotient
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
+from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
 
 
@@ -66,6 +67,9 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     body = graph.substitute(body, mapping)
     if body.op == "guard":
         return summation(graph, kept, rows, body)
+    clamped = cases_of_clamps(graph, frozenset(kept), rows)
+    if clamped is not None:
+        return graph.add([summation(graph, kept, case, graph.substitute(body, new)) for case, new in clamped])
     cases = cases_of_nested_inequality(graph, frozenset(kept), body)
     if cases is not None:
         return graph.add([summation(graph, kept, rows, case) for case in cases])

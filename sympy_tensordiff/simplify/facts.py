@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.extrema import separated
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
@@ -100,7 +101,8 @@ def unconditional_reads(
                 if extreme is not None:
                     found.append(extreme)
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
-    return normalise_rows(found) or ()
+    parts = [part for row in found for part in separated(row, row.form.atoms())]
+    return normalise_rows(row for row in parts if not (row.form.compounds() and implied(row, ()))) or ()
 
 
 def _limits(variable: int, rows: Sequence[Row]) -> tuple[list[Affine], list[Affine]]:

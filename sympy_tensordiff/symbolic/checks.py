@@ -16,7 +16,9 @@ from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piece
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.polyhedron import find_point
+from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
 from sympy_tensordiff.symbolic.indices import data_of, to_affine
@@ -45,7 +47,8 @@ class Scope(NamedTuple):
             form = to_affine(index, self.variables.__getitem__)
         except (KeyError, IndexExpressionError):
             return None
-        return form if form.compounds() == form.quotients() and not data_entries([form]) else None
+        known = all(isinstance(part, Quotient | PositivePart) for part in definitions(form.compounds()))
+        return form if known else None
 
     def forms(self, expressions: Sequence[Expr]) -> list[Affine] | None:
         """The forms of all expressions, or None."""
@@ -84,6 +87,8 @@ class Scope(NamedTuple):
         for variable, coefficient in form.terms:
             if isinstance(variable, Quotient):
                 first, last = (end // variable.divisor for end in self.interval(variable.form))
+            elif isinstance(variable, PositivePart):
+                first, last = (max(0, end) for end in self.interval(variable.form))
             else:
                 first, last = self.boxes[variable]
             low += coefficient * (first if coefficient > 0 else last)
@@ -94,7 +99,7 @@ class Scope(NamedTuple):
         """Values of the variables at which ``violation >= 0``; None where there are none."""
         if self.interval(violation)[1] < 0:
             return None
-        if self.exact and not violation.quotients():
+        if self.exact and not violation.compounds():
             ends = {number: box[0] for number, box in enumerate(self.boxes)}
             return ends | {v: self.boxes[v][c > 0] for v, c in violation.terms}
         return find_point([*self.rows, Row("ge", violation)], list(range(len(self.names))))

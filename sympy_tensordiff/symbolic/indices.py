@@ -1,9 +1,9 @@
 """Index expressions: SymPy integers in, affine forms out.
 
 An index is an integer combination of integer symbols, of their products, of quotients
-``floor(form / n)`` and ``ceiling(form / n)``, of remainders ``Mod(form, n)``, and of entries
-``idx[form]`` of tensors of integers. SymPy writes quotients its own way
-(``floor((p + 1)/2)`` becomes ``floor(p/2 + 1/2)``), so the reader carries rational forms.
+``floor(form / n)`` and ``ceiling(form / n)``, of remainders ``Mod(form, n)``, of ``Max``, ``Min``
+and ``Abs`` of such, and of entries ``idx[form]`` of tensors of integers. SymPy writes quotients
+its own way (``floor((p + 1)/2)`` becomes ``floor(p/2 + 1/2)``), so the reader carries rational forms.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from functools import lru_cache
 from math import lcm, prod
 from typing import Any
 
-from sympy import Add, Basic, Expr, Float, Idx, Indexed, Mod, Mul, Pow, Symbol, ceiling, floor, symbols
+from sympy import Abs, Add, Basic, Expr, Float, Idx, Indexed, Max, Min, Mod, Mul, Pow, Symbol, ceiling, floor, symbols
 from sympy.core.sympify import SympifyError, _sympify
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import quotient_by, times
 
 Slots = dict[Expr, int]
@@ -49,8 +50,8 @@ def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:
     ----------
     expr : Expr or int
         Integer combination of integer ``Symbol``, ``Dummy`` and ``Idx``, of ``floor`` and
-        ``ceiling`` of rational combinations, of ``Mod`` by a positive integer, and of entries of
-        tensors of integers, each a `DataEntry` of the tensor's name.
+        ``ceiling`` of rational combinations, of ``Mod`` by a positive integer, of ``Max``, ``Min``
+        and ``Abs``, and of entries of tensors of integers, each a `DataEntry` of the tensor's name.
     variable : callable
         Maps a symbol to the variable that stands for it (hashable and orderable).
 
@@ -155,6 +156,8 @@ def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
         return _remainder(expr, slots), 1
     if is_data(expr):
         return Affine.variable(_data_entry(expr, slots)), 1
+    if isinstance(expr, (Max, Min, Abs)):
+        return _extremum(expr, slots)
     raise IndexExpressionError(_reason(expr))
 
 
@@ -164,6 +167,15 @@ def _sum(terms: list[tuple[Affine, int]]) -> tuple[Affine, int]:
     for form, denominator in terms:
         total = total + form * (common // denominator)
     return total, common
+
+
+def _extremum(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    parts = [_rational(arg, slots) for arg in expr.args]
+    common = lcm(*(denominator for _, denominator in parts))
+    forms = [form * (common // denominator) for form, denominator in parts]
+    if isinstance(expr, Abs):
+        forms.append(-forms[0])
+    return least(forms) if isinstance(expr, Min) else greatest(forms), common
 
 
 def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
@@ -217,5 +229,5 @@ def _reason(expr: Any) -> str:
         )
     return (
         f"{expr} ({type(expr).__name__}) is no index: an index must be an integer combination of integer symbols, "
-        "of floor, ceiling and Mod by a number, e.g. 2*i + j - 1 or floor(p/2)"
+        "of floor, ceiling and Mod by a number, and of Max, Min and Abs, e.g. 2*i + j - 1, floor(p/2) or Min(i, n - 1)"
     )

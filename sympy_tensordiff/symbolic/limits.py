@@ -14,6 +14,7 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
 )
 from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.products import rounded
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
@@ -53,8 +54,9 @@ def checked_extent(value: Any, owner: str) -> Expr:
         raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
     if data_entries([form]):
         raise ShapeError(f"{owner} has the extent {extent}, which is data: an extent must be a number, or a symbol")
-    if rounded(form):
-        raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for a rounded quotient")
+    if rounded(form) or parts_in((form,)):
+        what = "a rounded quotient" if rounded(form) else "a maximum or minimum"
+        raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for {what}")
     if form.is_constant and form.constant < 1:
         raise ShapeError(f"{owner} has the extent {extent} = {form.constant}: an extent must be a positive integer")
     return extent

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from math import lcm
 from typing import Any
 
-from sympy import Add, Integer, Max, Min, Mod, Mul, Pow, Rational, ceiling, floor
+from sympy import Abs, Add, Integer, Max, Min, Mod, Mul, Pow, Rational, ceiling, floor
 
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.products import Product, divided, parts_by, rounded, times
 from sympy_tensordiff.symbolic.indices import data_of, parse
 
@@ -45,7 +46,7 @@ def arranged(index: Any) -> Any:
         return Add(*_ordered(_with_remainders(index)), evaluate=False)
     if isinstance(index, floor | ceiling):
         return type(index)(_fraction(index.args[0]), evaluate=False)
-    if isinstance(index, Max | Min | Mod):
+    if isinstance(index, Abs | Max | Min | Mod):
         return type(index)(*map(arranged, index.args), evaluate=False)
     return index
 
@@ -165,5 +166,7 @@ def _variable(variable: Any, atoms: Mapping[Any, Any]) -> Any:
         return atoms[variable.tensor][tuple(_expression(form, atoms) for form in variable.index)]
     if isinstance(variable, Product):
         return Mul(*(_variable(factor, atoms) for factor in variable.factors))
+    if isinstance(variable, PositivePart):
+        return Max(0, _expression(variable.form, atoms))
     divisor = _expression(Affine.of(variable.divisor), atoms)
     return floor(_expression(variable.form, atoms) / divisor)

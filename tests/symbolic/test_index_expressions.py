@@ -83,7 +83,12 @@ def test_cached_parse_serves_different_variables():
         (Mod(i, n / 2), r"the modulus of Mod\(i, n/2\) must be a positive integer, not n/2"),
         (Mod(i, -3), "must be a positive integer, not -3"),
         (Mod(i / 2, 3), "takes the remainder of i/2, which is not an integer"),
-        (sympy.Max(i, 2), r"Max\(2, i\) \(Max\) is no index"),
+        (sympy.Max(i, 2) / 2, r"Max\(2, i\)/2 is not an integer for all values .*round it"),
+        (sympy.Max(i, real), "r is not declared an integer"),
+        (
+            sympy.sign(i),
+            r"sign\(i\) \(sign\) is no index: .*floor, ceiling and Mod by a number, and of Max, Min and Abs",
+        ),
         (sympy.oo, "oo .* is no index"),
         (sympy.I, "I .* is no index"),
         (i > 2, "i > 2 is no index"),

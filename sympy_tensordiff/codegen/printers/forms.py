@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from sympy_tensordiff.codegen.loops import Bound, External
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import Extremum, extrema_in
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 
 CHOICE, OR, AND, NOT, COMPARE, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
@@ -92,7 +94,12 @@ class FormPrinter:
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
         """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
-        terms = sorted(form.terms, key=lambda term: term[1] < 0)
+        return self._total(*extrema_in(form), level)
+
+    def _total(self, form: Affine, extrema: Sequence[Extremum], level: int = CHOICE) -> str:
+        """The sum of a form and of maxima and minima."""
+        parts: list[tuple[Any, int]] = [*form.terms, *((extremum, extremum.coefficient) for extremum in extrema)]
+        terms = sorted(parts, key=lambda term: term[1] < 0)
         text = ""
         for variable, coefficient in terms:
             sign = " - " if coefficient < 0 else " + "
@@ -111,7 +118,10 @@ class FormPrinter:
             own = PRODUCT
         return f"({text})" if own < level else text
 
-    def _term(self, variable: str | Compound, factor: int, first_negative: bool) -> str:
+    def _term(self, variable: str | Compound | Extremum, factor: int, first_negative: bool) -> str:
+        if isinstance(variable, Extremum):
+            text = self.extremum(variable)
+            return text if factor == 1 else f"{factor}*{text}"
         if isinstance(variable, Product):
             numbers = [str(factor)] if factor != 1 else []
             return "*".join([*numbers, *(self.form(Affine.variable(f), UNARY) for f in variable.factors)])
@@ -121,6 +131,12 @@ class FormPrinter:
         text = f"{self.form(variable.form, POWER)}//{self.form(Affine.of(variable.divisor), POWER)}"
         # A sign binds more tightly than a division that rounds down.
         return f"{factor}*({text})" if factor != 1 else f"({text})" if first_negative else text
+
+    def extremum(self, extremum: Extremum) -> str:
+        """The maximum or minimum of two integers, or the absolute value of one."""
+        if extremum.function == "abs":
+            return f"abs({self.form(extremum.one)})"
+        return f"{extremum.function}({self.form(extremum.one)}, {self.form(extremum.other)})"
 
     def lower(self, bounds: Iterable[Bound]) -> str:
         """The first value of a loop: the greatest of the lower bounds."""
@@ -143,15 +159,21 @@ class FormPrinter:
         """A condition as a comparison."""
         if row.kind == "mod":
             return f"{self.form(row.form, PRODUCT + 1)} % {row.modulus} == 0"
-        left = Affine({v: c for v, c in row.form.terms if c > 0})
-        right = Affine({v: -c for v, c in row.form.terms if c < 0})
-        constant = row.form.constant
+        form, extrema = extrema_in(row.form)
+        left = Affine({v: c for v, c in form.terms if c > 0}), [e for e in extrema if e.coefficient > 0]
+        right = Affine({v: -c for v, c in form.terms if c < 0}), [_opposite(e) for e in extrema if e.coefficient < 0]
+        constant = form.constant
+        only_right = left[0].is_constant and not left[1]
         if row.kind == "eq":
-            if left.is_constant:
+            if only_right:
                 left, right, constant = right, left, -constant
-            return f"{self.form(left)} == {self.form(right - constant)}"
-        if left.is_constant:
-            return f"{self.form(right)} <= {self.form(left + constant)}"
-        if constant < 0 and not right.is_constant:
-            return f"{self.form(left)} > {self.form(right - (constant + 1))}"
-        return f"{self.form(left)} >= {self.form(right - constant)}"
+            return f"{self._total(*left)} == {self._total(right[0] - constant, right[1])}"
+        if only_right:
+            return f"{self._total(*right)} <= {self.form(left[0] + constant)}"
+        if constant < 0 and (right[1] or not right[0].is_constant):
+            return f"{self._total(*left)} > {self._total(right[0] - (constant + 1), right[1])}"
+        return f"{self._total(*left)} >= {self._total(right[0] - constant, right[1])}"
+
+
+def _opposite(extremum: Extremum) -> Extremum:
+    return extremum._replace(coefficient=-extremum.coefficient)

@@ -19,6 +19,8 @@ from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
+from sympy_tensordiff.integer.extrema import PositivePart, positive_part, separated
+from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
 
 
@@ -139,6 +141,8 @@ def _extreme_of(variable: str | Compound, ends: Mapping[str, tuple[Affine, Affin
         return Affine.variable(variable)
     if isinstance(variable, Quotient):
         return quotient(_extreme(variable.form, ends, sign), variable.divisor)
+    if isinstance(variable, PositivePart):
+        return positive_part(_extreme(variable.form, ends, sign))
     if isinstance(variable, SymbolicQuotient) and variable.divisor.atoms().isdisjoint(ends):
         return quotient_by(_extreme(variable.form, ends, sign), variable.divisor)
     raise UnsupportedError(
@@ -182,14 +186,21 @@ def split_conditions(lanes: Lanes, rows: tuple[Row, ...]) -> Split:
                 work[position : position + 1] = more
                 solved_one = True
                 break
-    for row in work:
-        row = _unfolded(split.lanes, Row(row.kind, split.lanes.image(row.form), row.modulus))
+    for row in _plain(split.lanes, work):
+        row = _unfolded(split.lanes, row)
         axes = split.lanes.axes_in(row.form)
         if not axes:
             split.scalar.append(row)
         elif len(axes) > 1 or not _narrow(split, row, axes[0]):
             split.mask.append(row)
     return split
+
+
+def _plain(lanes: Lanes, rows: list[Row]) -> list[Row]:
+    """The rows without maxima and minima of the lanes' indices, as far as several rows say the same."""
+    images = [Row(row.kind, lanes.image(row.form), row.modulus) for row in rows]
+    parts = [part for row in images for part in separated(row, frozenset(lanes.axes_in(row.form)))]
+    return [part for part in parts if not (part.form.compounds() and implied(part, ()))]
 
 
 def _solve_equation(lanes: Lanes, row: Row) -> tuple[Lanes, list[Row]] | None:

@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, wa
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, quotient
 from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import Extremum
 
 
 class Home(NamedTuple):
@@ -127,6 +128,11 @@ class VectorPrinter(ScalarPrinter):
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
         return super().form(self.lanes.image(form), level)
+
+    def extremum(self, extremum: Extremum) -> str:
+        if extremum.function == "abs" or not self.lanes.dims_of(extremum.one - extremum.other):
+            return super().extremum(extremum)
+        return f"np.{extremum.function}imum({self.form(extremum.one)}, {self.form(extremum.other)})"
 
     def index_value(self, form: Affine) -> str:
         return f"real({self.form(form)})"

@@ -1,0 +1,256 @@
+"""Maxima and minima of forms: what clamped indices such as ``Max(0, Min(i - 1, n - 1))`` need.
+
+All of them are made of one compound, the positive part ``max(0, f)``: ``max(f, g)`` is
+``f + max(0, g - f)``, ``min(f, g)`` is ``f - max(0, f - g)`` and ``|f|`` is ``2*max(0, f) - f``. It is the
+form ``f`` or 0, so that a system with positive parts is a union of systems without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import gcd
+from typing import Any, Literal, NamedTuple
+
+from .affine import Affine, Compound, Row, Variable
+
+
+class PositivePart(Compound):
+    """The integer ``max(0, form)``; built by `positive_part`."""
+
+    __slots__ = ("_hash", "form")
+    rank = 3
+
+    def __init__(self, form: Affine) -> None:
+        self.form = form
+        self._hash = hash(("positive part", form))
+
+    def key(self) -> tuple[Any, ...]:
+        return (self.form,)
+
+    def forms(self) -> tuple[Affine, ...]:
+        return (self.form,)
+
+    def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        inner = self.form.substitute(mapping)
+        return None if inner is self.form else positive_part(inner)
+
+    def evaluate(self, values: Mapping[Variable, int]) -> int:
+        return max(0, self.form.evaluate(values))
+
+    def definition(self) -> tuple[Row, ...]:
+        """It is neither less than 0 nor than the form; that it is one of them is what `cases` says."""
+        itself = Affine.variable(self)
+        return Row("ge", itself), Row("ge", itself - self.form)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PositivePart) and self.form == other.form
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PositivePart, (self.form,)
+
+    def __repr__(self) -> str:
+        return f"max(0, {self.form})"
+
+
+def positive_part(form: Affine) -> Affine:
+    """``max(0, form)`` as a form: a common divisor stands outside, and the first term inside is positive.
+
+    >>> i = Affine.variable("i")
+    >>> positive_part(2 * i - 4), positive_part(1 - i), positive_part(positive_part(i) + 3)
+    (2*max(0, i - 2), -i + max(0, i - 1) + 1, max(0, i) + 3)
+    """
+    if form.is_constant:
+        return Affine.of(max(0, form.constant))
+    if all(isinstance(v, PositivePart) for v, _ in form.terms):  # a sign that shows
+        if form.constant >= 0 and all(c > 0 for _, c in form.terms):
+            return form
+        if form.constant <= 0 and all(c < 0 for _, c in form.terms):
+            return Affine()
+    divisor = gcd(form.content(), form.constant)
+    if form.terms[0][1] < 0:  # max(0, -f) = max(0, f) - f
+        return form + positive_part(-form)
+    return Affine({PositivePart(form.divided(divisor)): divisor})
+
+
+def greatest(forms: Iterable[Affine]) -> Affine:
+    """The maximum of one or more forms; of those that differ by a number only one is asked for.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> greatest([i, Affine.of(0)]), greatest([i + 1, i - 2, i])
+    (max(0, i), i + 1)
+    """
+    largest: dict[Any, Affine] = {}
+    for form in forms:
+        known = largest.get(form.terms)
+        if known is None or form.constant > known.constant:
+            largest[form.terms] = form
+    result, *others = sorted(largest.values())
+    for form in others:
+        result += positive_part(form - result)
+    return result
+
+
+def least(forms: Iterable[Affine]) -> Affine:
+    """The minimum of one or more forms: ``-greatest(-form, ...)``.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> least([i, n - 1])
+    i - max(0, i - n + 1)
+    """
+    return -greatest(-form for form in forms)
+
+
+# ---------------------------------------------------------------------------- as a person writes them
+
+
+class Extremum(NamedTuple):
+    """``coefficient`` times the maximum or the minimum of two forms."""
+
+    coefficient: int
+    function: Literal["max", "min", "abs"]
+    one: Affine
+    other: Affine
+
+
+def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
+    """A form without its positive parts, and the maxima, minima and absolute values that they stand for.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> extrema_in(2 * n + least([i + 1, n - 1]))
+    (2*n, [Extremum(coefficient=1, function='min', one=i + 1, other=n - 1)])
+    >>> extrema_in(positive_part(2 * i) - i)
+    (0, [Extremum(coefficient=1, function='abs', one=i, other=-i)])
+    """
+    found = []
+    # What stands inside of another one is written there.
+    while (part := outermost(form, lambda v, c: True)) is not None:
+        c = form.coefficient(part)
+        rest = form - Affine({part: c})
+        if c % 2 == 0 and (absolute := _absolute(rest, part, c)) is not None:
+            form, extremum = absolute
+        else:
+            form, extremum = _written(rest, part, c, alone=not any(isinstance(v, PositivePart) for v, _ in rest.terms))
+        found.append(extremum)
+    return form, found
+
+
+def outermost(form: Affine, chosen: Callable[[PositivePart, int], bool]) -> PositivePart | None:
+    """A positive part among the terms that is ``chosen`` with its coefficient, and stands in no other one there."""
+    parts = [(v, c) for v, c in form.terms if isinstance(v, PositivePart)]
+    inside = {v for part, _ in parts for v in part.form.compounds()}
+    return next((v for v, c in reversed(parts) if v not in inside and chosen(v, c)), None)
+
+
+def shown(form: Affine) -> str:
+    """The text of a form over names, with maxima and minima as a person writes them.
+
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> shown(least([i, n - 1]) + 2)
+    'min(i + 2, n + 1)'
+    """
+    rest, found = extrema_in(form)
+    for c, function, *args in found:
+        texts = [shown(arg) for arg in args[: 1 if function == "abs" else 2]]
+        rest += Affine({f"{function}({', '.join(texts)})": c})
+    return str(rest)
+
+
+def _absolute(rest: Affine, part: PositivePart, c: int) -> tuple[Affine, Extremum] | None:
+    """``2*max(0, f) - f`` as ``|f|``; None where that would not be shorter."""
+    left = rest + part.form * (c // 2)
+    if len(left.terms) + len(part.form.terms) > len(rest.terms):
+        return None
+    return left, Extremum(c // 2, "abs", part.form, -part.form)
+
+
+def _written(rest: Affine, part: PositivePart, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
+    """``s + max(0, f)`` as ``max(s, s + f)`` with those terms ``s`` that shorten ``s + f``; numbers too if ``alone``."""
+    size, sign = abs(c), 1 if c > 0 else -1
+    step = sign * part.form
+    slopes = {v: (b // size, step.coefficient(v)) for v, b in rest.terms if b % size == 0}
+    share = Affine({v: b for v, (b, e) in slopes.items() if abs(b + e) < abs(e)})
+    if rest.constant % size == 0 and (alone or rest.constant == -size * step.constant):
+        share += rest.constant // size
+    function: Literal["max", "min"] = "max" if sign > 0 else "min"
+    return rest - share * size, Extremum(size, function, share, share + step)
+
+
+# ---------------------------------------------------------------------------- cases
+
+
+def parts_in(forms: Iterable[Affine]) -> list[PositivePart]:
+    """All positive parts in forms, inner ones before those that they stand in."""
+    found: dict[PositivePart, None] = {}
+
+    def visit(form: Affine) -> None:
+        for v, _ in form.terms:
+            if isinstance(v, Compound):
+                for inner in v.forms():
+                    visit(inner)
+                if isinstance(v, PositivePart):
+                    found[v] = None
+
+    for form in forms:
+        visit(form)
+    return list(found)
+
+
+def pieces(part: PositivePart, *, tie_is_zero: bool = False) -> tuple[tuple[Row, Affine], tuple[Row, Affine]]:
+    """The condition and the value of a positive part that is its form, and of one that is 0.
+
+    They exclude each other; both values are right where the form is 0.
+
+    >>> pieces(PositivePart(Affine.variable("i")))
+    ((i >= 0, i), (-i - 1 >= 0, 0))
+    """
+    form, tie = part.form, int(tie_is_zero)
+    return (Row("ge", form - tie), form), (Row("ge", -form - 1 + tie), Affine())
+
+
+CASES_LIMIT = 4
+"""Of more positive parts in a question only the definitions are known."""
+
+
+def cases(rows: Sequence[Row], limit: int | None = CASES_LIMIT) -> Iterator[tuple[Row, ...]]:
+    """Systems without positive parts that have together the points of ``rows``, each of them once.
+
+    Of more than ``limit`` positive parts some are left, of which the systems know the definitions alone.
+
+    >>> i, j = Affine.variable("i"), Affine.variable("j")
+    >>> list(cases([Row("ge", positive_part(i) - j)]))
+    [(i - j >= 0, i >= 0), (-j >= 0, -i - 1 >= 0)]
+    """
+    parts = parts_in(row.form for row in rows) if limit is None or limit > 0 else []
+    if not parts:
+        yield tuple(rows)
+        return
+    for condition, value in pieces(parts[0]):
+        new = [row.substitute({parts[0]: value}) for row in rows]
+        if not any(row.form.is_constant and not row.holds({}) for row in (*new, condition)):
+            yield from cases((*new, condition), None if limit is None else limit - 1)
+
+
+def separated(row: Row, variables: frozenset[Variable]) -> list[Row]:
+    """An inequality without the positive parts that it subtracts: ``g >= max(0, f)`` is ``g >= 0`` and ``g >= f``.
+
+    Those without any of the ``variables`` stay.
+
+    >>> i, k, n = (Affine.variable(v) for v in "ikn")
+    >>> separated(Row("ge", least([i, n]) - k), frozenset("ikn"))
+    [i - k >= 0, -k + n >= 0]
+    """
+    result: list[Row] = []
+    waiting = [row]
+    while waiting:
+        row = waiting.pop()
+        part = outermost(row.form, lambda v, c: c < 0 and not v.atoms().isdisjoint(variables))
+        if row.kind != "ge" or part is None:
+            result.append(row)
+            continue
+        c = row.form.coefficient(part)
+        rest = row.form - Affine({part: c})
+        waiting += [Row("ge", rest + c * part.form), Row("ge", rest)]
+    return result

@@ -1,0 +1,97 @@
+"""Maxima and minima in conditions: cases that do not overlap where a sum has to be solved for what they hide.
+
+In a case the maximum is the form that it is there, in the summand too: under a sum over ``i`` the
+equation ``p == Min(i, 11)`` becomes ``p == i`` with ``i <= 11``, and ``p == 11`` with ``i >= 12``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.extrema import PositivePart, parts_in, pieces, separated
+from sympy_tensordiff.integer.polyhedron import implied, is_empty
+
+Facts = tuple[Row, ...]
+
+HIDING_LIMIT = 6
+"""Each maximum or minimum that hides an index doubles the cases; more of them in one system are refused."""
+
+
+def hides(rows: Sequence[Row], variables: frozenset[int]) -> bool:
+    """Whether a maximum or minimum in ``rows`` holds one of the variables."""
+    return any(not part.atoms().isdisjoint(variables) for part in parts_in(row.form for row in rows))
+
+
+def cases_of_clamps(
+    graph: Graph, variables: frozenset[int], rows: Facts
+) -> list[tuple[Facts, dict[Variable, Affine]]] | None:
+    """The rows without the first maximum or minimum that hides one of the variables, as cases; None without one.
+
+    Returns
+    -------
+    list of (rows, mapping) or None
+        The mapping tells what the maximum is in the case. Cases without a point are left out.
+    """
+    if not hides(rows, variables):
+        return None
+    rows = tuple(part for row in rows for part in separated(row, variables))
+    kept = [row for row in rows if not (row.form.compounds() and implied(row, ()))]
+    hiding = [part for part in parts_in(row.form for row in kept) if not part.atoms().isdisjoint(variables)]
+    if not hiding:
+        return [(tuple(kept), {})]
+    if len(hiding) > HIDING_LIMIT:
+        names = ", ".join(sorted({graph.names[v] for part in hiding for v in part.atoms() & variables}))
+        raise UnsupportedError(
+            f"an index equation hides {names} in {len(hiding)} maxima and minima; at most {HIDING_LIMIT} are solved "
+            "for: split the sum or the tensor, so that each part has fewer of them"
+        )
+    part = hiding[0]
+    found = []
+    for condition, value in pieces(part, tie_is_zero=_more_is_known(part, kept, variables)):
+        mapping: dict[Variable, Affine] = {part: value}
+        case = (*(row.substitute(mapping) for row in kept), condition)
+        if not is_empty(case):
+            found.append((case, mapping))
+    return found
+
+
+def _more_is_known(part: PositivePart, rows: Sequence[Row], variables: frozenset[int]) -> bool:
+    """Whether the rows say more of the variables where the part is 0: that case is to hold the tie.
+
+    So that a clamped index has its tie where it is not clamped, and the pieces at the ends are as small as possible.
+    """
+
+    def known(value: Affine) -> int:
+        forms = (row.form.substitute({part: value}) for row in rows if row.kind != "ge")
+        return sum(len(form.atoms() & variables) for form in forms)
+
+    return known(Affine()) > known(part.form)
+
+
+def decided(form: Affine, facts: Facts) -> Affine:
+    """The form with those maxima and minima decided that ``facts`` decide.
+
+    >>> from sympy_tensordiff.integer.extrema import least
+    >>> i, n = Affine.variable("i"), Affine.variable("n")
+    >>> decided(least([i, n - 1]), (Row("ge", n - i - 1),))
+    i
+    """
+    for part in parts_in((form,)):
+        for sign, value in ((1, part.form), (-1, Affine())):
+            if implied(Row("ge", sign * part.form), facts):
+                return decided(form.substitute({part: value}), facts)
+    return form
+
+
+def decided_rows(rows: Facts, facts: Facts) -> Facts:
+    """Rows with those maxima and minima decided that ``facts`` and the other rows decide."""
+    result = list(rows)
+    for n, row in enumerate(rows):
+        if parts_in((row.form,)):
+            others = (*facts, *result[:n], *result[n + 1 :])
+            result[n] = row._replace(form=decided(row.form, others))
+    variables = frozenset().union(*(row.form.atoms() for row in result))
+    return tuple(part for row in result for part in separated(row, variables))

@@ -1,0 +1,184 @@
+"""Clamped indices: what the derivatives look like, that they close, and how often their loops run."""
+
+import pickle
+
+import numpy as np
+import pytest
+import sympy
+from cases_clamps import BOUNDARIES
+from counting import conditions_on_loops, contributing_tuples, masks, visits
+from sympy import Abs, KroneckerDelta, Max, Min, Mod, Piecewise, floor
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
+from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.testing import assert_kernel_exact, assert_second_exact
+
+i, j, k, m, p, q, r, N, M = td.indices("i j k m p q r N M")
+x, y, A = TensorSymbol("x", N), TensorSymbol("y", M), TensorSymbol("A", (N, N))
+KERNELS = (("numpy", True), ("numpy", False))
+
+CLAMPED = {
+    "edge": Tensor(x[Max(0, Min(i - 1, N - 1))] ** 2, (i, N + 2)),
+    "convolution": Tensor(Sum(x[Max(0, Min(i + r - 1, N - 1))] ** 2 * y[r], (r, 0, M - 1)), (i, N)),
+    "mirror": Tensor(x[Min(N - 1, Abs(i - 2))] ** 2, (i, N + 2)),
+    "corner": Sum(A[Max(i - 1, 0), Min(i + 1, N - 1)] ** 2, (i, 0, N - 1)),
+    "larger": Sum(x[Max(i, j)] ** 2 * x[Min(i, j)], (i, 0, N - 1), (j, 0, N - 1)),
+    "quotient": Sum(x[Max(0, Min(floor(i / 2) - 1, N - 1))] ** 2, (i, 0, 2 * M)),
+    "table": Sum(Tensor(x[Min(2 * i, N - 1)] ** 2, (i, N))[Max(j - 1, 0)] ** 2, (j, 0, N - 1)),
+}
+
+
+@pytest.mark.parametrize("name", CLAMPED)
+def test_small_sizes_equal_the_oracle(name):
+    function = CLAMPED[name]
+    variables = [v for v in (x, y, A) if function.has(v)]
+    for size in (1, 2, 4):
+        assert_kernel_exact(function, variables, {N: size, M: 3}, order=2, kernels=KERNELS[: size % 2 + 1])
+
+
+@pytest.mark.parametrize("name", ["edge", "convolution", "larger", "quotient"])
+def test_no_loop_runs_over_the_full_box(name):
+    function = CLAMPED[name]
+    if not isinstance(function, Tensor):
+        # Weights show which tuples are visited.
+        weights = TensorSymbol("W", (2 * M + 1, N))
+        body, *limits = function.args
+        function = Sum(body * weights[limits[0][0], limits[-1][0] if len(limits) > 1 else 0], *limits)
+        pullback = td.gradient(function, x)
+    else:
+        weights = TensorSymbol("W", function.shape)
+        pullback = td.vjp(function, x, weights)
+    assert not masks(pullback)
+    program = build_program((x, y, weights), pullback, temporaries=False)
+    assert not any(conditions_on_loops(kernel.body) for kernel in program.kernels)
+    for sizes in ({N: 3, M: 3}, {N: 5, M: 3}):
+        assert visits(program, "W", sizes) == contributing_tuples(function, x, sizes)
+
+
+def test_the_gradient_of_a_clamped_read_is_one_read_and_two_ends():
+    weights = TensorSymbol("w", N + 2)
+    pullback = td.vjp(Tensor(x[Max(0, Min(i - 1, N - 1))], (i, N + 2)), x, weights)
+    assert (
+        pullback.body == weights[p + 1] + KroneckerDelta(0, p) * weights[0] + KroneckerDelta(p, N - 1) * weights[N + 1]
+    )
+
+
+def test_a_compound_is_the_form_that_holds_in_each_piece():
+    function = Sum(2 * x[Min(i, 11)] * y[Max(i - 11, 0)], (i, 0, 20))
+    by_entry = td.gradient(function, x).body
+    assert by_entry == Piecewise((2 * y[0], p <= 11), (0, True)) + 2 * KroneckerDelta(11, p) * Sum(
+        y[i - 11], (i, 12, 20)
+    )
+
+
+def test_pieces_that_agree_are_one():
+    image = Sum(x[Min(i, 2 * N - 1 - i)] ** 2, (i, 0, 2 * N - 1))
+    assert td.gradient(image, x).body == 4 * x[p]
+    triangle = Sum(x[Max(i, j)], (i, 0, N - 1), (j, 0, N - 1))
+    assert td.gradient(triangle, x).body == 2 * p + 1
+    both = Piecewise((x[Max(i, 3)], i >= 3), (x[Min(i, 3)], True))
+    assert td.gradient(Sum(both, (i, 0, N - 1)), x).body == 1
+
+
+def test_what_is_known_decides():
+    inside = Piecewise((x[Max(0, Min(i, N - 1))] ** 2, i >= 2), (0, True))
+    assert td.simplify_deltas(Tensor(inside, (i, N))).body == Piecewise((x[i] ** 2, i >= 2), (0, True))
+    assert td.simplify_deltas(Sum(x[Min(i, N - 1)], (i, 0, N - 1))) == Sum(x[i], (i, 0, N - 1))
+    assert td.simplify_deltas(Sum(x[Abs(i - j)], (i, j, N - 1), (j, 0, N - 1))).has(Abs) is False
+    assert td.simplify_deltas(KroneckerDelta(Max(p, 3), 1) * x[p]) == 0
+
+
+def test_second_derivatives_of_every_boundary():
+    for name, (boundary, _) in BOUNDARIES.items():
+        extended = Tensor(boundary(x, i - 2, N), (i, N + 3))
+        if name == "mirror_interior":
+            extended = extended.subs(N, 3)
+        variable = next(iter(extended.atoms(TensorSymbol)))
+        function = Sum((extended[i] - 2 * extended[i + 1]) ** 3, (i, 0, extended.shape[0] - 2))
+        for size in (1, 3):
+            assert_second_exact(function, variable, sizes={N: size}, backends=() if size == 1 else ("numpy",))
+
+
+def test_of_two_unknown_indices_each_is_solved_for():
+    pullback = td.vjp(Tensor(x[Max(i, j)], (i, N), (j, N)), x, TensorSymbol("w", (N, N)))
+    w = TensorSymbol("w", (N, N))
+    assert pullback.body == Sum(w[i, p], (i, 0, p - 1)) + Sum(w[p, j], (j, 0, p))
+
+
+# ---------------------------------------------------------------------------- checks and refusals
+
+
+def test_a_clamp_never_leaves_the_shape():
+    z = TensorSymbol("z", 5)
+    for read in (z[Max(0, Min(i, 4))], z[Min(4, Abs(i - 7))], z[Max(0, Min(floor(i / 2) - 3, Mod(i, 5)))]):
+        assert Sum(read, (i, -10, 30)).body == read
+    for read, shown in (
+        (z[Min(i, 4)], r"at i = -1 its index Min\(4, i\)"),
+        (z[Abs(i)], r"at i = 5 its index Abs\(i\)"),
+    ):
+        with pytest.raises(OutOfShapeError, match=shown):
+            Sum(read, (i, -1, 5))
+
+
+def test_kernels_check_what_a_clamp_leaves_open():
+    function = Tensor(x[Min(i, m)], (i, N))
+    kernel = td.lambdify((x, m), function, "numpy")
+    assert kernel(np.array([1.0, 2.0, 3.0]), 1).tolist() == [1, 2, 2]
+    with pytest.raises(OutOfShapeError, match=r"x\[min\(i, m\)\] is read outside .*m = -1"):
+        kernel(np.array([1.0, 2.0, 3.0]), -1)
+    kernel = td.lambdify((x, m), Tensor(x[Max(0, Min(i + m, N - 1))], (i, N)), "numpy")
+    assert kernel(np.array([1.0, 2.0, 3.0]), -9).tolist() == [1, 1, 1]
+    assert kernel(np.array([1.0, 2.0, 3.0]), 9).tolist() == [3, 3, 3]
+
+
+def test_too_many_maxima_in_one_equation_are_refused():
+    n = 7
+    many = sum(Max(0, i - a * j) for a in range(n))
+    function = Sum(TensorSymbol("z", N)[many], (i, 0, M), (j, 0, M))
+    with pytest.raises(UnsupportedError, match=r"hides i, j in 7 maxima and minima; at most 6 are solved for: split"):
+        td.gradient(function, TensorSymbol("z", N))
+
+
+# ---------------------------------------------------------------------------- printing
+
+n = td.indices("n")
+z = TensorSymbol("z", n)
+SHOWN = {
+    z[Max(0, Min(i - 1, n - 1))]: (
+        "z[Max(0, Min(i - 1, n - 1))]",
+        r"z_{\max\left(0, \min\left(i - 1, n - 1\right)\right)}",
+    ),
+    z[Abs(i - 3)]: ("z[Abs(i - 3)]", r"z_{\left|{i - 3}\right|}"),
+    z[Min(i, n - 1) + 2]: ("z[Min(i, n - 1) + 2]", r"z_{\min\left(i, n - 1\right) + 2}"),
+}
+
+
+def test_clamps_are_printed_as_written():
+    for expr, (text, latex) in SHOWN.items():
+        assert str(expr) == text
+        assert sympy.latex(expr) == latex
+    assert sympy.pretty(z[Min(i, 2)], use_unicode=False).splitlines()[-1].strip() == "z[Min(2, i)]"
+
+
+def test_clamps_survive_a_round_trip():
+    for function in CLAMPED.values():
+        again = td.simplify_deltas(td.simplify_deltas(function))
+        assert again == td.simplify_deltas(function)
+        assert pickle.loads(pickle.dumps(function)) == function
+        assert eval(sympy.srepr(function), {**vars(sympy), **vars(td)}) == function
+    written = td.simplify_deltas(Tensor(x[Max(0, Min(i - 1, N - 1))], (i, N + 2)))
+    assert written == Tensor(x[Max(0, Min(i - 1, N - 1))], (i, N + 2))
+
+
+def test_kernels_hold_one_load_with_a_minimum():
+    function = Tensor(z[Max(0, Min(i - 1, n - 1))] ** 2, (i, n + 2))
+    for backend, load in (
+        ("numba", "z[max(0, min(i - 1, n - 1))]**2"),
+        ("cuda", "z[max(0, min(i - 1, n - 1))]"),
+        ("numpy", "z[np.maximum(0, np.minimum(i - 1, n - 1))]"),
+    ):
+        assert load in td.generate_code(z, function, backend)

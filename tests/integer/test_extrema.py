@@ -1,0 +1,132 @@
+"""Maxima and minima of forms: their laws, and systems with them, against enumeration."""
+
+import itertools
+import pickle
+import random
+
+import pytest
+
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.extrema import (
+    PositivePart,
+    cases,
+    extrema_in,
+    greatest,
+    least,
+    parts_in,
+    pieces,
+    positive_part,
+    separated,
+)
+from sympy_tensordiff.integer.polyhedron import count_points, find_point, implied, is_empty, remove_redundant
+from sympy_tensordiff.integer.products import times
+
+NAMES = "ijn"
+i, j, n = (Affine.variable(name) for name in NAMES)
+POINTS = [dict(zip(NAMES, values, strict=True)) for values in itertools.product(range(-3, 4), repeat=3)]
+BOX = [row for v in (i, j, n) for row in (Row("ge", v + 3), Row("ge", 3 - v))]
+FUNCTIONS = {"max": max, "min": min, "abs": lambda one, other: abs(one)}
+
+
+def random_form(generator, depth=2, products=False):
+    """A random form with maxima, minima, absolute values and quotients in it."""
+    form = sum((generator.randint(-2, 2) * v for v in (i, j, n)), Affine.of(generator.randint(-3, 3)))
+    if not depth or generator.random() > 0.6:
+        return form
+    other = random_form(generator, depth - 1, products)
+    kind = generator.randrange(4 + products)
+    if kind < 2:
+        more = [random_form(generator, 0)] if generator.random() < 0.3 else []
+        return (greatest, least)[kind]([form, other, *more])
+    return (form + quotient(other, 3), form + 2 * positive_part(other) - other, times(n, positive_part(other)))[
+        kind - 2
+    ]
+
+
+def test_forms_have_the_values_of_what_they_stand_for():
+    for seed in range(150):
+        generator = random.Random(seed)
+        forms = [random_form(generator, products=True) for _ in range(3)]
+        most, fewest, part = greatest(forms), least(forms), positive_part(forms[0])
+        rest, found = extrema_in(most + 2 * forms[1])
+        mapping = {"i": random_form(generator), "n": forms[2]}
+        moved = most.substitute(mapping)
+        for point in generator.sample(POINTS, 25):
+            values = [form.evaluate(point) for form in forms]
+            assert (most.evaluate(point), fewest.evaluate(point)) == (max(values), min(values))
+            assert part.evaluate(point) == max(0, values[0])
+            written = rest.evaluate(point) + sum(
+                extremum.coefficient * FUNCTIONS[extremum.function](*(f.evaluate(point) for f in extremum[2:]))
+                for extremum in found
+            )
+            assert written == max(values) + 2 * values[1]
+            new = {**point, **{v: form.evaluate(point) for v, form in mapping.items()}}
+            assert moved.evaluate(point) == most.evaluate(new)
+
+
+@pytest.mark.parametrize("start", range(0, 60, 20))
+def test_systems_agree_with_enumeration(start):
+    for seed in range(start, start + 20):
+        generator = random.Random(seed)
+        rows = [Row(generator.choice(("ge", "ge", "eq")), random_form(generator, 1)) for _ in range(3)]
+        asked = Row(generator.choice(("ge", "eq")), random_form(generator, 1))
+        inside = [point for point in POINTS if all(row.holds(point) for row in rows)]
+        if is_empty(rows, BOX):
+            assert not inside
+        if implied(asked, (*rows, *BOX)):
+            assert all(asked.holds(point) for point in inside)
+        kept = remove_redundant(rows, BOX)
+        assert inside == [point for point in POINTS if all(row.holds(point) for row in kept)]
+        assert count_points([*rows, *BOX], NAMES) == len(inside)
+        found = find_point([*rows, *BOX], NAMES)
+        assert found in inside if inside else found is None
+
+
+def test_cases_have_the_points_of_the_rows_once():
+    for seed in range(30):
+        generator = random.Random(seed)
+        rows = [Row("ge", random_form(generator)) for _ in range(2)]
+        systems = list(cases(rows, limit=None))
+        assert not any(parts_in(row.form for row in system) for system in systems)
+        for point in generator.sample(POINTS, 60):
+            holding = [system for system in systems if all(row.holds(point) for row in system)]
+            assert len(holding) == all(row.holds(point) for row in rows)
+
+
+def test_of_many_maxima_the_definitions_are_known():
+    many = sum((positive_part(i - k) for k in range(12)), Affine())
+    assert len(list(cases([Row("ge", many)]))) <= 2**4
+    assert implied(Row("ge", many), [])
+
+
+@pytest.mark.parametrize("tie", [False, True])
+def test_pieces_do_not_overlap(tie):
+    for value in range(-2, 3):
+        holding = [form for row, form in pieces(PositivePart(i), tie_is_zero=tie) if row.holds({"i": value})]
+        assert [form.evaluate({"i": value}) for form in holding] == [max(0, value)]
+
+
+def test_a_clamp_proves_its_bounds():
+    clamped = greatest([Affine.of(0), least([i - 1, n - 1])])
+    assert implied(Row("ge", clamped), [])
+    assert implied(Row("ge", n - 1 - clamped), [Row("ge", n - 1)])
+    assert not implied(Row("ge", n - 1 - clamped), [])
+    mirrored = least([greatest([i, -i]), n - 1])
+    assert implied(Row("ge", mirrored), [Row("ge", n - 1)])
+
+
+def test_one_maximum_has_one_form():
+    assert greatest([i, j]) == greatest([j, i]) == -least([-i, -j]) == i + j - least([i, j])
+    assert greatest([i + 3, i]) == i + 3
+    assert positive_part(3 - 3 * i) == 3 * positive_part(1 - i)
+    assert positive_part(-positive_part(i)) == Affine()
+    assert pickle.loads(pickle.dumps(greatest([i, n]))) == greatest([i, n])
+
+
+def test_subtracted_maxima_are_several_rows():
+    rows = separated(Row("ge", least([i, n - 1, j]) - 1), frozenset("ijn"))
+    assert {row.form for row in rows} == {i - 1, n - 2, j - 1}
+    row = Row("ge", greatest([i, n]) - 1)
+    assert separated(row, frozenset("ijn")) == [row]
+    row = Row("ge", j - greatest([i, n]))
+    assert separated(row, frozenset("j")) == [row]
