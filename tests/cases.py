@@ -48,7 +48,15 @@ class Case:
     gradient: Mapping[Any, Any] = field(default_factory=dict)
 
 
-MODULES = ("cases_peers", "cases_tullio", "cases_functions", "cases_own", "cases_choices", "cases_reductions", "cases_clamps")
+MODULES = (
+    "cases_peers",
+    "cases_tullio",
+    "cases_functions",
+    "cases_own",
+    "cases_choices",
+    "cases_reductions",
+    "cases_clamps",
+)
 
 _BUILDERS: dict[str, Callable[[], Case]] = {}
 _SMALLER: dict[str, Callable[[], Case]] = {}

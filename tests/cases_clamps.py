@@ -91,10 +91,12 @@ _OWN: dict[str, Callable[[], Expr]] = {
     "several": lambda: Tensor(A_[Max(i - 1, 0), Min(i + 1, M - 1)] ** 2 * x_[i], (i, N)),
     "two_in_one_index": lambda: Sum(TensorSymbol("z", 2 * N)[Max(i, 2) + Min(j, N - 2)] ** 2, (j, 0, 3), (i, 0, N - 1)),
     "nested": lambda: Sum(x_[Min(N - 1, Max(2 * i - 3, Min(j, 2), 0))] ** 2, (j, 0, M - 1), (i, 0, N)),
-    "of_quotients": lambda: Tensor(x_[Max(0, Min(floor(i / 2) - 1, N - 1))] ** 2 * x_[ceiling(Max(0, i - 2) / 3)], (i, N)),
+    "of_quotients": lambda: Tensor(x_[Max(0, Min(floor(i / 2) - 1, N - 1))] * x_[ceiling(Max(0, i - 2) / 3)], (i, N)),
     "of_a_remainder": lambda: Tensor(x_[Min(N - 1, Mod(i, 3))] ** 2, (i, N + 4)),
     "with_stride": lambda: Sum(x_[Min(3 * i, N - 1)] * x_[Max(N - 2 * i - 2, 0)], (i, 0, N - 1)),
-    "in_a_condition": lambda: Tensor(Piecewise((x_[i] ** 2 * x_[Max(i, j)], Abs(i - j) <= Min(2, M)), (0, True)), (i, N), (j, N)),
+    "in_a_condition": lambda: Tensor(
+        Piecewise((x_[i] ** 2 * x_[Max(i, j)], Abs(i - j) <= Min(2, M)), (0, True)), (i, N), (j, N)
+    ),
     "as_a_bound": lambda: Tensor(Sum(x_[Max(0, i - k)] ** 2, (k, Max(0, i - 2), Min(i + 1, M))), (i, N)),
     "under_a_table": lambda: Sum(Tensor(x_[Min(i, N - 2)] ** 2, (i, N))[Max(j - 1, 0)] * y_[j], (j, 0, Min(N, M) - 1)),
 }  # fmt: skip

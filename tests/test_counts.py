@@ -120,7 +120,7 @@ def test_no_condition_on_a_loop_variable_in_any_kernel(name):
 # ------------------------------------------------------- loops run over the contributing tuples
 
 CHAINED = {"V21", "V26", "H1", "H2", "H4", "H6", "symbolic_chain", "net", "relu_net", "attention"}
-CHAINED |= {name for name in ALL if name.startswith("chain")}
+CHAINED |= {"H3", "clamp_under_a_table"} | {name for name in ALL if name.startswith(("chain", "H5_"))}
 
 # What a read shares with its neighbours is summed before: there are fewer visits than tuples.
 FEWER = {
@@ -135,6 +135,9 @@ FEWER = {
     **dict.fromkeys([("sum_in_function_in_sum", "x"), ("square_of_square", "A")], "sums are factored"),
     **dict.fromkeys([("L15", "r_"), ("L15", "x")], "the other operand is summed along its diagonal before"),
     **dict.fromkeys([("L27", "M"), ("piecewise_unequal", "x")], "sums over equal points share their loops"),
+    **dict.fromkeys([("L11_clamp", "x"), ("clamp_two_in_one_index", "z")], "a number at the end is counted"),
+    **dict.fromkeys([("clamp_of_quotients", "x"), ("clamp_with_stride", "x")], "pieces of one value are one"),
+    **dict.fromkeys([("clamp_constant_exterior", "y")], "0 outside of the image"),
 }
 
 # Two reads of one tensor whose sums run over ranges in another order.

@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.walk import uses
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts
 from sympy_tensordiff.simplify.recognition import recognise

@@ -167,7 +167,7 @@ def _absolute(rest: Affine, part: PositivePart, c: int) -> tuple[Affine, Extremu
 
 
 def _written(rest: Affine, part: PositivePart, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
-    """``s + max(0, f)`` as ``max(s, s + f)`` with those terms ``s`` that shorten ``s + f``; numbers too if ``alone``."""
+    """``s + max(0, f)`` as ``max(s, s + f)`` with the terms ``s`` that shorten ``s + f``; numbers too if ``alone``."""
     size, sign = abs(c), 1 if c > 0 else -1
     step = sign * part.form
     slopes = {v: (b // size, step.coefficient(v)) for v, b in rest.terms if b % size == 0}

@@ -15,7 +15,6 @@ from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piece
 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
-from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.integer.polyhedron import find_point
 from sympy_tensordiff.integer.system import definitions
