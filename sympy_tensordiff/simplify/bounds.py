@@ -23,6 +23,7 @@ from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empt
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.clamps import decided, decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
+from sympy_tensordiff.simplify.idle import without_idle_indices
 from sympy_tensordiff.simplify.joining import Joining
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.ranges import (
@@ -180,10 +181,14 @@ class _Tighten:
         """A product, a maximum or a minimum with triangular bounds: neither a guard nor a factor leaves it."""
         graph = self.graph
         variables, rows, body = graph.inside(node, _atoms(facts))
-        if node.op == "prod" and is_empty(rows, facts):
-            return graph.one
+        if is_empty(rows, facts):
+            return graph.one if node.op == "prod" else node
         limits, outer = bounds(rows, order(rows, variables, facts), facts)
         if not outer:  # what no bound tells would be no guard of the whole
+            limits, body = without_idle_indices(graph, node.op, limits, body, facts, self.harmless)
+            if not limits:
+                alone: Node = yield self.visit(body, facts)
+                return alone
             variables, rows = tuple(limit.variable for limit in limits), tuple(bound_rows(limits))
         for limit in () if outer else limits:
             if limit.lows == limit.highs and len(limit.lows) == 1 and limit.lows[0][1] == 1:

@@ -32,7 +32,7 @@ class Choices:
     def is_harmless(self, node: Node, facts: Facts, row: Row | None = None) -> Recursion[bool]:
         """Whether evaluating ``node`` where it was not evaluated before can do no harm: a number, read from inside.
 
-        With a ``row``: where that does not hold, so that what stands behind guards and in empty sums is not evaluated.
+        With a ``row``: where that does not hold, so that nothing behind guards and in empty ranges is evaluated.
         """
         if node.op == "comprehension":
             return False
@@ -40,7 +40,7 @@ class Choices:
             return node.total and all(implied(needed, facts) for needed in self.needed_by(node))
         key = (node, row, facts)
         if key not in self.harmless:
-            if node.op in ("guard", "sum"):
+            if node.op in ("guard", "sum", "prod"):
                 inside, body = self.inside(node, facts)
                 found = (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
             else:
@@ -52,7 +52,7 @@ class Choices:
         return self.harmless[key]
 
     def inside(self, node: Node, facts: Facts) -> tuple[Facts, Node]:
-        """What is known inside of a guard or a sum, and its body."""
+        """What is known inside of a guard, a sum or a product, and its body."""
         if node.op == "guard":
             return (*facts, *node.data), node.args[0]
         _, rows, body = self.graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))

@@ -1,0 +1,92 @@
+"""Indices that nothing in a product, a maximum or a minimum depends on: powers, and one value; values before all."""
+
+import random
+from fractions import Fraction
+
+import pytest
+from sympy import KroneckerDelta, Max, Min, Piecewise
+
+import sympy_tensordiff as td
+from sympy_tensordiff.reference import evaluate
+
+i, j, k, n, p, q = td.indices("i j k n p q")
+x, d = td.TensorSymbol("x", n), td.TensorSymbol("d", 30)
+PROD, MAX, MIN = td.IndexedProduct, td.IndexedMax, td.IndexedMin
+
+FORMS = {
+    "a number of factors": (PROD(d[p], (i, 0, 9)), "d[p]**10"),
+    "a size": (PROD(2 * x[0], (i, 0, n - 1)), "(2*x[0])**n"),
+    "of two indices": (PROD(x[0], (i, 2, 4), (j, 0, n - 1)), "x[0]**(3*n)"),
+    "the inner one": (PROD(d[j], (i, 0, j), (j, 0, 5)), "IndexedProduct(d[j]**(j + 1), (j, 0, 5))"),
+    "the outer one": (PROD(d[i], (i, 0, 4), (j, 0, 5)), "IndexedProduct(d[i]**6, (i, 0, 4))"),
+    "a bound depends on it": (PROD(d[i], (i, 0, j), (j, 0, 5)), "IndexedProduct(d[i], (i, 0, j), (j, 0, 5))"),
+    "maybe less than nothing": (PROD(d[0], (i, 0, p - 1)), "IndexedProduct(d[0], (i, 0, p - 1))"),
+    "maybe nothing to read": (PROD(d[5 - p], (i, 0, p - 1)), "IndexedProduct(d[5 - p], (i, 0, p - 1))"),
+    "several bounds": (PROD(d[0], (i, 0, Min(4, p))), "IndexedProduct(d[0], (i, 0, Min(4, p)))"),
+    "greatest of one": (MAX(d[p], (i, 0, 3)), "d[p]"),
+    "least of one": (MIN(x[0] + 1, (i, 0, n - 1)), "x[0] + 1"),
+    "greatest of maybe nothing": (MAX(d[0], (i, 0, p - 1)), "IndexedMax(d[0], (i, 0, p - 1))"),
+    "greatest, the inner one": (MAX(d[j], (i, 0, j), (j, 0, 5)), "IndexedMax(d[j], (j, 0, 5))"),
+    "greatest, empty for some": (MAX(d[j], (i, 3, j), (j, 0, 5)), "IndexedMax(d[j], (j, 3, 5))"),
+    "empty product": (PROD(d[i], (i, 5, 2)), "1"),
+    "empty maximum": (MAX(d[i], (i, 5, 2)), "IndexedMax(d[i], (i, 5, 2))"),
+    "one point": (MAX(d[i + j], (j, i, i), (i, 2, 2)), "d[4]"),
+    "factors stay inside": (PROD(2 * d[i], (i, 0, 5)), "IndexedProduct(2*d[i], (i, 0, 5))"),
+    "terms and signs stay inside": (MAX(d[p] - d[i], (i, 0, 5)), "IndexedMax(d[p] - d[i], (i, 0, 5))"),
+    "a row that follows": (MIN(x[i], (i, Max(0, -n), Min(n - 1, 2 * n))), "IndexedMin(x[i], (i, 0, n - 1))"),
+}
+
+
+@pytest.mark.parametrize(("expr", "expected"), FORMS.values(), ids=FORMS)
+def test_forms(expr, expected):
+    result = td.simplify_deltas(expr)
+    assert str(result) == expected
+    compared = 0
+    for size in (1, 2, 5):
+        for number in (0, 1, 3):
+            values = {x: [Fraction(7 - v, 3) for v in range(size)], d: [Fraction(v * v - 9 * v, 2) for v in range(30)]}
+            known = {**values, n: size, p: number}
+            left, right = (evaluate(e, {s: v for s, v in known.items() if s in e.free_symbols}) for e in (expr, result))
+            assert left == right
+            compared += 1
+    assert compared == 9
+
+
+def bound(rng, around, extremum):
+    forms = [rng.choice([0, 2, *around, p, q]) + rng.randint(-1, 2) for _ in range(rng.choice([1, 1, 2]))]
+    return extremum(*forms)
+
+
+def body(rng, around, depth):
+    index = 12 + sum(rng.randint(-1, 1) * v for v in around)
+    kind = rng.randrange(6) if depth else 0
+    if kind == 1:
+        return d[index] * body(rng, around, depth - 1)
+    if kind == 2:
+        return Piecewise((body(rng, around, depth - 1), around[-1] >= rng.choice([p, 1])), (rng.choice([0, 1]), True))
+    if kind == 3:
+        return KroneckerDelta(around[0], rng.choice([q, 1])) * body(rng, around, depth - 1)
+    return reduction(rng, around, depth - 1) if kind > 3 and len(around) < 3 else d[index]
+
+
+def reduction(rng, around, depth):
+    own = [i, j, k][len(around) : len(around) + rng.randint(1, 2)]
+    limits, inner = [], list(around)
+    for index in own:
+        limits.append((index, bound(rng, inner, Max), bound(rng, inner, Min)))
+        inner.append(index)
+    cls = rng.choice([PROD, MAX, MIN, td.IndexedSum])
+    return cls(body(rng, inner, depth), *reversed(limits))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_reductions_keep_their_values(seed):
+    rng = random.Random(seed)
+    expr = reduction(rng, [], 2)
+    result = td.simplify_deltas(expr)
+    values = {d: [Fraction(rng.randint(-3, 4), rng.choice([1, 2])) for _ in range(30)]}
+    for first in (-2, 0, 1, 3):
+        for second in (-1, 2):
+            known = {**values, p: first, q: second}
+            left, right = (evaluate(e, {s: v for s, v in known.items() if s in e.free_symbols}) for e in (expr, result))
+            assert left == right or left != left  # 0 times infinity, of which nothing is said
