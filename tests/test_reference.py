@@ -38,6 +38,7 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
 )
 from sympy_tensordiff.reference import contributing_tuples, differentiate, evaluate, hessian, points
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
@@ -279,6 +280,15 @@ def test_gradient_by_a_scalar_symbol_and_by_rank_zero():
         (lambda u, v: u ** (v - 3), (0, 3), 0),
         (lambda u, v: (u - 1) ** 1, (1, 0), 1),
         (lambda u, v: log(u) * 1, (4, 0), Fraction(1, 4)),
+        (lambda u, v: IndexedProduct(x[k] + 2, (k, 0, 3)), (5, 1), 12),
+        (lambda u, v: IndexedProduct(x[k], (k, 0, 1)), (0, 3), 3),
+        (lambda u, v: IndexedProduct(x[k] * u, (k, 0, 1)), (2, 3), 36),
+        (lambda u, v: IndexedProduct(x[k], (k, 1, 0)) * u, (2, 3), 1),
+        (lambda u, v: IndexedMax(x[k] ** 2, (k, 0, 3)), (-3, 2), -6),
+        (lambda u, v: IndexedMax(x[k], (k, 0, 3)), (3, 3), Fraction(1, 2)),
+        (lambda u, v: IndexedMin(x[k] - u, (k, 0, 3)), (2, 1), -1),
+        (lambda u, v: IndexedMin(x[k] * u, (k, 0, 3)), (0, 1), Fraction(1, 4)),
+        (lambda u, v: IndexedMax(x[0], (k, 0, 3)), (7, 1), 1),
     ],
 )
 def test_slopes_worked_out_by_hand(expression, at, slope):

@@ -173,6 +173,12 @@ def test_conditions_bounds_and_floors() -> None:
     assert text.startswith("Σ i = 0 … n - 1, j = i … min(2*i, n - 1)\n")
 
 
+def test_other_reductions() -> None:
+    text = td.draw_graph(td.IndexedProduct(td.IndexedMax(A[i, j], (j, 0, i)), (i, 0, n - 1))).text
+    assert re.findall("Π.*|max.*", text) == ["Π i = 0 … n - 1", "max j = 0 … i"]
+    assert td.draw_graph(td.IndexedMin(v[i], (i, 1, 3))).text.startswith("min i = 1 … 3\n")
+
+
 def test_bounds_that_are_none_of_one_variable() -> None:
     graph = Graph()
     s, t = (graph.fresh(name) for name in "st")

@@ -219,6 +219,7 @@ REFUSED = {
     "derivative of adj": (td.TensorCofactor(2, X), "it has no derivatives of adj; write the adjugate of an invertible"),
     "entry": (x[0] * a, "it reads single entries or a part of an axis, and the language has whole tensors only"),
     "part of an axis": (td.IndexedSum(x[k] ** 2, (k, 1, n - 1)), "it reads single entries or a part of an axis"),
+    "product over a range": (td.IndexedProduct(x[k], (k, 0, n - 1)), "there is no IndexedProduct in it"),
     "unevaluated": (sympy.Derivative(f(a), a), "there is no Derivative in it; write it with sums, products"),
     "euler": (sympy.EulerGamma * x, "the language has rational numbers, and what functions make of them"),
     "infinite": (sympy.oo, "it is no finite real number; tensors are real"),

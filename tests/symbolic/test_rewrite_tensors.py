@@ -190,6 +190,12 @@ WRITTEN = {
     td.TensorComprehension(x[i] * td.IndexedSum(z[j], (j, 0, i)), (i, n)): td.TensorMul(
         x, td.TensorComprehension(td.IndexedSum(z[j], (j, 0, i)), (i, n))
     ),
+    td.TensorComprehension(x[i] * td.IndexedMax(A[p, i], (i, 0, m - 1)), (i, n)): td.TensorMul(
+        td.IndexedMax(A[p, i], (i, 0, m - 1)), x
+    ),
+    td.IndexedSum(x[i] * td.IndexedProduct(A[i, j], (j, 0, m - 1)), (i, 0, n - 1)): ein(
+        "i,i->", x, td.TensorComprehension(td.IndexedProduct(A[i, j], (j, 0, m - 1)), (i, n))
+    ),
     td.TensorComprehension(Piecewise((x[i], z[i] > 0), (c, True)), (i, n)): td.elementwise(
         lambda d, a, b: Piecewise((a, b > 0), (d, True)), c, x, z
     ),
@@ -217,6 +223,8 @@ KEPT = [
     td.TensorComprehension(KroneckerDelta(i, 2) * x[i] * z[3 - i], (i, n)),
     # The inner sum depends on an index that runs over a part of the axis.
     td.IndexedSum(sympy.exp(i * td.IndexedSum(sympy.cos(x[j] * i), (j, 0, n - 1))), (i, 0, p)),
+    td.IndexedProduct(x[i], (i, 0, n - 1)),
+    td.IndexedMax(A[i, j] * x[i], (j, 0, m - 1), (i, 0, n - 1)),
     A[p, q],
     x[0] * c,
 ]
@@ -237,6 +245,8 @@ def test_functions_of_the_user():
 def test_parts_of_what_stays_are_rewritten():
     outer = td.IndexedSum(x[i] * td.IndexedSum(X[i, j] * z[j], (j, 0, n - 1)), (i, 0, p))
     assert outer.rewrite(td.EinsumProduct) == td.IndexedSum(x[i] * ein("ij,j->i", X, z)[i], (i, 0, p))
+    least = td.IndexedMin(x[i] * td.IndexedSum(X[i, j] * z[j], (j, 0, n - 1)), (i, 0, n - 1))
+    assert least.rewrite(td.EinsumProduct) == td.IndexedMin(x[i] * ein("ij,j->i", X, z)[i], (i, 0, n - 1))
     total = sympy.sin(td.IndexedSum(x[i], (i, 0, n - 1)))
     assert (total + x[p]).rewrite(td.EinsumProduct) == sympy.sin(ein("i->", x)) + x[p]
 
@@ -327,6 +337,7 @@ REFUSED = {
     td.TensorFunction(sympy.Lambda((t, u), t * sympy.exp(u)), x, z): "SymPy applies functions of one matrix only",
     td.TensorPow(X, Y): "SymPy transposes powers of one matrix by another wrongly",
     td.IndexedSum(x[i + 1] * x[i], (i, 0, n - 2)): "IndexedSum has no form .* it is no sum of products over whole axes",
+    td.IndexedMax(x[i], (i, 0, n - 1)): "IndexedMax has no form .* only sums over whole axes have one",
     ein("ij,j->i", X, td.TensorComprehension(x[n - 1 - j], (j, n))): "TensorComprehension has no form",
 }
 
