@@ -339,6 +339,37 @@ def long_reductions() -> Program:
 
 
 @case
+def scans() -> Program:
+    """N=5 M=6"""
+    x, a = load("x", k), load("a", i, k)
+    both = loop(
+        "k", 0, j - 1, Let("f", op("add", a, Name("own"))), Add("prefix", Name("f")), Add("greatest", Name("f"), "max")
+    )
+    twice = Loop(
+        "k",
+        (Bound(j + 1), Bound(i + j, 2)),
+        (Bound(M - 1),),
+        (*total("inner", a, ("r", 0, k)), Add("least", Name("inner"), "min")),
+    )
+    between = If(
+        (at_least(j, i + 2),),
+        (*total("between", x, ("k", i + 1, j - 1), reduction="prod"), Add("far", Name("between"))),
+    )
+    before = If(
+        (at_least(i, j + 2),), (*total("before", x, ("k", j + 1, i - 1), reduction="prod"), Add("far", Name("before")))
+    )
+    not_one = total("window", x, ("k", j, j), reduction="prod")
+    changing = total("changing", op("mul", x, load("x", j)), ("k", 0, j))
+    rest = map(Name, ("far", "window", "changing"))
+    body = (
+        Let("own", load("x", i)), Accumulator("prefix"), Accumulator("greatest", "max"), both,
+        Accumulator("least", "min"), twice, Accumulator("far"), between, before, *not_one, *changing,
+        Store(op("add", Name("prefix"), op("max", Name("greatest"), -9), op("min", Name("least"), 9), *rest)),
+    )  # fmt: skip
+    return single((array("x", M), array("a", N, M)), result("y", N, M), "ij", *body)
+
+
+@case
 def guarded_long_sums() -> Program:
     """N=25"""
     x = load("x", k)

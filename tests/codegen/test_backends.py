@@ -123,6 +123,21 @@ def test_rows_with_scalars_around_the_sum():
     assert "s[j] += f*b[k, j]" in compile_program(program, "numba").source
 
 
+def test_scans_pass_once_along_a_row():
+    """Where a loop goes on from entry to entry, forward or backward, behind a condition too; and nowhere else."""
+    source = compile_program(CASES["scans"][0], "numba").source
+    for line in (
+        "for k in range(k_stop, j):",
+        "k_stop = max(k_stop, j)",
+        "for k in range(max(j + 1, (i + j + 1)//2), k_low):",
+        "for j in range(y.shape[1] - 1, -1, -1):",
+        "between_so_far *= x[k]",
+        "before_so_far *= x[k]",
+    ):
+        assert line in source
+    assert not any(f"{name}_so_far" in source for name in ("inner", "far", "window", "changing"))
+
+
 # ---------------------------------------------------------------------------- the limits of the number range
 
 

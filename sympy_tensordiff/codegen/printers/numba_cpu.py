@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
+from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.walk import function_name, scalar_arrays
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
@@ -52,6 +53,8 @@ class NumbaPrinter(NestPrinter):
         super().__init__(names, kernel, bare)
         self.decorator = decorator
         self.rows = row_plan(kernel, prover)
+        self.running: dict[str, str] = {}
+        """The names of accumulators in the pass that fills their arrays."""
 
     def print(self) -> str:
         """The text of the function."""
@@ -79,7 +82,9 @@ class NumbaPrinter(NestPrinter):
 
     def segments(self, plan: RowPlan, depth: int) -> None:
         """Append the segments of a kernel that runs row by row."""
-        for segment in plan.segments:
+        for number, segment in enumerate(plan.segments):
+            for scan in plan.scans if number == len(plan.segments) - 1 else ():
+                self.scan(scan, depth)
             if segment.kind == "row":
                 self.body(segment.body, depth)
             elif segment.kind == "sum":
@@ -97,6 +102,31 @@ class NumbaPrinter(NestPrinter):
             axis = self.names(self.kernel.axes[last])
             self.line(depth, f"for {axis} in range({self.names(self.kernel.array)}.shape[{last}]):")
             self.body(body, depth + 1)
+
+    def scan(self, scan: Scan, depth: int) -> None:
+        """Append one pass along a row, which goes on with the loop of a scan from entry to entry."""
+        loop, last = scan.loop, len(self.kernel.axes) - 1
+        axis, variable, local = self.names(self.kernel.axes[last]), self.names(loop.variable), self.names.copy()
+        extent = f"{self.names(self.kernel.array)}.shape[{last}]"
+        low, stop = self.lower(loop.lows), self.stop(loop.highs)
+        end = local.fresh(f"{variable}_{'low' if scan.downward else 'stop'}")
+        self.line(depth, f"{end} = {stop if scan.downward else low}")
+        for accumulator in scan.accumulators:
+            self.running[accumulator.name] = local.fresh(f"{self.names(accumulator.name)}_so_far")
+            self.line(depth, f"{self.running[accumulator.name]} = real({start_text(accumulator.reduction)})")
+        span = f"{extent} - 1, -1, -1" if scan.downward else extent
+        self.line(depth, f"for {axis} in range({span}):")
+        if scan.conditions:
+            self.head(If(scan.conditions, ()), depth + 1)
+        inner = depth + 1 + bool(scan.conditions)
+        self.line(inner, f"for {variable} in range({f'{low}, {end}' if scan.downward else f'{end}, {stop}'}):")
+        self.loop_depth += 1
+        self.body(loop.body, inner + 1)
+        self.loop_depth -= 1
+        self.line(inner, f"{end} = {f'min({end}, {low})' if scan.downward else f'max({end}, {stop})'}")
+        for accumulator in scan.accumulators:
+            running = self.running.pop(accumulator.name)
+            self.line(inner, f"{self.name(accumulator.name)} = {running}")
 
     def row_sum(self, body: Sequence[Statement], depth: int) -> None:
         """Append loops with the loop over the row inside of them."""
@@ -117,13 +147,15 @@ class NumbaPrinter(NestPrinter):
     # ------------------------------------------------------------------------ scalars
 
     def name(self, name: str) -> str:
+        if name in self.running:
+            return self.running[name]
         text = super().name(name)
         if self.rows is not None and name in self.rows.expanded:
             return f"{text}[{self.names(self.kernel.axes[-1])}]"
         return text
 
     def add(self, statement: Add, depth: int) -> None:
-        in_row = self.rows is not None and statement.name in self.rows.expanded
+        in_row = self.rows is not None and statement.name in self.rows.expanded and statement.name not in self.running
         if in_row or not self.loop_depth or statement.reduction != "sum":
             # The factors of a product stay in order: 0*1e200*1e200 is 0, 0*(1e200*1e200) is nan.
             super().add(statement, depth)

@@ -2,7 +2,8 @@
 
 Where a summation index runs down a column, memory is read in strides, and no processor
 vectorises that. With the last axis innermost instead, and one accumulator for each of its
-entries, the reads run along rows: several times as fast.
+entries, the reads run along rows: several times as fast. Other reductions are scans (`scans`), which
+make one pass along the row.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Load, Loop, Name, Scatter, Statement
+from sympy_tensordiff.codegen.printers.scans import Scan, find_scans
 from sympy_tensordiff.codegen.walk import bounds, dependences, scalars, statements
 from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Row
@@ -32,15 +34,18 @@ class RowPlan:
     planner: RowPlanner
     segments: list[Segment]
     expanded: frozenset[str]
+    scans: tuple[Scan, ...] = ()
+    """What comes before the last segment."""
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     """How to run a kernel row by row; None where that gains nothing, or a row may have no entries."""
     if not kernel.axes or isinstance(kernel, Scatter):
         return None
-    plan = RowPlanner(kernel).plan()
+    planner = RowPlanner(kernel)
+    plan = planner.plan()
     if plan is None or not prover.proves(Row("ge", prover.shapes[kernel.array][-1] - 1)):
-        return None
+        return planner.plan_of_scans()
     return plan
 
 
@@ -68,6 +73,19 @@ class RowPlanner:
         if not any(segment.kind == "sum" for segment in segments):
             return None
         return RowPlan(self, segments, self.expanded(segments))
+
+    def plan_of_scans(self) -> RowPlan | None:
+        """A row with scans; None without one. What has one value for a row comes first if a scan may use it."""
+        fixed = [s for s in self.kernel.body if not self.varies(s)]
+        same = {s.name: s in fixed for s in self.kernel.body if isinstance(s, Let | Accumulator)}
+        scans, body = find_scans(self.kernel, same)
+        if not scans:
+            return None
+        used = {node.name for scan in scans for node in scalars(scan.loop.body) if isinstance(node, Name)}
+        first = fixed if used & same.keys() else []
+        segments = [Segment("row", first), Segment("entry", [s for s in body if s not in first])]
+        names = frozenset(accumulator.name for scan in scans for accumulator in scan.accumulators)
+        return RowPlan(self, [s for s in segments if s.body], names, tuple(scans))
 
     def varies(self, statement: Statement) -> bool:
         """Whether something in ``statement`` depends on the last axis."""
