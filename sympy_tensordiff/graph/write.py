@@ -20,6 +20,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.data import layers
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
@@ -155,10 +156,21 @@ class _Writer(TensorWriter):
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         body = yield self.visit(node.args[0], scope)
-        if any(row.kind != "eq" for row in node.data):
-            condition = self.conjunction(node.data, scope)
+        *around, last = layers(node.data)
+        body = self.guarded(last, body, scope)
+        for rows in reversed(around):  # a product would be evaluated in any order
+            deltas = [sympy.Eq(*self.equation(row, scope), evaluate=False) for row in rows if row.kind == "eq"]
+            conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
+            condition = sympy.And(*conditions, *deltas, evaluate=False)
             body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
-        deltas = [sympy.KroneckerDelta(*self.equation(row, scope)) for row in node.data if row.kind == "eq"]
+        return body
+
+    def guarded(self, rows: Sequence[Row], body: Any, scope: Scope) -> Any:
+        """The body times a delta for each equation, as a case of the other rows."""
+        if any(row.kind != "eq" for row in rows):
+            condition = self.conjunction(rows, scope)
+            body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
+        deltas = [sympy.KroneckerDelta(*self.equation(row, scope)) for row in rows if row.kind == "eq"]
         return sympy.Mul(*deltas, body)
 
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:

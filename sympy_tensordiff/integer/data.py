@@ -7,7 +7,7 @@ known of it: it is a column of its own in a system, no elimination goes through 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from .affine import Affine, Compound, Row, Variable
@@ -91,7 +91,106 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
     return [compound for compound in found if isinstance(compound, DataEntry)]
 
 
-def selected(rows: Iterable[Row]) -> frozenset[Variable]:
-    """The plain variables that stand in an index of data in some rows: what selects the data."""
-    entries = data_entries(row.form for row in rows)
+def holds_data(compound: Compound) -> bool:
+    """Whether a compound is an entry of data, or is computed from some."""
+    return bool(data_entries([Affine.variable(compound)]))
+
+
+def without_common_data(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows with each compound of data in one equation, where a difference of equations does not hold it.
+
+    >>> p, q, i = (Affine.variable(v) for v in "pqi")
+    >>> entry = Affine.variable(DataEntry("idx", (i,)))
+    >>> without_common_data([Row("eq", p - 2 * entry), Row("eq", q - 4 * entry)])
+    (p - 2*idx[i] == 0, -2*p + q == 0)
+    """
+    result = list(rows)
+    for place, row in enumerate(result):
+        terms = [(v, c) for v, c in row.form.terms if isinstance(v, Compound) and holds_data(v)]
+        for v, c in terms[:1] if row.kind == "eq" else ():
+            for n, other in enumerate(result):
+                factor, rest = divmod(other.form.coefficient(v), c)
+                if n != place and other.kind == "eq" and factor and not rest:
+                    result[n] = Row("eq", other.form - factor * row.form)
+            row = result[place]
+    return tuple(result)
+
+
+def selected_in(form: Affine) -> frozenset[Variable]:
+    """The plain variables that stand in an index of data: what selects the data."""
+    entries = data_entries([form]) if form.compounds() else ()
     return frozenset().union(*(entry.atoms() for entry in entries))
+
+
+def is_opaque(form: Affine, variables: Collection[Variable]) -> bool:
+    """Whether a form depends on some of the variables, and on those only as far as they select data.
+
+    >>> i, k = Affine.variable("i"), Affine.variable("k")
+    >>> entry = Affine.variable(DataEntry("idx", (i,)))
+    >>> is_opaque(entry - k, "i"), is_opaque(entry - k, "ik"), is_opaque(entry - i, "i"), is_opaque(k, "i")
+    (True, False, True, False)
+    """
+    held = form.atoms().intersection(variables)
+    return bool(held) and held <= selected_in(form)
+
+
+def tested(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
+    """The rows that only the body of a sum over ``variables`` can test: no bound of a loop expresses them.
+
+    An inequality may bound one variable by data that others select, ``k >= ptr[i]``, where no other row
+    wants the loop over ``i`` inside of that over ``k``.
+
+    >>> i, k, p = (Affine.variable(v) for v in "ikp")
+    >>> entry = Affine.variable(DataEntry("idx", (i,)))
+    >>> tested([Row("ge", k - entry), Row("eq", entry - p), Row("ge", entry - p), Row("ge", i)], "ik")
+    [-p + idx[i] == 0, -p + idx[i] >= 0]
+    """
+    found: list[Row] = []
+    around: dict[Variable, set[Variable]] = {}
+    for row in sorted(rows):
+        outer = selected_in(row.form).intersection(variables)
+        inner = row.form.atoms().intersection(variables) - outer
+        if outer and (row.kind != "ge" or not inner or _reach(around, outer) & inner):
+            found.append(row)
+        elif outer:
+            for v in inner:
+                around.setdefault(v, set()).update(outer)
+    return found
+
+
+def _reach(around: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:
+    """The variables whose loops stand around those of ``start``, these among them."""
+    reached: set[Variable] = set()
+    waiting = list(start)
+    while waiting:
+        v = waiting.pop()
+        if v not in reached:
+            reached.add(v)
+            waiting += around.get(v, ())
+    return reached
+
+
+def layers(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of a condition, those first without which the data in others may not be read.
+
+    Data are read inside of their tensor where all other rows of a condition hold, so a row that holds
+    data comes behind those that hold what selects the data. A layer may be tested in any order.
+
+    >>> i, p = Affine.variable("i"), Affine.variable("p")
+    >>> entry = Affine.variable(DataEntry("idx", (i,)))
+    >>> layers([Row("eq", entry - p), Row("ge", 3 - i)]), layers([Row("eq", entry - p), Row("ge", 3 - p)])
+    ([[-i + 3 >= 0], [-p + idx[i] == 0]], [[-p + idx[i] == 0, -p + 3 >= 0]])
+    """
+    held = {row: row.form.atoms() for row in rows}
+    needed = {row: selected_in(row.form) for row in rows}
+
+    def waits(row: Row, other: Row) -> bool:
+        return not held[other].isdisjoint(needed[row]) and held[row].isdisjoint(needed[other])
+
+    found = []
+    waiting = list(rows)
+    while waiting:
+        level = [row for row in waiting if not any(waits(row, other) for other in waiting)]
+        found.append(level or waiting)
+        waiting = [row for row in waiting if row not in found[-1]]
+    return found

@@ -233,8 +233,8 @@ def _weight(form: Affine) -> tuple[int, int]:
     for v, c in form.terms:
         count += 1
         total += abs(c)
-        if isinstance(v, Compound):
-            inner_count, inner_total = map(sum, zip(*map(_weight, v.forms()), strict=True))
+        for form in v.forms() if isinstance(v, Compound) else ():
+            inner_count, inner_total = _weight(form)
             count += inner_count
             total += inner_total
     return count, total

@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Quotient, Row, Variable, quotient
+from .data import selected_in
 from .fourier_motzkin import eliminate
 from .implication import FALSE, implied, merge_parallel, remove_redundant
 from .products import SymbolicQuotient, quotient_by, slope, times
@@ -76,11 +77,13 @@ def bounds(
         return _nothing(variables)
     known = (*outside, *guards)
     system = remove_redundant([row for row in merged if _holds_any(row, loops)], known)
+    _check_data(system, variables)
     levels: list[list[Row]] = []
     for variable in reversed(variables):
         if FALSE in system:
             return _nothing(variables)
-        levels.append([row for row in system if variable in row.form.atoms()])
+        # What a projection says of data that the variable selects would only tighten its range.
+        levels.append([row for row in system if variable in row.form.atoms() - selected_in(row.form)])
         if len(levels) < len(variables):
             system = _projected(system, variable, known)
     nest: list[Bounds] = []
@@ -123,6 +126,17 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
         if system is not None and len(system) > len(current):
             system = remove_redundant(system, known)
     return (*remaining, *reversed(inner))
+
+
+def _check_data(rows: Sequence[Row], variables: Sequence[Variable]) -> None:
+    """Raise where the innermost loop variable of a row selects data: no loop inside of it has bounds of these data."""
+    for row in rows:
+        innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
+        if innermost is not None and innermost in selected_in(row.form):
+            raise LoopBoundError(
+                f"no bounds of a loop express {row!r}, which data decide that {innermost!r} selects: write the "
+                "condition as a case of the summand, Piecewise((..., condition), (0, True))"
+            )
 
 
 def _holds_any(row: Row, variables: frozenset[Variable]) -> bool:
@@ -245,12 +259,15 @@ def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
     return result
 
 
-def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Variable]) -> tuple[int, int, int]:
+def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Variable]) -> tuple[int, int, int, int]:
     """What ``variable`` as the innermost loop costs: inexact pairs, new outer rows, other coefficients than 1.
 
-    Rows that multiply it by a symbol bound nothing outside of it and count as inexact pairs.
+    Rows that multiply it by a symbol bound nothing outside of it and count as inexact pairs. What selects
+    the data in the bounds of another variable stands outside of that loop, whatever it costs.
     """
     others = frozenset(loops) - {variable}
+    selecting = [row for row in rows if variable in selected_in(row.form)]
+    blocked = any(_holds_any(row, others - selected_in(row.form)) for row in selecting)
     known = set(rows)
     lost = sum(variable in row.form.hidden() and _holds_any(row, others) for row in rows)
     held = [(row.form.coefficient(variable), row) for row in _visible(rows, variable)]
@@ -259,7 +276,7 @@ def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Var
     non_unit = sum(c > 1 for c in shared)
     equations = [abs(c) for c, row in held if row.kind == "eq"]
     if equations:
-        return (min(equations) - 2 + lost, 0, non_unit)
+        return (blocked, min(equations) - 2 + lost, 0, non_unit)
     inexact = lost
     new: dict[Row, None] = {}
     for a, low in held:
@@ -270,4 +287,4 @@ def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Var
                     inexact += a > 1 and b < -1
                     new[row] = None
     merged = merge_parallel(new) or ()
-    return (inexact, sum(row not in known for row in merged), non_unit)
+    return (blocked, inexact, sum(row not in known for row in merged), non_unit)

@@ -16,6 +16,7 @@ from sympy import Basic, Dummy, Expr
 from sympy.codegen.cfunctions import Cbrt
 
 from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
@@ -62,7 +63,7 @@ def _multiply(compile_: Compile, node: Expr) -> Compiled:
     # A condition on indices guards the reads of the other factors: where it makes its own
     # factor 0 the product ends.
     ordered = sorted(node.args, key=_guard_order)
-    factors = [(compile_(arg), _guard_order(arg) < 2) for arg in ordered]
+    factors = [(compile_(arg), _guard_order(arg) < 4) for arg in ordered]
 
     def run(env: Environment) -> Number:
         product: Number = 1
@@ -77,16 +78,19 @@ def _multiply(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _guard_order(factor: Basic) -> int:
-    """0 for deltas, 1 for pieces chosen by the indices alone, 2 for everything else."""
+    """0 for deltas, 1 for pieces chosen by the indices, 2 and 3 for such of data, 4 for everything else."""
     if isinstance(factor, sympy.KroneckerDelta):
+        return 2 * bool(_reads(factor))
+    if isinstance(factor, sympy.Piecewise):
+        return (1, 3, 4)[max(_reads(condition) for _, condition in factor.args)]
+    return 4
+
+
+def _reads(node: Basic) -> int:
+    """0 for what holds indices alone, 1 where it holds data, 2 where it holds values of tensors."""
+    if not node.has(TensorEntry, TensorSymbol):
         return 0
-    if isinstance(factor, sympy.Piecewise) and not any(_reads(condition) for _, condition in factor.args):
-        return 1
-    return 2
-
-
-def _reads(node: Basic) -> bool:
-    return bool(node.has(TensorEntry, TensorSymbol))
+    return 1 if on_indices(node) else 2
 
 
 def _delta(compile_: Compile, node: Expr) -> Compiled:

@@ -18,8 +18,10 @@ from collections.abc import Iterable, Sequence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
+from sympy_tensordiff.integer.data import holds_data, without_common_data
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
+from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.clamps import decided, decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
@@ -204,7 +206,7 @@ class _Tighten:
         rows, body = decided_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
-        rows = self.with_equations(rows, facts)
+        rows = self.with_equations(without_common_data(rows), facts)
         equations: tuple[Row, ...] = ()
         while (pivot := self.pivot(rows)) is not None:
             # One name for what is equal: what is left of the guard and the body are told.
@@ -249,14 +251,17 @@ class _Tighten:
                 kept = others
         return tuple(kept)
 
-    def pivot(self, rows: Sequence[Row]) -> tuple[Row, dict[int, Affine]] | None:
-        """An equation solved for the index that was introduced last."""
+    def pivot(self, rows: Sequence[Row]) -> tuple[Row, dict[Variable, Affine]] | None:
+        """An equation solved for the data in it, or for the index that was introduced last."""
         for row in rows:
             if row.kind == "eq":
                 inside = row.form.hidden()
                 for v, c in reversed(row.form.terms):
-                    if abs(c) == 1 and isinstance(v, int) and v not in self.sizes and v not in inside:
-                        return row, {v: Affine({v: 1}) - row.form * c}
+                    is_index = isinstance(v, int) and v not in self.sizes and v not in inside
+                    if abs(c) == 1 and (is_index or (isinstance(v, Compound) and holds_data(v))):
+                        value = Affine({v: 1}) - row.form * c
+                        if isinstance(v, int) or v not in definitions(value.compounds()):
+                            return row, {v: value}
         return None
 
     def sum(self, node: Node, facts: Facts) -> Recursion[Node]:
@@ -279,7 +284,7 @@ class _Tighten:
             new = yield self.visit(body, facts + rows)
             if new is graph.zero:
                 return new
-            if guarded(graph, variables, new):
+            if guarded(graph, variables, rows, new):
                 # Guards have come to the top of the summand: they are rows of other sums.
                 again = yield self.visit(summation(graph, variables, rows, new), facts)
                 return again

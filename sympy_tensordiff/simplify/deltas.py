@@ -17,6 +17,7 @@ from math import gcd
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable, quotient
+from sympy_tensordiff.integer.data import is_opaque, selected_in, tested
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
@@ -32,7 +33,8 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     variables : sequence of int
         The variables summed over, in the order in which one would like to lose them.
     rows : iterable of Row
-        Conditions; together with the guards inside ``body`` they bound every variable.
+        Conditions; together with the guards inside ``body`` they bound every variable. Conditions on
+        data that a variable selects are tested in the body.
     body : Node
         The summand. Guards in its terms become rows of their sums.
 
@@ -75,6 +77,10 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         return graph.add([summation(graph, kept, rows, case) for case in cases])
     inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
     outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
+    tests = tested(inner, kept)
+    if tests:
+        inner = [row for row in inner if row not in tests]
+        body = graph.guard(tests, body)
     factor, body = graph.split_coefficient(body)
     if body.op == "sum" and not body.free.isdisjoint(kept):
         more, more_rows, body = graph.open(body)
@@ -88,10 +94,16 @@ def _waiting_factor(body: Node, variables: frozenset[int]) -> Node | None:
     return next((factor for factor in factors if factor.op == "sum" and ties(factor, variables)), None)
 
 
-def guarded(graph: Graph, variables: Sequence[int], body: Node) -> bool:
-    """Whether a sum of ``body`` over ``variables`` would hold a guard at the top of its terms, or tests in its loop."""
+def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: Node) -> bool:
+    """Whether a sum of ``body`` over ``variables`` would hold a guard at the top of its terms, or tests in its loop.
+
+    Tests of data have to stay.
+    """
     tied = frozenset(variables)
-    if body.op == "guard" or terms_with_guards(graph, tied, body) is not None:
+    if body.op == "guard":
+        tests = tested((*rows, *body.data), variables)
+        return not all(row in tests for row in body.data) or guarded(graph, variables, rows, body.args[0])
+    if terms_with_guards(graph, tied, body) is not None:
         return True
     return cases_of_nested_inequality(graph, tied, body) is not None
 
@@ -129,7 +141,7 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
     """One substitution, the rows it is to be made in, and the variables after it; None: done."""
     inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
     for row in inner:
-        if row.kind == "mod":  # form == modulus * t
+        if row.kind == "mod" and not is_opaque(row.form, kept):  # form == modulus * t
             t = graph.fresh(_name(graph, kept, row.form))
             return {}, _replaced(rows, row, Row("eq", row.form - Affine({t: row.modulus}))), [*kept, t]
     for form in _equations(inner):
@@ -138,7 +150,7 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
                 return {v: Affine({v: 1}) - form * c}, rows, [w for w in kept if w != v]
     for row in inner:
         for found in rounded(row.form):
-            if not found.atoms().isdisjoint(kept):
+            if not found.atoms().isdisjoint(kept) and not is_opaque(Affine.variable(found), kept):
                 t = graph.fresh(_name(graph, kept, found.form))
                 digits = _digits(graph, kept, found, t)
                 if digits is not None:
@@ -147,7 +159,7 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
                     return mapping, (*rows, *definition), [*(v for v in kept if v not in mapping), *new]
                 return {found: Affine.variable(t)}, (*rows, *found.definition()), [*kept, t]
     # An equation that multiplies one of the indices by a symbol waits for the sum around it to bring in a unit pivot.
-    equations = [row for row in inner if row.kind == "eq" and row.form.hidden().isdisjoint(kept)]
+    equations = _linear(inner, kept)
     for row in equations:
         divided = _divided(row, kept)
         if divided is not None:
@@ -179,6 +191,21 @@ def _of_quotient(row: Row, found: Compound, t: int) -> Row:
         if found.form.atoms().isdisjoint(rest.atoms()) and times(share, found.divisor) == rest:
             return Row("ge", share + Affine({t: sign}) - shift)
     return row
+
+
+def _linear(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:
+    """The equations that are linear in the variables, but for data that is selected by others than they solve for."""
+    found: list[Row] = []
+    unknowns: frozenset[Variable] = frozenset()
+    selecting: frozenset[Variable] = frozenset()
+    for row in rows:
+        more = selected_in(row.form)
+        own = frozenset(v for v in row.form.variables() if v in kept)
+        is_linear = row.kind == "eq" and own and row.form.hidden().intersection(kept) <= more
+        if is_linear and (unknowns | own).isdisjoint(selecting | more):
+            found.append(row)
+            unknowns, selecting = unknowns | own, selecting | more
+    return found
 
 
 def _equations(rows: Sequence[Row]) -> Iterable[Affine]:

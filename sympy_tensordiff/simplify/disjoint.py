@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.data import is_opaque, selected_in
 from sympy_tensordiff.integer.normalise import normalise, remainders
 
 RESIDUES_LIMIT = 16
@@ -80,7 +81,8 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[list[Node], lis
         return [], []
     guards = [node for node in reachable(body) if node.op == "guard"]
     rows = dict.fromkeys(row for node in guards for row in node.data)
-    return guards, [row for row in rows if not row.form.atoms().isdisjoint(variables)]
+    apart = (row for row in rows if selected_in(row.form).isdisjoint(variables))  # data is tested in any case
+    return guards, [row for row in apart if not row.form.atoms().isdisjoint(variables)]
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:
@@ -101,7 +103,7 @@ def residues(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row
     """
     free = variables.difference(*(row.form.atoms() for row in rows if row.kind == "eq"))
     for row in rows:
-        if row.kind == "ge" and not row.form.atoms().isdisjoint(free):
+        if row.kind == "ge" and not row.form.atoms().isdisjoint(free) and not is_opaque(row.form, variables):
             found = remainders("ge", row.form)
             if found is not None and len(found[2]) <= RESIDUES_LIMIT:
                 form, modulus, values = found

@@ -136,7 +136,7 @@ def check_derivative(
     if not variables:
         raise ArgumentError("there is no variable to differentiate by: give one, or a tuple of them")
     for v in variables:
-        if not isinstance(v, (TensorSymbol, sympy.Symbol)) or (isinstance(v, sympy.Symbol) and v.is_integer):
+        if not isinstance(v, (TensorSymbol, sympy.Symbol)) or v.is_integer or getattr(v, "dtype", float) is int:
             raise ArgumentTypeError(f"cannot differentiate by {v!r}: give a TensorSymbol or a real scalar symbol")
     if not isinstance(seed, int) or seed < 0 or not isinstance(rtol, (int, float)) or not rtol > 0:
         raise ArgumentTypeError(f"seed must be an int from 0 on and rtol a positive number, not {seed!r} and {rtol!r}")

@@ -15,6 +15,7 @@ from sympy import Basic, Expr
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.reference import symbols_of, tensors_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.testing.integer_data import data_ranges
 
 # Numerators over this give numbers that a double holds exactly, so the kernels and the oracle
 # start from the same inputs; odd numerators keep away from 0.
@@ -60,6 +61,8 @@ def random_values(
 ) -> dict[Any, Any]:
     """Random values for all tensors and scalar symbols of some expressions, the sizes included.
 
+    Integers that select what is read keep all reads inside of their shapes (`integer_data`).
+
     Parameters
     ----------
     expressions : expression, or tuple of expressions and symbols
@@ -82,8 +85,14 @@ def random_values(
 
     given = dict(sizes or {})
     values: dict[Any, Any] = {}
-    for tensor in tensors_of(*expressions):
+    tensors = tensors_of(*expressions)
+    ranges = data_ranges(expressions, given) if any(tensor.dtype is int for tensor in tensors) else {}
+    for tensor in tensors:
         shape = concrete_shape(tensor, given)
+        if tensor.dtype is int:
+            draws = [generator.randint(*ranges[tensor.name]) for _ in np.ndindex(shape)]
+            values[tensor] = np.array(draws, dtype=np.int64).reshape(shape)
+            continue
         array = np.empty(shape, dtype=object if kind == "rational" else np.float64)
         for position in np.ndindex(shape):
             array[position] = number()
@@ -131,6 +140,6 @@ def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Ba
     symbols = [s for s in symbols_of(*expressions) if s not in determined]
     reals = [s for s in symbols if not s.is_integer]
     integers = [s for s in symbols if s.is_integer]
-    arrays = [to_double(values[tensor]) for tensor in tensors]
+    arrays = [np.asarray(values[t], np.int64) if t.dtype is int else to_double(values[t]) for t in tensors]
     scalars = [float(values[s]) for s in reals]
     return [*tensors, *reals, *integers], [*arrays, *scalars, *(int(values[s]) for s in integers)]
