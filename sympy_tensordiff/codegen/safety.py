@@ -6,7 +6,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.simplify.choices import inside_shape
+from sympy_tensordiff.simplify.choices import inside_conditions, inside_shape
 
 Rows = tuple[Row, ...]
 
@@ -71,9 +71,10 @@ class Safety:
             if (part, known) in seen:
                 continue
             seen.add((part, known))
+            needed = (*inside_shape(self.graph, part), *inside_conditions(self.graph, part))
+            if not all(implied(row, (*self.facts, *known)) for row in needed):
+                return None
             if part.op == "read":
-                if not all(implied(row, (*self.facts, *known)) for row in inside_shape(part)):
-                    return None
                 table = part.args[0]
                 if table.op == "comprehension" and not part.free.isdisjoint(table.free - self.outside):
                     stack.append((table, known))

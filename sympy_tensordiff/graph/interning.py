@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from sympy_tensordiff.graph.functions import TOTAL
-from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in
 
 Number = int | Fraction | float
@@ -136,6 +136,14 @@ class Table:
             return self.index(Affine.variable(DataEntry(tensor.data[0], tuple(index))))
         own = NOTHING.union(*(form.atoms() for form in index))
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
+
+    def inside_data(self, forms: Iterable[Affine]) -> list[Row]:
+        """The rows that say that the data in forms are read inside of their tensors."""
+        rows: list[Row] = []
+        for entry in data_entries(forms):
+            for form, extent in zip(entry.index, self.integers[entry.tensor].shape, strict=True):
+                rows += [Row("ge", form), Row("ge", extent - 1 - form)]
+        return rows
 
 
 def takes_tensors(node: Node) -> bool:

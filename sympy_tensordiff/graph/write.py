@@ -20,13 +20,16 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import layers
+from sympy_tensordiff.integer.data import data_entries, layers
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
+
+Ranges = tuple[tuple[Row, ...], ...]
 
 DEEPEST = 50
 """The levels of SymPy's own nodes in one another that a result may have."""
@@ -48,7 +51,8 @@ class _Writer(TensorWriter):
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
         self.graph = reader.graph
-        self.done: dict[tuple[Node, Scope], Any] = {}
+        self.done: dict[tuple[Node, Scope, Ranges], Any] = {}
+        self.ranges: dict[int, tuple[Row, ...]] = {}
         self.held = Shallow(DEEPEST).held
 
     # -------------------------------------------------------------- the walk
@@ -57,7 +61,8 @@ class _Writer(TensorWriter):
         if node.op == "comprehension":
             # Names inside do not care for indices around that do not occur.
             scope = tuple(pair for pair in scope if pair[0] in node.free)
-        key = (node, scope)
+        # Data may be tested sooner in one range than in another.
+        key = (node, scope, tuple(self.ranges.get(v, ()) for v, _ in scope) if self.graph.integers else ())
         if key not in self.done:
             special = self.whole if takes_tensors(node) else getattr(self, node.op, None)
             if special is not None:
@@ -156,7 +161,7 @@ class _Writer(TensorWriter):
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         body = yield self.visit(node.args[0], scope)
-        *around, last = layers(node.data)
+        *around, last = layers(node.data, self.safe(node.data, scope))
         body = self.guarded(last, body, scope)
         for rows in reversed(around):  # a product would be evaluated in any order
             deltas = [sympy.Eq(*self.equation(row, scope), evaluate=False) for row in rows if row.kind == "eq"]
@@ -164,6 +169,15 @@ class _Writer(TensorWriter):
             condition = sympy.And(*conditions, *deltas, evaluate=False)
             body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
         return body
+
+    def safe(self, rows: Sequence[Row], scope: Scope) -> list[Row]:
+        """The rows of a condition whose data can be read wherever the indices around it are in their ranges."""
+        if len(rows) < 2 or not any(data_entries([row.form]) for row in rows):
+            return []
+        extents = [extent for tensor in self.graph.integers.values() for extent in tensor.shape]
+        known = [Row("ge", extent - 1) for extent in extents]
+        known += [row for v, _ in scope for row in self.ranges.get(v, ())]
+        return [row for row in rows if all(implied(needed, known) for needed in self.graph.inside_data([row.form]))]
 
     def guarded(self, rows: Sequence[Row], body: Any, scope: Scope) -> Any:
         """The body times a delta for each equation, as a case of the other rows."""
@@ -188,6 +202,7 @@ class _Writer(TensorWriter):
     def ranged(self, node: Node, scope: Scope) -> Recursion[tuple[Any, tuple[Any, ...]]]:
         """The body of a reduction and its limits, the innermost first."""
         variables, rows, body = self.graph.inside(node, dict(scope))
+        self.ranges.update(dict.fromkeys(variables, rows))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         limits = []
         for n, v in enumerate(variables):
@@ -198,7 +213,8 @@ class _Writer(TensorWriter):
         return expr, tuple(reversed(limits))
 
     def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
-        variables, _, body = self.graph.inside(node, dict(scope))
+        variables, rows, body = self.graph.inside(node, dict(scope))
+        self.ranges.update(dict.fromkeys(variables, rows))
         extents = [self.form(extent, scope) for extent in node.data]
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         entry = yield self.visit(body, scope)
@@ -214,7 +230,7 @@ def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, 
             yield term, None, ()
         elif guards.pop(term.data, None) is not None:
             for rest, other in opposites(term.data):
-                if other in guards and not any(row.kind == "eq" for row in rest):
+                if other in guards and not any(row.kind == "eq" for row in rest) and len(layers(term.data)) == 1:
                     yield term, guards.pop(other), rest
                     break
             else:

@@ -91,9 +91,23 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
     return [compound for compound in found if isinstance(compound, DataEntry)]
 
 
-def holds_data(compound: Compound) -> bool:
-    """Whether a compound is an entry of data, or is computed from some."""
-    return bool(data_entries([Affine.variable(compound)]))
+def apart(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
+    """The rows without data, and those with data."""
+    plain: list[Row] = []
+    data: list[Row] = []
+    for row in rows:
+        (data if data_entries([row.form]) else plain).append(row)
+    return plain, data
+
+
+def data_terms(form: Affine) -> dict[Compound, int]:
+    """The terms of a form that are data or computed from some, with their coefficients.
+
+    >>> i = Affine.variable("i")
+    >>> data_terms(3 * i - 2 * Affine.variable(DataEntry("idx", (i,))))
+    {idx[i]: -2}
+    """
+    return {v: c for v, c in form.terms if isinstance(v, Compound) and data_entries([Affine({v: 1})])}
 
 
 def without_common_data(rows: Sequence[Row]) -> tuple[Row, ...]:
@@ -105,15 +119,22 @@ def without_common_data(rows: Sequence[Row]) -> tuple[Row, ...]:
     (p - 2*idx[i] == 0, -2*p + q == 0)
     """
     result = list(rows)
-    for place, row in enumerate(result):
-        terms = [(v, c) for v, c in row.form.terms if isinstance(v, Compound) and holds_data(v)]
-        for v, c in terms[:1] if row.kind == "eq" else ():
-            for n, other in enumerate(result):
-                factor, rest = divmod(other.form.coefficient(v), c)
-                if n != place and other.kind == "eq" and factor and not rest:
-                    result[n] = Row("eq", other.form - factor * row.form)
-            row = result[place]
+    for place in range(len(result)):
+        row = result[place]
+        for n, other in enumerate(result) if row.kind == "eq" else ():
+            if n != place and other.kind == "eq":
+                result[n] = Row("eq", without_tied_data(other.form, [row]))
     return tuple(result)
+
+
+def without_tied_data(form: Affine, rows: Iterable[Row]) -> Affine:
+    """A form without data that equations tell: ``2*idx[i] + k`` as ``p + k`` where ``p == 2*idx[i]``."""
+    for row in rows:
+        for v, c in list(data_terms(row.form).items())[:1] if row.kind == "eq" else ():
+            factor, rest = divmod(form.coefficient(v), c)
+            if factor and not rest:
+                form = form - factor * row.form
+    return form
 
 
 def selected_in(form: Affine) -> frozenset[Variable]:
@@ -170,19 +191,20 @@ def _reach(around: Mapping[Variable, set[Variable]], start: Iterable[Variable]) 
     return reached
 
 
-def layers(rows: Sequence[Row]) -> list[list[Row]]:
+def layers(rows: Sequence[Row], safe: Collection[Row] = ()) -> list[list[Row]]:
     """The rows of a condition, those first without which the data in others may not be read.
 
     Data are read inside of their tensor where all other rows of a condition hold, so a row that holds
-    data comes behind those that hold what selects the data. A layer may be tested in any order.
+    data comes behind those that hold what selects the data, unless it is ``safe`` wherever the condition
+    is tested. A layer may be tested in any order.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
     >>> layers([Row("eq", entry - p), Row("ge", 3 - i)]), layers([Row("eq", entry - p), Row("ge", 3 - p)])
     ([[-i + 3 >= 0], [-p + idx[i] == 0]], [[-p + idx[i] == 0, -p + 3 >= 0]])
     """
-    held = {row: row.form.atoms() for row in rows}
-    needed = {row: selected_in(row.form) for row in rows}
+    held = {row: _told(row.form) for row in rows}
+    needed = {row: frozenset() if row in safe else _selecting(row.form) for row in rows}
 
     def waits(row: Row, other: Row) -> bool:
         return not held[other].isdisjoint(needed[row]) and held[row].isdisjoint(needed[other])
@@ -194,3 +216,19 @@ def layers(rows: Sequence[Row]) -> list[list[Row]]:
         found.append(level or waiting)
         waiting = [row for row in waiting if row not in found[-1]]
     return found
+
+
+def _told(form: Affine) -> frozenset[Variable]:
+    """The variables and the data whose values a row tells something about."""
+    found: set[Variable] = set()
+    for v, _ in form.terms:
+        if isinstance(v, Compound) and not isinstance(v, DataEntry):
+            found.update(*map(_told, v.forms()))
+        else:
+            found.add(v)
+    return frozenset(found)
+
+
+def _selecting(form: Affine) -> frozenset[Variable]:
+    """The variables and the data on whose values it depends whether the data in a form can be read."""
+    return frozenset().union(*(_told(part) for entry in data_entries([form]) for part in entry.index))

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
-from sympy_tensordiff.integer.data import holds_data, without_common_data
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.data import apart, data_terms, selected_in, without_common_data, without_tied_data
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.simplify.choices import Choices
@@ -223,6 +223,9 @@ class _Tighten:
             rows = to_residues(without_exact_floors_in(rows))
             body = self.graph.map_forms(body, lambda form: without_exact_floors(form, congruences))
         rows = equations + rows
+        if any(row.kind == "eq" and data_terms(row.form) for row in rows):
+            tied = rows
+            body = self.graph.map_forms(body, lambda form: without_tied_data(form, tied))
         told = yield self.visit(body, facts + rows)
         new = self.graph.guard((yield self.needed(rows, told, facts)), told)
         # What has come out of the body as a guard is looked at together with these rows.
@@ -230,11 +233,11 @@ class _Tighten:
 
     def with_equations(self, rows: Sequence[Row], facts: Facts) -> Facts:
         """The rows without redundant ones; those that leave an index a single value as equations."""
-        rows = remove_redundant(rows, facts)
+        rows = without_redundant(rows, facts)
         for v in sorted(_atoms(rows) - self.sizes):
             single = single_value([v], rows)
             if single is not None:
-                rows = remove_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
+                rows = without_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
         return tuple(self.as_equation(row, (*facts, *rows)) for row in rows)
 
     def as_equation(self, row: Row, known: Facts) -> Row:
@@ -243,25 +246,28 @@ class _Tighten:
         return Row("eq", row.form) if meets else row
 
     def needed(self, rows: Facts, body: Node, facts: Facts) -> Recursion[Facts]:
-        """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already."""
+        """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already.
+
+        Those stay that may say where the data in others are read inside of their tensors.
+        """
         kept = list(rows)
         for row in rows:
             others = [other for other in kept if other is not row]
-            if row.kind == "ge" and (yield self.choices.is_idle(row, body, (*facts, *others))):
+            protects = any(not row.form.atoms().isdisjoint(selected_in(other.form)) for other in others)
+            if row.kind == "ge" and not protects and (yield self.choices.is_idle(row, body, (*facts, *others))):
                 kept = others
         return tuple(kept)
 
     def pivot(self, rows: Sequence[Row]) -> tuple[Row, dict[Variable, Affine]] | None:
         """An equation solved for the data in it, or for the index that was introduced last."""
         for row in rows:
-            if row.kind == "eq":
-                inside = row.form.hidden()
-                for v, c in reversed(row.form.terms):
-                    is_index = isinstance(v, int) and v not in self.sizes and v not in inside
-                    if abs(c) == 1 and (is_index or (isinstance(v, Compound) and holds_data(v))):
-                        value = Affine({v: 1}) - row.form * c
-                        if isinstance(v, int) or v not in definitions(value.compounds()):
-                            return row, {v: value}
+            data = data_terms(row.form)
+            inside = row.form.hidden()
+            for v, c in reversed(row.form.terms if row.kind == "eq" else ()):
+                is_index = isinstance(v, int) and v not in self.sizes and v not in inside
+                value = Affine({v: 1}) - row.form * c
+                if abs(c) == 1 and (v not in definitions(value.compounds()) if v in data else is_index and not data):
+                    return row, {v: value}
         return None
 
     def sum(self, node: Node, facts: Facts) -> Recursion[Node]:
@@ -269,7 +275,7 @@ class _Tighten:
         variables, rows, body = graph.inside(node, _atoms(facts))
         if is_empty(rows, facts):
             return graph.zero
-        rows = remove_redundant(decided_rows(rows, facts), facts)
+        rows = without_redundant(decided_rows(rows, facts), facts)
         own = frozenset(variables)
         if hides(rows, own) or any(row.kind != "ge" and not row.form.atoms().isdisjoint(own) for row in rows):
             # Opposite inequalities have met in an equation.
@@ -315,6 +321,15 @@ class _Tighten:
 def _atoms(rows: Facts) -> frozenset[int]:
     """The variables in rows."""
     return frozenset().union(*(row.form.atoms() for row in rows))
+
+
+def without_redundant(rows: Sequence[Row], facts: Facts) -> Facts:
+    """The rows without redundant ones; data may only be read where the others hold, and make none of them redundant."""
+    plain, data = apart(rows)
+    if not data:
+        return remove_redundant(rows, facts)
+    plain = list(remove_redundant(plain, facts))
+    return (*plain, *remove_redundant(data, (*facts, *plain)))
 
 
 def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:

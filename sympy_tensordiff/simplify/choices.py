@@ -15,6 +15,7 @@ from sympy_tensordiff.graph.interning import is_total
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.polyhedron import implied
 
 Facts = tuple[Row, ...]
@@ -45,7 +46,7 @@ class Choices:
                 found = (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
             else:
                 found = is_total(node.op, node.data, node.args)
-                found = found and (node.op != "read" or all(implied(needed, facts) for needed in inside_shape(node)))
+                found = found and all(implied(needed, facts) for needed in inside_shape(self.graph, node))
                 for arg in node.args:
                     found = found and (yield self.is_harmless(arg, facts, row))
             self.harmless[key] = found
@@ -67,10 +68,10 @@ class Choices:
             waiting = [arg for arg in args if arg not in self.reads] if top not in self.reads else []
             stack += waiting
             if not waiting:
-                found = dict.fromkeys((top,) if top.op == "read" else ())
+                found = dict.fromkeys((top,) if top.op in ("read", "index") else ())
                 self.reads.setdefault(stack.pop(), {**found, **{k: None for arg in args for k in self.reads[arg]}})
         for read in self.reads[node]:
-            yield from inside_shape(read)
+            yield from inside_shape(self.graph, read)
 
     def conditions(self, product: Node, factor: Node, others: Sequence[Node], facts: Facts) -> Recursion[list[Row]]:
         """Rows, not known from ``facts``, outside of which ``factor`` is 0 and the product does harm.
@@ -133,9 +134,21 @@ def is_power(node: Node) -> bool:
     return exponent is not None and exponent.op == "const" and isinstance(exponent.data, int) and exponent.data > 0
 
 
-def inside_shape(read: Node) -> Facts:
-    """The rows that say that a read stays inside the shape of its tensor."""
-    rows: list[Row] = []
-    for form, extent in zip(read.data, read.args[0].shape, strict=True):
-        rows += [Row("ge", form), Row("ge", extent - 1 - form)]
-    return tuple(rows)
+def inside_shape(graph: Graph, node: Node) -> Facts:
+    """The rows that say that a read stays inside the shape of its tensor, and so do the data in an index."""
+    if node.op not in ("read", "index"):
+        return ()
+    found = graph.inside_data(node.data if node.op == "read" else (node.data,))
+    for form, extent in zip(node.data, node.args[0].shape, strict=True) if node.op == "read" else ():
+        found += [Row("ge", form), Row("ge", extent - 1 - form)]
+    return tuple(found)
+
+
+def inside_conditions(graph: Graph, node: Node) -> Facts:
+    """The rows that say that the data in the conditions of a guard are read inside of their tensors.
+
+    What the other conditions protect is not among them.
+    """
+    rows = node.data if node.op == "guard" else ()
+    plain, data = apart(rows)
+    return tuple(row for row in graph.inside_data(row.form for row in data) if not implied(row, plain))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.data import is_opaque
 from sympy_tensordiff.integer.extrema import PositivePart, parts_in, pieces, separated
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 
@@ -22,7 +23,14 @@ HIDING_LIMIT = 6
 
 def hides(rows: Sequence[Row], variables: frozenset[int]) -> bool:
     """Whether a maximum or minimum in ``rows`` holds one of the variables."""
-    return any(not part.atoms().isdisjoint(variables) for part in parts_in(row.form for row in rows))
+    return bool(_hiding(rows, variables))
+
+
+def _hiding(rows: Sequence[Row], variables: frozenset[int]) -> list[PositivePart]:
+    """The parts that hold one of the variables, and not only as what selects data: nothing is solved for such."""
+    parts = parts_in(row.form for row in rows)
+    held = (part for part in parts if not part.atoms().isdisjoint(variables))
+    return [part for part in held if not is_opaque(Affine({part: 1}), variables)]
 
 
 def cases_of_clamps(
@@ -39,7 +47,7 @@ def cases_of_clamps(
         return None
     rows = tuple(part for row in rows for part in separated(row, variables))
     kept = [row for row in rows if not (row.form.compounds() and implied(row, ()))]
-    hiding = [part for part in parts_in(row.form for row in kept) if not part.atoms().isdisjoint(variables)]
+    hiding = _hiding(kept, variables)
     if not hiding:
         return [(tuple(kept), {})]
     if len(hiding) > HIDING_LIMIT:

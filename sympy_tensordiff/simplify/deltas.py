@@ -77,6 +77,8 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
         return graph.add([summation(graph, kept, rows, case) for case in cases])
     inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
     outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
+    if kept:  # the sum may be empty where the data in what moves out of it cannot be read
+        outer += graph.inside_data([row.form for row in outer])
     tests = tested(inner, kept)
     if tests:
         inner = [row for row in inner if row not in tests]

@@ -95,11 +95,10 @@ def unconditional_reads(
                 continue
             stack.append((body, context + rows, (*variables, *bound)))
             continue
-        if node.op == "read":
-            for row in inside_shape(node):
-                extreme = _at_extreme(row, bound, context)
-                if extreme is not None:
-                    found.append(extreme)
+        for row in inside_shape(graph, node):
+            extreme = _at_extreme(row, bound, context)
+            if extreme is not None:
+                found.append(extreme)
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
     parts = [part for row in found for part in separated(row, row.form.atoms())]
     return normalise_rows(row for row in parts if not (row.form.compounds() and implied(row, ()))) or ()

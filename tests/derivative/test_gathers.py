@@ -1,0 +1,163 @@
+"""Derivatives of gathers by data against the exact interpreter, first and second, and what they look like."""
+
+import numpy as np
+import pytest
+import sympy
+from sympy import Eq, KroneckerDelta, Mod, Piecewise, floor
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference.derivatives import derivative
+from sympy_tensordiff.testing import random_values
+from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.testing.integer_data import data_ranges
+
+a, d, e, h, i, j, k, n, p, t = td.indices("a d e h i j k n p t")
+x, y, v = td.TensorSymbol("x", 7), td.TensorSymbol("y", 7), td.TensorSymbol("v", 5)
+X = td.TensorSymbol("X", (4, 3))
+z = td.TensorSymbol("z", n)
+idx, jdx, label = (td.TensorSymbol(name, 4, dtype=int) for name in ("idx", "jdx", "label"))
+pairs = td.TensorSymbol("pairs", (4, 2), dtype=int)
+row, col = td.TensorSymbol("row", 5, dtype=int), td.TensorSymbol("col", 5, dtype=int)
+corners = td.TensorSymbol("corners", (3, 2), dtype=int)
+start = td.TensorSymbol("start", 5, dtype=int)
+place = td.TensorSymbol("place", (), dtype=int)
+
+total, table, delta = td.IndexedSum, td.TensorComprehension, KroneckerDelta
+squares = table(x[i] ** 2, (i, 7))
+sparse = table(total(v[e] * x[col[e]] * delta(i, row[e]), (e, 0, 4)), (i, 4))
+
+CASES = {
+    "a sum of squares": total(x[idx[i]] ** 2, (i, 0, 3)),
+    "take": table(x[idx[i]], (i, 4)),
+    "two axes": table(X[i, pairs[i, k]] ** 2, (i, 4), (k, 2)),
+    "an offset": total(x[2 * idx[i] + k] ** 2 * y[k], (k, 0, 2), (i, 0, 3)),
+    "a stride": total(x[2 * k + idx[i]] ** 2 * y[i], (k, 0, 1), (i, 0, 3)),
+    "by data of data": total(x[idx[jdx[i]]] ** 3, (i, 0, 3)),
+    "beside the index": total(x[i + idx[i]] ** 2, (i, 0, 3)),
+    "as a number": total(x[idx[i]] * idx[i] ** 2, (i, 0, 3)),
+    "rounded": total(x[floor(col[e] / 2)] ** 2 * v[e], (e, 0, 4)),
+    "a remainder": total(Piecewise((x[k] ** 2 * v[e], Eq(Mod(2 * k + col[e], 3), 0)), (0, True)), (k, 0, 3), (e, 0, 4)),
+    "a case": table(Piecewise((x[idx[i]] ** 2, Eq(idx[i], 1)), (x[i], True)), (i, 4)),
+    "a range": total(Piecewise((x[k] ** 2 * x[idx[i]], idx[i] < k), (0, True)), (k, 0, 3), (i, 0, 3)),
+    "a sparse product": sparse,
+    "its square": total(sparse[i] ** 2, (i, 0, 3)),
+    "rows of a sparse matrix": table(total(v[e] * x[col[e]], (e, start[i], start[i + 1] - 1)), (i, 4)),
+    "a histogram": table(total(delta(p, label[i]) * x[i] ** 2, (i, 0, 3)), (p, 3)),
+    "a mesh": total((X[corners[t, 0], d] - X[corners[t, 1], d]) ** 2, (d, 0, 2), (t, 0, 2)),
+    "an embedding": total(X[jdx[i], d] ** 2 * x[d], (d, 0, 2), (i, 0, 3)),
+    "two tables of indices": total(x[idx[i]] * x[jdx[i]], (i, 0, 3)),
+    "the same twice": total(x[idx[i]] * x[idx[j]] * y[i], (i, 0, 3), (j, 0, 3)),
+    "in a function": sympy.log(total(sympy.exp(x[idx[i]] / 8) + y[i] ** 2, (i, 0, 3))),
+    "of a table": table(squares[idx[i]] ** 2, (i, 4)),
+    "two data": total(delta(idx[i], jdx[j]) * x[i] ** 2 * y[j], (i, 0, 3), (j, 0, 3)),
+    "one entry": x[idx[0]] ** 2 * y[place],
+    "of a symbolic size": total(z[idx[i]] ** 2, (i, 0, 3)),
+}
+STARTS = {start: [0, 2, 2, 3, 5]}
+
+
+def jacobian(expr, wrt):
+    return td.jacobian(expr, wrt) if getattr(expr, "shape", ()) else td.gradient(expr, wrt)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_first_and_second_derivatives(name):
+    f = CASES[name]
+    values = {**random_values(f, {n: 5}, 1), **STARTS}
+    variables = [s for s in (x, y, v, X, z) if s in f.free_symbols]
+    for first in variables:
+        slope = jacobian(f, first)
+        assert_equal(evaluate(slope, values), derivative(f, (first,), values), f"{name} by {first}")
+        for second in variables:
+            got = evaluate(td.jacobian(slope, second), values)
+            assert_equal(got, derivative(f, (first, second), values), f"{name} by {first} and {second}")
+
+
+SHOWN = {
+    "a sum of squares": (x, "TensorComprehension(IndexedSum(2*KroneckerDelta(p, idx[i])*x[p], (i, 0, 3)), (p, 7))"),
+    "two axes": (
+        X,
+        "TensorComprehension(2*KroneckerDelta(i, p)*KroneckerDelta(q, pairs[i, k])*X[i, q], "
+        "(i, 4), (k, 2), (p, 4), (q, 3))",
+    ),
+    "an offset": (
+        x,
+        "TensorComprehension(IndexedSum(Piecewise((2*x[p]*y[p - 2*idx[i]], (p >= 2*idx[i]) & (p <= 2*idx[i] + 2)), "
+        "(0, True)), (i, 0, 3)), (p, 7))",
+    ),
+    "a sparse product": (v, "TensorComprehension(KroneckerDelta(i, row[p])*x[col[p]], (i, 4), (p, 5))"),
+    "rows of a sparse matrix": (
+        v,
+        "TensorComprehension(Piecewise((x[col[p]], (p >= start[i]) & (p <= start[i + 1] - 1)), (0, True)), "
+        "(i, 4), (p, 5))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_can_be_solved_is_solved(name):
+    wrt, text = SHOWN[name]
+    assert str(jacobian(CASES[name], wrt)) == text
+
+
+def test_a_hessian_of_entries_is_diagonal():
+    text = str(td.hessian(CASES["a sum of squares"], x))
+    assert "(2*KroneckerDelta(p, q)*IndexedSum(KroneckerDelta(p, idx[i]), (i, 0, 3)), (p, 7), (q, 7))" in text
+    twice = td.hessian(total(x[2 * idx[i]] ** 2, (i, 0, 3)), x)
+    assert "KroneckerDelta(p, q)*IndexedSum(KroneckerDelta(p, 2*idx[i])" in str(twice)
+
+
+def test_a_tangent_is_gathered():
+    assert str(td.jvp(CASES["take"], x, y)) == "TensorComprehension(y[idx[i]], (i, 4))"
+
+
+def test_a_sum_loses_a_delta_of_data():
+    f = total(total(y[k] * delta(k, idx[i]), (k, 0, 6)) ** 2, (i, 0, 3))
+    assert str(td.simplify_deltas(total(y[k] * delta(k, idx[0]), (k, 0, 6)))) == (
+        "Piecewise((y[idx[0]], (idx[0] >= 0) & (idx[0] <= 6)), (0, True))"
+    )
+    values = {y: [1, 2, 3, 4, 5, 6, 7], idx: [0, -1, 6, 7]}
+    assert evaluate(td.simplify_deltas(f), values) == evaluate(f, values) == 1 + 49
+    assert_equal(evaluate(td.gradient(f, y), values), derivative(f, (y,), values), "behind a delta")
+
+
+def test_data_are_read_where_other_conditions_hold():
+    # p runs over more than idx has, and data of one condition may be read by what another one says.
+    f = total(x[idx[jdx[i]]] * x[jdx[i]], (i, 0, 3))
+    values = {x: list(range(1, 8)), idx: [1, 0, 6, 2], jdx: [3, 3, 0, 1]}
+    assert_equal(evaluate(td.hessian(f, x), values), derivative(f, (x, x), values), "data of data")
+    g = table(total(delta(p, label[i]) * x[i] ** 2, (i, 0, 3)), (p, 3))
+    assert "Piecewise((2*KroneckerDelta(p, label[q])*x[q], q <= 3), (0, True))" in str(td.jacobian(g, x))
+
+
+RANGES = {
+    "an index": (x[idx[i]], {"idx": (0, 6)}),
+    "with an offset": (total(x[2 * idx[i] - k], (k, -1, 1), (i, 0, 3)), {"idx": (1, 2)}),
+    "negative": (total(x[3 - idx[i]], (i, 0, 3)), {"idx": (-3, 3)}),
+    "rounded": (total(x[floor(idx[i] / 2)], (i, 0, 3)), {"idx": (0, 13)}),
+    "a share each": (total(x[idx[i] + jdx[i]], (i, 0, 3)), {"idx": (0, 3), "jdx": (0, 3)}),
+    "of data": (total(x[idx[jdx[i]]], (i, 0, 3)), {"idx": (0, 6), "jdx": (0, 3)}),
+    "of a size": (total(z[idx[i]], (i, 0, 3)), {"idx": (0, 4)}),
+    "compared": (table(total(delta(p, label[i]), (i, 0, 3)), (p, 3)), {"label": (-1, 3)}),
+    "bounds": (total(v[e], (e, start[0], start[1] - 1)), {"start": (1, 4)}),
+    "a number": (total(idx[i] * x[i], (i, 0, 3)), {"idx": (-2, 3)}),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_of_random_data(name):
+    expr, ranges = RANGES[name]
+    assert data_ranges([expr], {n: 5, i: 2}) == ranges
+    values = random_values(expr, {n: 5, i: 2}, 3)
+    evaluate(expr, values)
+    for name_, (low, high) in ranges.items():
+        (data,) = (np.asarray(array) for tensor, array in values.items() if str(tensor) == name_)
+        assert low <= data.min()
+        assert data.max() <= high
+
+
+def test_no_value_is_inside():
+    with pytest.raises(ArgumentError, match="no value of idx keeps all reads inside"):
+        random_values(total(x[idx[i]] + x[idx[i] + 8], (i, 0, 3)))
