@@ -75,6 +75,11 @@ def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body:
     cases = cases_of_nested_inequality(graph, frozenset(kept), body)
     if cases is not None:
         return graph.add([summation(graph, kept, rows, case) for case in cases])
+    return _solved_sum(graph, kept, rows, body)
+
+
+def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node) -> Node:
+    """The sum where no equation can be solved any more: conditions outside, ranges, tests of data in the body."""
     inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
     outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
     if kept:  # the sum may be empty where the data in what moves out of it cannot be read
