@@ -9,6 +9,7 @@ from typing import Any
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
 
 Names = Mapping[int, str]
@@ -124,7 +125,7 @@ def form(affine: Affine, names: Names) -> str:
     """``2*i + k - 1``: the first term is positive where one is."""
     terms = []
     for v, c in affine.terms:
-        name = _compound(v, names) if isinstance(v, Quotient | PositivePart) else names[v]
+        name = _compound(v, names) if isinstance(v, Quotient | PositivePart | DataEntry) else names[v]
         terms.append((c < 0, name if abs(c) == 1 else f"{abs(c)}*{name}"))
     if affine.constant or not terms:
         terms.append((affine.constant < 0, str(abs(affine.constant))))
@@ -134,7 +135,9 @@ def form(affine: Affine, names: Names) -> str:
     return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
-def _compound(compound: Quotient | PositivePart, names: Names) -> str:
+def _compound(compound: Quotient | PositivePart | DataEntry, names: Names) -> str:
+    if isinstance(compound, DataEntry):
+        return f"{compound.tensor}[{', '.join(form(index, names) for index in compound.index)}]"
     inside = form(compound.form, names)
     if isinstance(compound, PositivePart):
         return f"max(0, {inside})"

@@ -20,7 +20,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import data_entries, layers
+from sympy_tensordiff.integer.data import apart, data_entries, layers
 from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
@@ -181,11 +181,15 @@ class _Writer(TensorWriter):
 
     def guarded(self, rows: Sequence[Row], body: Any, scope: Scope) -> Any:
         """The body times a delta for each equation, as a case of the other rows."""
-        if any(row.kind != "eq" for row in rows):
+        equations = [row for row in rows if row.kind == "eq"]
+        deltas = {row: sympy.KroneckerDelta(*self.equation(row, scope)) for row in equations}
+        if len(equations) < len(rows):
+            # A product asks conditions on indices first: what is read where data are equal stands beside that delta.
+            inner = apart(equations)[1]
+            body = sympy.Mul(*(deltas.pop(row) for row in inner), body)
             condition = self.conjunction(rows, scope)
             body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
-        deltas = [sympy.KroneckerDelta(*self.equation(row, scope)) for row in rows if row.kind == "eq"]
-        return sympy.Mul(*deltas, body)
+        return sympy.Mul(*deltas.values(), body)
 
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
         summand, limits = yield self.ranged(node, scope)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S, Symbol
 
-from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.parsing.axes_of_text import Ties, axis_letters, named
 from sympy_tensordiff.parsing.complaints import FUNCTIONS
 from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_relu, by_sign, is_total
@@ -67,6 +67,9 @@ class Writer:
         self.expr = expr
         nodes = nodes_in([expr])
         tensors = [node for node in nodes if isinstance(node, TensorSymbol)]
+        for tensor in tensors:
+            if tensor.dtype is int:
+                raise UnsupportedError(f"to_text: {tensor} is a tensor of integers, which the text language has not")
         self.declared = declared
         self.ties = Ties(tensors if declared is None else declared.values())
         self.names: dict[str, Any] = {}

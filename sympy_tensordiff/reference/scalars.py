@@ -61,12 +61,15 @@ def _add(compile_: Compile, node: Expr) -> Compiled:
 
 def _multiply(compile_: Compile, node: Expr) -> Compiled:
     # A condition on indices guards the reads of the other factors: where it makes its own
-    # factor 0 the product ends.
+    # factor 0 the product ends. All conditions are asked before the values that they choose.
     ordered = sorted(node.args, key=_guard_order)
     factors = [(compile_(arg), _guard_order(arg) < 4) for arg in ordered]
+    tests = [_vanishes(compile_, arg) for arg in ordered if _guard_order(arg) < 4] if len(ordered) > 1 else []
 
     def run(env: Environment) -> Number:
         product: Number = 1
+        if any(vanishes(env) for vanishes in tests):
+            return 0
         for factor, is_guard in factors:
             value = factor(env)
             if is_guard and duals.is_exact_zero(value):
@@ -75,6 +78,15 @@ def _multiply(compile_: Compile, node: Expr) -> Compiled:
         return product
 
     return run
+
+
+def _vanishes(compile_: Compile, factor: Expr) -> Callable[[Environment], bool]:
+    """Whether a delta is 0, or the case that indices choose is the number 0."""
+    if isinstance(factor, sympy.KroneckerDelta):
+        value = compile_(factor)
+        return lambda env: duals.is_exact_zero(value(env))
+    cases = [(compile_(condition), expr == 0) for expr, condition in factor.args]
+    return lambda env: next((is_zero for condition, is_zero in cases if condition(env)), False)
 
 
 def _guard_order(factor: Basic) -> int:

@@ -7,10 +7,20 @@ import sympy
 from sympy import Eq, KroneckerDelta, Piecewise, floor, srepr
 
 import sympy_tensordiff as td
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError, ShapeError, UnsupportedError
+from sympy_tensordiff.drawing import labels
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    IndexExpressionError,
+    OutOfShapeError,
+    ShapeError,
+    UnsupportedError,
+)
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.reference import differentiate, evaluate
 
 i, j, k, n, p = td.indices("i j k n p")
@@ -110,6 +120,16 @@ REFUSALS = {
     "no integers": (lambda: evaluate(x[place], {**VALUES, place: 1.5}), ArgumentTypeError, "but s is of integers"),
     "by one": (lambda: td.gradient(x[idx[0]], idx), UnsupportedError, "nothing has a derivative by idx, a tensor of"),
     "by an entry": (lambda: sympy.diff(x[idx[0]], idx[0]), UnsupportedError, "nothing has a derivative by idx"),
+    "as text": (
+        lambda: td.to_text(td.sum(idx)),
+        UnsupportedError,
+        "to_text: idx is a tensor of integers, which the text",
+    ),
+    "an expression of data": (
+        lambda: x[(idx + 1)[i]],
+        IndexExpressionError,
+        "is data of a tensor, but no entry of one",
+    ),
     "jvp": (lambda: td.jvp(x[idx[0]], idx, idx), UnsupportedError, "between two integers there is no value"),
     "by one, in the oracle": (
         lambda: differentiate(x[place], place, VALUES),
@@ -124,3 +144,8 @@ def test_refused(name):
     make, error, message = REFUSALS[name]
     with pytest.raises(error, match=message):
         make()
+
+
+def test_labels_of_pictures_name_data():
+    entry = Affine.variable(DataEntry("idx", (Affine.variable(1) + 1,)))
+    assert labels.form(2 * entry - Affine.variable(0), {0: "p", 1: "i"}) == "2*idx[i + 1] - p"
