@@ -125,6 +125,15 @@ def test_loops_of_derivatives():
     assert loops(td.hessian(PRODUCT, x), 10) == 2 * 36 + 2 * 120
 
 
+def test_a_gradient_is_two_passes():
+    """On the CPU the products before all entries are one pass along them, those behind another."""
+    source = td.lambdify([x], td.gradient(PRODUCT, x), "numba").source
+    assert source.count("product_so_far *= x[i]") == source.count("product0_so_far *= x[i0]") == 1
+    assert "result[p] = product[p]*product0[p]" in source
+    values = [2.0, 0.0, 3.0, -1.0]
+    np.testing.assert_array_equal(td.lambdify([x], td.gradient(PRODUCT, x), "numba")(values), [0, -6, 0, 0])
+
+
 def test_a_likelihood_reads_as_one_writes_it():
     likelihood = td.IndexedProduct(t * exp(-t * x[k]), (k, 0, n - 1))
     values = {x: [0.5, 1.5, 1.0], t: 0.8}
