@@ -40,6 +40,7 @@ NUMBA = [
     *("hole_2i+4j,3j", "hole_6i+10j+15k", "index_value_inside", "band", "chain_of_three", "chain_deep", "relu_net"),
     *("trigonometric", "inverse", "error_function", "steps", "max_of_three", "max_of_min", "scalar_symbols"),
     *("free_indices", "symbolic_stride", "symbolic_one", "choice_not", "choice_heaviside", "choice_sign"),
+    "clamp_several",
     *("choice_domain_of_a_tensor", "choice_domain_of_an_index", "choice_domain_of_a_sum"),
 ]
 DIFFERENCES = ["T6", "T10", "P9", "D5", "X7", "net", "softmax", "relu", "padding", "steps", "symbolic_stride", "band"]

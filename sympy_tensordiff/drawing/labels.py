@@ -8,9 +8,10 @@ from typing import Any
 
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Node
-from sympy_tensordiff.integer.affine import Affine, Quotient, Row
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.extrema import PositivePart
+from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 
 Names = Mapping[int, str]
 """The names of variables, bound and free ones."""
@@ -123,10 +124,10 @@ def function_name(function: Any) -> str:
 
 def form(affine: Affine, names: Names) -> str:
     """``2*i + k - 1``: the first term is positive where one is."""
-    terms = []
-    for v, c in affine.terms:
-        name = _compound(v, names) if isinstance(v, Quotient | PositivePart | DataEntry) else names[v]
-        terms.append((c < 0, name if abs(c) == 1 else f"{abs(c)}*{name}"))
+    affine, extrema = extrema_in(affine)
+    parts = [(_variable(v, names), c) for v, c in affine.terms]
+    parts += [(_extremum(extremum, names), extremum.coefficient) for extremum in extrema]
+    terms = [(c < 0, name if abs(c) == 1 else f"{abs(c)}*{name}") for name, c in parts]
     if affine.constant or not terms:
         terms.append((affine.constant < 0, str(abs(affine.constant))))
     if terms[0][0]:
@@ -135,13 +136,27 @@ def form(affine: Affine, names: Names) -> str:
     return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
 
-def _compound(compound: Quotient | PositivePart | DataEntry, names: Names) -> str:
-    if isinstance(compound, DataEntry):
-        return f"{compound.tensor}[{', '.join(form(index, names) for index in compound.index)}]"
-    inside = form(compound.form, names)
-    if isinstance(compound, PositivePart):
-        return f"max(0, {inside})"
-    return f"floor({inside}/{compound.divisor})" if inside.isidentifier() else f"floor(({inside})/{compound.divisor})"
+def _variable(variable: Variable, names: Names) -> str:
+    """A variable by its name; a product, a rounded quotient or an entry of integers written out."""
+    match variable:
+        case Product():
+            return "*".join(_variable(factor, names) for factor in variable.factors)
+        case Quotient() | SymbolicQuotient():
+            inside, divisor = form(variable.form, names), form(Affine.of(variable.divisor), names)
+            divisor = divisor if divisor.isalnum() else f"({divisor})"
+            return f"floor({inside}/{divisor})" if inside.isidentifier() else f"floor(({inside})/{divisor})"
+        case DataEntry():
+            return f"{variable.tensor}[{', '.join(form(index, names) for index in variable.index)}]"
+        case PositivePart():  # a factor of a product
+            return form(Affine.variable(variable), names)
+    name: str = names[variable]
+    return name
+
+
+def _extremum(extremum: Extremum, names: Names) -> str:
+    if extremum.function == "abs":
+        return f"|{form(extremum.one, names)}|"
+    return f"{extremum.function}({form(extremum.one, names)}, {form(extremum.other, names)})"
 
 
 def row(condition: Row, names: Names) -> str:

@@ -174,8 +174,20 @@ def _written(rest: Affine, part: PositivePart, c: int, *, alone: bool) -> tuple[
     share = Affine({v: b for v, (b, e) in slopes.items() if abs(b + e) < abs(e)})
     if rest.constant % size == 0 and (alone or rest.constant == -size * step.constant):
         share += rest.constant // size
-    function: Literal["max", "min"] = "max" if sign > 0 else "min"
-    return rest - share * size, Extremum(size, function, share, share + step)
+    if sign < 0 and share.is_constant:
+        return rest, Extremum(c, "max", Affine(), part.form)
+    extremum = Extremum(size, "max" if sign > 0 else "min", share, share + step)
+    return rest - share * size, _opposite(extremum) if all(map(_is_negative, extremum[2:])) else extremum
+
+
+def _is_negative(form: Affine) -> bool:
+    return bool(form.terms) and form.terms[0][1] < 0
+
+
+def _opposite(extremum: Extremum) -> Extremum:
+    """``max(-i, 1 - n)`` as ``-min(i, n - 1)``."""
+    c, function, one, other = extremum
+    return Extremum(-c, "min" if function == "max" else "max", -one, -other)
 
 
 # ---------------------------------------------------------------------------- cases

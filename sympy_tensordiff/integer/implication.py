@@ -136,7 +136,7 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     if not merged:
         return () if merged is not None else (FALSE,)
     whole = system((*merged, *facts))
-    extrema = bool(parts_in(row.form for row in (*merged, *facts)))
+    extrema = bool(parts_in(row.form for row in merged))
     if whole.is_empty or (extrema and _is_empty((*merged, *facts))):
         return (FALSE,)
     kept = dict.fromkeys(merged)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.extrema import separated
+from sympy_tensordiff.integer.extrema import parts_in, separated
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.integer.products import factors_in
@@ -51,7 +51,9 @@ def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
     seen: Seen = set()
     for root in roots:
         for row in unconditional_reads(graph, root, tuple(rows), seen):
-            rows[row] = None
+            # One with a maximum is two cases, of which every question would be asked.
+            if not parts_in((row.form,)):
+                rows[row] = None
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
 
 

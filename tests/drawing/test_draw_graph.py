@@ -179,6 +179,16 @@ def test_other_reductions() -> None:
     assert td.draw_graph(td.IndexedMin(v[i], (i, 1, 3))).text.startswith("min i = 1 … 3\n")
 
 
+def test_indices_are_written_as_a_person_writes_them() -> None:
+    i, j, n, m = td.indices("i j n m")
+    v, w, chosen = td.TensorSymbol("v", n), td.TensorSymbol("w", n * m), td.TensorSymbol("chosen", m, dtype=int)
+    body = v[sympy.Max(0, sympy.Min(i - 1, n - 1))] * v[sympy.Abs(i - 2)] * w[m * i + j] * v[chosen[j]]
+    text = str(td.draw_graph(td.TensorComprehension(body, (i, n), (j, m))))
+    for shown in ("v[max(0, min(i - 1, n - 1))]", "v[|i - 2|]", "v[chosen[j]]"):
+        assert shown in text, text
+    assert "w[j + i*m]" in text or "w[j + m*i]" in text
+
+
 def test_bounds_that_are_none_of_one_variable() -> None:
     graph = Graph()
     s, t = (graph.fresh(name) for name in "st")
