@@ -17,6 +17,8 @@ from sympy_tensordiff.errors import (
     ShapeError,
     UnsupportedError,
 )
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.products import Product
 from sympy_tensordiff.symbolic import deep, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
@@ -238,7 +240,10 @@ def _check_strides(entry: Any) -> None:
         if not products or any(abs(c) == 1 and v not in loose and v not in products for v, c in form.terms):
             continue
         sizes = set().union(*(extent.free_symbols for extent in entry.tensor.shape))
-        if not {atoms[slot] for product in products for slot in product.atoms()} <= sizes:
+        # Nothing is solved for data, so one entry beside sizes needs no such index.
+        others = [f for product in products for f in product.factors if not isinstance(f, DataEntry)]
+        several = any(sum(isinstance(f, DataEntry) for f in product.factors) > 1 for product in products)
+        if several or not {atoms[slot] for f in others for slot in Affine.variable(f).atoms()} <= sizes:
             raise IndexExpressionError(
                 f"{entry}: {index} multiplies indices or sizes with each other: an index must be an integer "
                 "combination of integer symbols, e.g. 2*i + j - 1; beside a symbolic stride, as in M*i, one index "

@@ -13,10 +13,10 @@ from sympy_tensordiff.testing import random_values
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.integer_data import data_ranges
 
-a, d, e, h, i, j, k, n, p, t = td.indices("a d e h i j k n p t")
+d, e, i, j, k, m, n, p, t = td.indices("d e i j k m n p t")
 x, y, v = td.TensorSymbol("x", 7), td.TensorSymbol("y", 7), td.TensorSymbol("v", 5)
 X = td.TensorSymbol("X", (4, 3))
-z = td.TensorSymbol("z", n)
+z, flat = td.TensorSymbol("z", n), td.TensorSymbol("flat", n * m)
 idx, jdx, label = (td.TensorSymbol(name, 4, dtype=int) for name in ("idx", "jdx", "label"))
 pairs = td.TensorSymbol("pairs", (4, 2), dtype=int)
 row, col = td.TensorSymbol("row", 5, dtype=int), td.TensorSymbol("col", 5, dtype=int)
@@ -52,6 +52,10 @@ CASES = {
     "in a function": sympy.log(total(sympy.exp(x[idx[i]] / 8) + y[i] ** 2, (i, 0, 3))),
     "of a table": table(squares[idx[i]] ** 2, (i, 4)),
     "two data": total(delta(idx[i], jdx[j]) * x[i] ** 2 * y[j], (i, 0, 3), (j, 0, 3)),
+    "a symbolic stride": total(flat[m * idx[i]] ** 2, (i, 0, 3)),
+    "of a flat matrix": total(flat[m * idx[i] + k] ** 2 * x[k], (k, 0, m - 1), (i, 0, 3)),
+    "at a clamp": total(x[sympy.Min(idx[i] + k, 6)] ** 2 * y[k], (k, 0, 2), (i, 0, 3)),
+    "in a product": td.IndexedProduct(x[idx[k]] + y[k], (k, 0, 2)),
     "one entry": x[idx[0]] ** 2 * y[place],
     "of a symbolic size": total(z[idx[i]] ** 2, (i, 0, 3)),
 }
@@ -65,8 +69,8 @@ def jacobian(expr, wrt):
 @pytest.mark.parametrize("name", CASES)
 def test_first_and_second_derivatives(name):
     f = CASES[name]
-    values = {**random_values(f, {n: 5}, 1), **STARTS}
-    variables = [s for s in (x, y, v, X, z) if s in f.free_symbols]
+    values = {**random_values((f, flat), {n: 5, m: 2}, 1), **STARTS}
+    variables = [s for s in (x, y, v, X, z, flat) if s in f.free_symbols]
     for first in variables:
         slope = jacobian(f, first)
         assert_equal(evaluate(slope, values), derivative(f, (first,), values), f"{name} by {first}")

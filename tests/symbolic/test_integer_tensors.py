@@ -118,6 +118,11 @@ REFUSALS = {
     "outside": (lambda: td.IndexedSum(x[idx[i]], (i, 0, 4)), OutOfShapeError, r"idx\[i\] leaves the shape \(4,\)"),
     "outside, of one": (lambda: idx[4], OutOfShapeError, "index 4 of axis 0 lies outside"),
     "no integers": (lambda: evaluate(x[place], {**VALUES, place: 1.5}), ArgumentTypeError, "but s is of integers"),
+    "a product of data": (
+        lambda: x[idx[i] * jdx[i]],
+        IndexExpressionError,
+        "multiplies indices or sizes with each other",
+    ),
     "by one": (lambda: td.gradient(x[idx[0]], idx), UnsupportedError, "nothing has a derivative by idx, a tensor of"),
     "by an entry": (lambda: sympy.diff(x[idx[0]], idx[0]), UnsupportedError, "nothing has a derivative by idx"),
     "as text": (
