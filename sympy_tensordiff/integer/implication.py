@@ -15,7 +15,6 @@ from .affine import Affine, Compound, Row, Variable
 from .equations import Direction
 from .extrema import cases, parts_in
 from .normalise import normalise
-from .products import product_rows
 from .simplex import Dictionary
 from .system import System, definitions, system
 
@@ -142,7 +141,7 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
     kept = dict.fromkeys(merged)
     # What follows from a row would stay behind when the row is dropped.
     pruning = None if whole.has_met or whole.has_derived or extrema else _Pruning(whole)
-    for row in sorted(reversed(merged), key=_complexity, reverse=True):
+    for row in sorted(reversed(merged), key=complexity, reverse=True):
         if pruning is not None and row.kind == "ge":
             redundant = pruning.drops(row.form)
         else:
@@ -216,13 +215,10 @@ def _system_with(form: Affine, rows: Sequence[Row]) -> System:
     missing = [v for v in compounds if v not in stated]
     if not missing:
         return known
-    found = definitions(missing)
-    rows = (*rows, *(row for more in found.values() for row in more))
-    products = product_rows((row.form for row in rows if row.kind == "ge"), found)
-    return system((*rows, *(Row("ge", form) for form in products)))
+    return system(tuple(rows), tuple(definitions(missing)))
 
 
-def _complexity(row: Row) -> tuple[int, int, int]:
+def complexity(row: Row) -> tuple[int, int, int]:
     """How hard a row is to read; equations are the last to go."""
     return (_KIND_RANK[row.kind], *_weight(row.form))
 

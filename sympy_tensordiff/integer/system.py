@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, compress
 from math import gcd
 
-from .affine import Affine, Compound, Quotient, Row, quotient
+from .affine import Affine, Compound, Quotient, Row, Variable, quotient
 from .equations import Direction, Solver
 from .products import Product, product_rows
 from .simplex import Dictionary, Vector
@@ -16,6 +16,8 @@ from .simplex import Dictionary, Vector
 
 class System:
     """The integer points of ``rows``, as inequalities over columns that no equation ties any more.
+
+    The quotients and products of ``also`` have columns, too.
 
     The definitions of all quotients and what is known of all products join the rows, a congruence
     ``form mod m == 0`` as the equation ``form == m*floor(form/m)``. The equations are solved over
@@ -63,8 +65,8 @@ class System:
         "width",
     )
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        forms, equations, self.has_derived = _closure(rows)
+    def __init__(self, rows: Sequence[Row], also: Sequence[Compound] = ()) -> None:
+        forms, equations, self.has_derived = _closure(rows, also)
         variables = dict.fromkeys(v for form in chain(forms, equations) for v, _ in form.terms)
         solver = Solver(variables, forms, equations)
         self.is_empty = not solver.run()
@@ -204,9 +206,9 @@ class System:
 
 
 @lru_cache(maxsize=1024)
-def system(rows: tuple[Row, ...]) -> System:
+def system(rows: tuple[Row, ...], also: tuple[Compound, ...] = ()) -> System:
     """`System`, remembered: the same rows are asked about many times."""
-    return System(rows)
+    return System(rows, also)
 
 
 def _cuts(forms: Iterable[Affine], defined: dict[Compound, tuple[Row, ...]]) -> list[Affine]:
@@ -241,8 +243,11 @@ def definitions(compounds: Iterable[Compound]) -> dict[Compound, tuple[Row, ...]
     return result
 
 
-def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine], bool]:
-    """All inequalities and all equations that the rows state, those of their compounds too; whether more follow."""
+def _closure(rows: Iterable[Row], also: Sequence[Compound]) -> tuple[list[Affine], list[Affine], bool]:
+    """All inequalities and all equations that the rows state, those of their compounds too; whether more follow.
+
+    What is known of products is known of those ``also`` that no row holds.
+    """
     forms: list[Affine] = []
     derived: list[Affine] = []
     equations: list[Affine] = []
@@ -252,10 +257,30 @@ def _closure(rows: Iterable[Row]) -> tuple[list[Affine], list[Affine], bool]:
         else:
             equations.append(form if kind == "eq" else form - modulus * quotient(form, modulus))
     compounds = [v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Compound)]
-    if compounds:
-        defined = definitions(compounds)
+    if compounds or also:
+        defined = definitions((*compounds, *also))
         derived += _cuts(forms, defined)
         forms += [row.form for more in defined.values() for row in more]
-        if any(isinstance(v, Product) for form in chain(forms, equations) for v, _ in form.terms):
-            derived += product_rows(chain(forms, equations, (-form for form in equations)))
+        stated = {v for form in chain(forms, equations) for v, _ in form.terms if isinstance(v, Product)}.union(also)
+        if any(isinstance(v, Product) for v in stated):
+            derived += _useful(product_rows(chain(forms, equations, (-form for form in equations)), also), stated)
     return forms + derived, equations, bool(derived)
+
+
+def _useful(derived: Sequence[Affine], stated: Collection[Compound]) -> list[Affine]:
+    """Inequalities ``form >= 0`` without those that say nothing about what is ``stated``.
+
+    A product that only they hold, and with one sign, is as large or small as they allow: they follow from nothing
+    else, and nothing follows from them.
+    """
+    kept = list(derived)
+    while True:
+        signs: dict[Variable, set[bool]] = {}
+        for form in kept:
+            for v, c in form.terms:
+                if isinstance(v, Product) and v not in stated:
+                    signs.setdefault(v, set()).add(c > 0)
+        loose = {v for v, found in signs.items() if len(found) == 1}
+        if not loose:
+            return kept
+        kept = [form for form in kept if loose.isdisjoint(v for v, _ in form.terms)]

@@ -8,9 +8,11 @@ from statistics import median
 import pytest
 
 from sympy_tensordiff.graph.nodes import Graph
-from sympy_tensordiff.integer import fourier_motzkin, nests
+from sympy_tensordiff.integer import fourier_motzkin, implication, nests
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.polyhedron import bounds, order
+from sympy_tensordiff.integer.polyhedron import bounds, implied, order
+from sympy_tensordiff.integer.products import Product, times
+from sympy_tensordiff.integer.system import system
 from sympy_tensordiff.simplify.deltas import solve_equations
 
 SIX = 6
@@ -68,3 +70,23 @@ def test_terms_of_the_bounds(sizes):
     _, terms = sizes
     assert max(terms) <= 80
     assert median(terms) <= 24
+
+
+def test_rows_of_products_say_something_of_the_products_that_are_stated(monkeypatch):
+    """Each is a product of stated rows, and not of such products again; what holds a loose product is left out."""
+    size, other, i, j, k = (Affine.variable(v) for v in ("M", "N", "i", "j", "k"))
+    box = [Row("ge", form) for v, n in ((i, size), (j, other), (k, size)) for form in (v, n - 1 - v)]
+    positive = [Row("ge", size - 1), Row("ge", other - 1)]
+    flat = times(times(size, other), i) + times(size, j) + k
+    rows = (*positive, *box, Row("ge", times(times(size, size), other) - 1 - flat))
+    question = times(times(size, other), size - 1 - i) + times(size, other - 1 - j) + times(times(size, i), i)
+    asked = []
+
+    def watched(*args):
+        asked.append(system(*args))
+        return asked[-1]
+
+    monkeypatch.setattr(implication, "system", watched)
+    assert implied(Row("ge", question), rows)
+    assert max(len(known.images) for known in asked) <= 20
+    assert max(len(v.factors) for known in asked for v in known.images if isinstance(v, Product)) <= 3
