@@ -39,6 +39,10 @@ READS = 64
 """So many nodes of a comprehension are looked at for its reads: a chain of them stays linear."""
 
 
+FACES = 16
+"""A projection that is not exact anyway is held to so many rows: four indices can have hundreds of faces."""
+
+
 class Sweep:
     """One reverse sweep from a scalar (or from a tensor with a cotangent) to all of ``leaves``.
 
@@ -239,9 +243,10 @@ class Sweep:
         if not dropped:
             return rows, cotangent
         # Outside of the projection the sum is empty, and the node may not even be readable there.
-        outer = self._projected(rows, dropped)
         inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
-        if not all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ()):
+        sharp = all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ())
+        outer = self._projected(rows, dropped, None if sharp else FACES)
+        if not sharp:
             # The projection may hold points where the sum is empty all the same.
             outer += unconditional_reads(self.graph, node, rows)
             if not trampoline(self._choices.is_harmless(node, outer)):
@@ -272,14 +277,14 @@ class Sweep:
                     return graph.select(factor.args[0], *map(self._chosen_outside, parts))
         return cotangent
 
-    def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows:
-        """The rows without ``dropped``, and what the others say about the variables that stay."""
+    def _projected(self, rows: Rows, dropped: Sequence[int], most: int | None = None) -> Rows:
+        """The rows without ``dropped``, and what the others say about the variables that stay; ``most`` of that."""
         gone = frozenset(dropped)
         outer = tuple(row for row in rows if row.form.atoms().isdisjoint(gone))
         inner = [row for row in rows if not row.form.atoms().isdisjoint(gone)]
         if all(row.form.atoms() <= gone for row in inner):
             return outer
-        return outer + (project(_visible(inner, gone), dropped) or ())
+        return outer + (project(_visible(inner, gone), dropped, outer, most) or ())
 
     # -------------------------------------------------------------- variables
 

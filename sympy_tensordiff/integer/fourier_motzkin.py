@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 
 from .affine import Row, Variable
-from .implication import FALSE, merge_parallel, remove_redundant
+from .implication import FALSE, complexity, merge_parallel, remove_redundant
 
 
 def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None:
@@ -60,12 +60,15 @@ def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None
     return merge_parallel(passed)
 
 
-def project(rows: Iterable[Row], drop: Iterable[Variable], facts: Sequence[Row] = ()) -> tuple[Row, ...] | None:
+def project(
+    rows: Iterable[Row], drop: Iterable[Variable], facts: Sequence[Row] = (), most: int | None = None
+) -> tuple[Row, ...] | None:
     """All variables of ``drop`` eliminated, the cheapest first; None where the rows contradict.
 
-    Law: as `eliminate`, for all variables together. Whenever the rows have grown, those implied by
-    the others and ``facts`` (which must not hold the variables) are removed, so that the number of
-    rows stays near the number of faces.
+    Law: as `eliminate`, for all variables together. Before the rows grow, and where they have grown, those implied
+    by the others and ``facts`` (which must not hold the variables) are removed, so that the number of rows stays
+    near the number of faces. Where they have grown to more than ``most``, only the simplest stay: all points fulfil
+    the result, but it may hold others.
 
     Examples
     --------
@@ -76,14 +79,29 @@ def project(rows: Iterable[Row], drop: Iterable[Variable], facts: Sequence[Row] 
     """
     current: tuple[Row, ...] | None = merge_parallel(rows)
     remaining = list(dict.fromkeys(drop))
+    irredundant = False
     while current is not None and remaining:
         system = current
         variable = min(remaining, key=lambda v: _cost(system, v))
+        if not irredundant and _cost(system, variable)[1] > 0:
+            current = remove_redundant(system, facts)
+            irredundant = True
+            continue
         remaining.remove(variable)
         current = eliminate(system, variable)
-        if current is not None and len(current) > len(system):
-            current = remove_redundant(current, facts)
+        irredundant = irredundant or (current is not None and len(current) > len(system))
+        if current is not None and irredundant:
+            current = _simplest(current, facts, most)
     return None if current is not None and FALSE in current else current
+
+
+def _simplest(rows: Sequence[Row], facts: Sequence[Row], most: int | None) -> tuple[Row, ...]:
+    """The rows without redundant ones, and without the hardest to read where there are more than ``most``."""
+    kept = remove_redundant(rows, facts)
+    if most is None or len(kept) <= most:
+        return kept
+    simple = set(sorted(kept, key=complexity)[:most])
+    return tuple(row for row in kept if row in simple)
 
 
 def _cost(rows: Collection[Row], variable: Variable) -> tuple[int, int]:

@@ -14,6 +14,9 @@ from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 Facts = tuple[Row, ...]
 ZERO = Affine()
 
+MOST = 16
+"""A projection that is only asked for the value of one variable is held to so many rows."""
+
 
 def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
     """The rows that say that each variable lies within its bounds."""
@@ -109,7 +112,7 @@ def _projected(v: int, variables: Sequence[int], rows: Facts) -> Facts:
     for other in sorted(others):
         # In lowest terms, a row may hide what it has not hidden before.
         visible = [row for row in merge_parallel(plain) or () if other not in row.form.hidden()]
-        plain = list(project(visible, [other]) or ())
+        plain = list(project(visible, [other], most=MOST) or ())
     return tuple(plain)
 
 

@@ -90,3 +90,33 @@ def test_rows_of_products_say_something_of_the_products_that_are_stated(monkeypa
     assert implied(Row("ge", question), rows)
     assert max(len(known.images) for known in asked) <= 20
     assert max(len(v.factors) for known in asked for v in known.images if isinstance(v, Product)) <= 3
+
+
+def box_with_cuts(random):
+    """Six indices in a box, cut by four rows with small coefficients, and what follows from pairs of these."""
+    names = "abcdef"
+    rows = [Row("ge", form) for v in map(Affine.variable, names) for form in (v, 5 - v)]
+    cuts = [Affine({v: random.randint(-3, 3) for v in names}, random.randint(4, 12)) for _ in range(4)]
+    pairs = [(first + second + 1) for n, first in enumerate(cuts) for second in cuts[:n]]
+    return [*rows, *(Row("ge", form) for form in (*cuts, *pairs))]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_projection_of_no_more_than_so_many_rows(seed, monkeypatch):
+    """Redundant rows go before they are paired; all points fulfil what is left."""
+    rows = box_with_cuts(Random(seed))
+    given = []
+    eliminate = fourier_motzkin.eliminate
+
+    def watched(before, variable):
+        given.append(len(before))
+        return eliminate(before, variable)
+
+    monkeypatch.setattr(fourier_motzkin, "eliminate", watched)
+    shadow = fourier_motzkin.project(rows, "abcd", most=8)
+    assert shadow is not None
+    assert len(shadow) <= 8
+    assert max(given[1:]) <= 13 < len(rows)
+    full = fourier_motzkin.project(rows, "abcd")
+    assert full is not None
+    assert all(implied(row, full) for row in shadow)
