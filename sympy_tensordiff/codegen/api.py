@@ -123,7 +123,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     _check_functions(nodes)
     args = [lift_native(arg, reader.tensors.values()) for arg in (args if isinstance(args, Sequence) else [args])]
     arguments, names, arrays = _arguments(reader, args)
-    _check_complete(nodes, names, arrays)
+    _check_complete(graph, nodes, names, arrays)
     sizes = size_variables([*reader.leaves(), *nodes])
     if reader.divisors:
         check_divisors(graph, reader.divisors, input_facts(graph, [*reader.leaves(), *nodes]))
@@ -156,7 +156,7 @@ def _arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...
         if isinstance(arg, TensorSymbol):
             reader.tensor(arg)
             arrays[arg.name] = name
-            found.append(Argument("array", name, label))
+            found.append(Argument("array", name, label, dtype="integer" if arg.dtype is int else "real"))
         elif isinstance(arg, sympy.Symbol | sympy.Idx) and arg.is_integer:
             names[reader.variable(arg)] = name
             found.append(Argument("integer", name, label))
@@ -170,9 +170,9 @@ def _arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...
     return tuple(found), names, arrays
 
 
-def _check_complete(nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
+def _check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
     """Every tensor and scalar of the expressions is an argument."""
-    missing: dict[str, None] = {}
+    missing: dict[str, None] = {name: None for name in graph.integers if name not in arrays}
     for node in reachable(*nodes):
         if node.op == "tensor" and node.data[0] not in arrays:
             missing[node.data[0]] = None

@@ -14,13 +14,15 @@ from typing import Any
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.functions import is_external, operation
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Let, Load, Loop, Name, Reduction
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Load, Loop, Name, Reduction
 from sympy_tensordiff.codegen.plan import Context
+from sympy_tensordiff.codegen.scatters import Part, selects
 from sympy_tensordiff.codegen.shared import uses
 from sympy_tensordiff.codegen.storage import Block, Storage
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import layers
 
 Rows = tuple[Row, ...]
 
@@ -65,6 +67,11 @@ class Lowering(Storage):
             if found is not None:
                 stored, index = found
                 return Load(stored.array, tuple(self.form(form) for form in index))
+            if node.op == "sum" and self.temporaries and selects(self.graph, node, block.context.variables):
+                found = yield self._temporary(node, block.context, shared=True)
+                if found is not None:
+                    stored, index = found
+                    return Load(stored.array, tuple(self.form(form) for form in index))
         if node.op == "add":
             yield self._fused(node, block)
         methods = {
@@ -103,8 +110,14 @@ class Lowering(Storage):
         block.statements.append(Accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
         value = yield self.value(node.args[0], inner)
-        block.statements.append(If(self.rows(node.data), (*inner.statements, Add(name, value))))
+        block.statements.extend(self._where(node.data, (*inner.statements, Add(name, value))))
         return Name(name)
+
+    def _where(self, rows: Rows, body: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...]:
+        """The statements where all rows hold; no data are read where other rows keep them from being inside."""
+        for layer in reversed(layers(rows)):
+            body = (If(self.rows(tuple(layer)), body),)
+        return body
 
     def _choice(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
         """Both branches; what only one of them needs, and may be no number elsewhere, is computed only there."""
@@ -201,6 +214,22 @@ class Lowering(Storage):
             statements = (*(blocks[n].statements if n else ()), loop)
         block.statements.extend(statements)
         return [Name(name) for name in names]
+
+    def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
+        blocks = [block]
+        for n, v in enumerate(variables):
+            inner = frozenset(variables[n + 1 :])
+            own = [row for row in part.rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
+            blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1]))
+        innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
+        value = yield self.value(part.value, innermost)
+        added = AddAt(tuple(self.form(form) for form in part.index), value)
+        statements = self._where(part.conditions, (*innermost.statements, added))
+        for n in reversed(range(len(variables))):
+            lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), part.rows)
+            body = (*blocks[n + 1].statements, *statements)
+            statements = (Loop(self.names[variables[n]], lows, highs, body),)
+        return statements
 
     def _split(
         self, op: str, variables: tuple[int, ...], rows: Rows, body: Node, context: Context

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import FALSE, remove_redundant
 
@@ -115,6 +116,7 @@ class Planner:
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
         """Where the combinations run when the axes and loops run: the projection of the context."""
         rows = _visible(context.rows, context.variables)
+        rows = [r for r in rows if not data_entries([r.form])]
         rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)

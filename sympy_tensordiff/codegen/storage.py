@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,12 @@ from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
 from sympy_tensordiff.codegen.safety import Safety
+from sympy_tensordiff.codegen.scatters import Part, split_scatters
 from sympy_tensordiff.codegen.shared import shared_parts, uses
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
@@ -130,6 +132,7 @@ class Storage:
         """One instance per entry; 0 where ``guard`` does not hold."""
         saved = self._locals, self._tried_locals, self._uses
         self._locals, self._tried_locals, self._uses = set(), {}, Counter()
+        body, parts = split_scatters(self.graph, axes, rows, guard, body) if self.graph.integers else (body, [])
         self._count_uses(body)
         # Kernels around this one may have axes in common with it.
         renamed = {v: self.names[v] for v in axes if v in self.names}
@@ -139,8 +142,22 @@ class Storage:
         block = Block(Context(tuple(axes), rows), frozenset(axes), uses=uses(body))
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(loops.Kernel(name, names, (*block.statements, Store(value))))
+        for number, part in enumerate(parts, 1):
+            yield self._scatter(name, number, part)
         self._locals, self._tried_locals, self._uses = saved
         self.names.update(renamed)
+
+    def _scatter(self, name: str, number: int, part: Part) -> Recursion[None]:
+        """One instance for each point of the first variables, which adds to the entries that data select."""
+        self._locals, self._tried_locals, self._uses = set(), {}, Counter()
+        self._count_uses(part.value)
+        for v in part.variables:
+            self.names[v] = self._local(self.graph.names[v])
+        heads, inner = part.variables[: len(part.extents)], part.variables[len(part.extents) :]
+        block = Block(Context(heads, ranges(heads, part.extents)), frozenset(heads), uses=uses(part.value))
+        statements: tuple[loops.Statement, ...] = yield self._additions(inner, part, block)
+        axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
+        self.kernels.append(loops.Scatter(name, axes, (*block.statements, *statements), extents, number))
 
     def _temporary(
         self, node: Node, context: Context, shared: bool = False
@@ -262,8 +279,9 @@ class Storage:
     # -------------------------------------------------------------- names and forms
 
     def form(self, form: Affine) -> Affine:
-        """A form over names in place of variables."""
-        return form.substitute({v: Affine.variable(self.names[v]) for v in form.atoms()})
+        """A form over names in place of variables, and of tensors of integers."""
+        form = form.substitute({v: Affine.variable(self.names[v]) for v in form.atoms()})
+        return _renamed_data(form, self.arrays)
 
     def rows(self, rows: Rows) -> Rows:
         return tuple(Row(row.kind, self.form(row.form), row.modulus) for row in rows)
@@ -289,10 +307,23 @@ class Storage:
         """The scalar expression of ``node`` in ``block``; `lower.Lowering` says how."""
         raise NotImplementedError
 
+    def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
+        """The loops of a scatter over further ``variables``, with what they do; `lower.Lowering` says how."""
+        raise NotImplementedError
+
 
 def _kind(node: Node) -> tuple[str, Any]:
     """What two nodes have in common that differ in their indices only."""
     return node.op, node.data if node.op in ("call", "compare") else None
+
+
+def _renamed_data(form: Affine, arrays: Mapping[str, str]) -> Affine:
+    """A form over the arrays that hold tensors of integers, in place of these."""
+    found = {}
+    for entry in data_entries([form]):
+        index = tuple(_renamed_data(inner, arrays) for inner in entry.index)
+        found[entry] = Affine.variable(DataEntry(arrays[entry.tensor], index))
+    return form.substitute(found) if found else form
 
 
 def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = None) -> str:

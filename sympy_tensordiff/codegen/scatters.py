@@ -1,0 +1,179 @@
+"""Sums that only add to the entries that data select: ``out[p] = Sum_i v(i)*[p == idx[i]]``.
+
+As a sum with a test it takes a pass over all ``i`` for each ``p``. Instead, one pass over ``i`` adds to
+``out[idx[i]]``: the equation gives the axis ``p`` as a form of data, and the loops run over what selects them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import data_entries
+
+Rows = tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Additions of ``value`` to the entry ``index`` of an array, for each point of ``variables`` in ``rows``.
+
+    ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
+    """
+
+    variables: tuple[int, ...]
+    extents: tuple[Affine, ...]
+    rows: Rows
+    conditions: Rows
+    index: tuple[Affine, ...]
+    value: Node
+
+
+def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node) -> tuple[Node, list[Part]]:
+    """What of ``body``, under ``guard``, is no scatter into an array with these ``axes``, and what is.
+
+    ``rows`` say where the axes run.
+    """
+    rest, parts = [], []
+    waiting = [body]
+    while waiting:
+        term = waiting.pop()
+        if term.op == "add":
+            waiting += reversed(term.args)
+            continue
+        part = None
+        for factor in term.args if term.op == "mul" else (term,):
+            if factor.op == "sum" and selects(graph, factor, axes):
+                others = [other for other in (term.args if term.op == "mul" else ()) if other is not factor]
+                terms = _terms(graph, factor)
+                if len(terms) > 1:
+                    waiting += [graph.mul([*others, summand]) for summand in reversed(terms)]
+                    break
+                part = _part(graph, axes, rows, guard, factor, others)
+                if part is not None:
+                    parts.append(part)
+                    break
+        else:
+            rest.append(term)
+    return graph.add(rest), parts
+
+
+def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
+    """Whether a sum has a term in which an equation gives an axis as a form of data."""
+    return any(_solved(_unguarded(graph, summand.args[0])[0], axes) for summand in _terms(graph, node))
+
+
+def _terms(graph: Graph, node: Node) -> list[Node]:
+    """A sum of an addition as several sums."""
+    (body,) = node.args
+    return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" else [node]
+
+
+def _unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
+    """The conditions at the top of a summand, and what they guard."""
+    rows: Rows = ()
+    while True:
+        factors = body.args if body.op == "mul" else (body,)
+        found = next((factor for factor in factors if factor.op == "guard"), None)
+        if found is None:
+            return rows, body
+        rows += found.data
+        body = graph.mul([found.args[0] if factor is found else factor for factor in factors])
+
+
+def _solved(rows: Sequence[Row], axes: Collection[int]) -> tuple[Row, int, Affine] | None:
+    """An equation that gives an axis as a form of data, the axis and the form."""
+    for row in rows:
+        if row.kind == "eq" and data_entries([row.form]):
+            hidden = row.form.hidden()
+            for axis in axes:
+                c = row.form.coefficient(axis)
+                if abs(c) == 1 and axis not in hidden:
+                    return row, axis, Affine({axis: 1}) - c * row.form
+    return None
+
+
+def _part(
+    graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
+) -> Part | None:
+    """The scatter that a sum times ``others`` is; None where data would bound the loops."""
+    variables, bounds, body = graph.open(node)
+    conditions, value = _unguarded(graph, body)
+    value = graph.mul([*others, value])
+    index = {axis: Affine.variable(axis) for axis in axes}
+    tests = (*rows, *guard, *conditions, *(row for row in bounds if row.kind != "ge"))
+    bounds = tuple(row for row in bounds if row.kind == "ge")
+    while (solved := _solved(tests, [axis for axis in axes if index[axis] == Affine.variable(axis)])) is not None:
+        row, axis, form = solved
+        new = {axis: form}
+        index = {key: known.substitute(new) for key, known in index.items()}
+        tests = tuple(test.substitute(new) for test in tests if test is not row)
+        moved = tuple(row.substitute(new) for row in bounds)
+        tests += tuple(after for before, after in zip(bounds, moved, strict=True) if before is not after)
+        bounds = tuple(before for before, after in zip(bounds, moved, strict=True) if before is after)
+        value = graph.substitute(value, new)
+    free = tuple(axis for axis in axes if index[axis] == Affine.variable(axis))
+    ranges = tuple(row for row in tests if row in rows and row.form.atoms() & frozenset(free))
+    tests = tuple(row for row in tests if row not in ranges)
+    held = frozenset().union(*(form.atoms() for form in index.values()), *(row.form.atoms() for row in tests))
+    inner = tuple(v for v in variables if v not in held)
+    own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
+    outer = tuple(row for row in bounds if row not in own)
+    kept = tuple(v for v in variables if v in held)
+    if not _bound(kept, outer):
+        inner, own, outer, kept = (), (), bounds, variables
+    if not _bound(kept, outer) or not _bound(inner, own):
+        return None
+    if inner:
+        value = graph.sum(inner, own, value)
+    return _ordered(graph, kept, free, (*ranges, *outer), tests, tuple(index[axis] for axis in axes), value)
+
+
+def _bound(variables: Sequence[int], rows: Rows) -> bool:
+    """Whether each variable has bounds on both sides in those before it."""
+    for n, v in enumerate(variables):
+        later = frozenset(variables[n + 1 :])
+        signs = {row.form.coefficient(v) > 0 for row in rows if _bounds_of(row, v, later)}
+        if len(signs) < 2:
+            return False
+    return True
+
+
+def _bounds_of(row: Row, v: int, later: frozenset[int]) -> bool:
+    return row.kind == "ge" and row.form.coefficient(v) != 0 and row.form.atoms().isdisjoint(later)
+
+
+def _ordered(
+    graph: Graph,
+    variables: tuple[int, ...],
+    free: tuple[int, ...],
+    rows: Rows,
+    tests: Rows,
+    index: tuple[Affine, ...],
+    value: Node,
+) -> Part:
+    """First the variables whose range the sizes alone decide, from 0 on; then the free axes; then the others."""
+    heads: dict[int, Affine] = {}
+    shift: dict[int, Affine] = {}
+    inside = frozenset((*variables, *free))
+    for v in variables:
+        own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inside - {v})]
+        alone = all(v not in form.hidden() and not data_entries([form]) for form in own)
+        lows = [Affine({v: 1}) - form for form in own if form.coefficient(v) == 1]
+        highs = [form + Affine({v: 1}) for form in own if form.coefficient(v) == -1]
+        tied = [r for r in rows if v in r.form.atoms() and not r.form.atoms().isdisjoint(inside - {v})]
+        own_ties = [r for r in tied if _bounds_of(r, v, frozenset(variables[variables.index(v) + 1 :]))]
+        if alone and len(lows) == len(highs) == 1 and len(own) == 2 and not own_ties:
+            heads[v] = highs[0] - lows[0] + 1
+            shift[v] = Affine.variable(v) + lows[0]
+    ranges = tuple(row.substitute(shift) for row in rows)
+    extents = []
+    for v in (*heads, *free):
+        high = heads.get(v) or next(row.form + Affine({v: 1}) + 1 for row in ranges if row.form.coefficient(v) == -1)
+        extents.append(high)
+    order = (*heads, *free, *(v for v in variables if v not in heads))
+    index = tuple(form.substitute(shift) for form in index)
+    tests = tuple(row.substitute(shift) for row in tests)
+    return Part(order, tuple(extents), ranges, tests, index, graph.substitute(value, shift))
