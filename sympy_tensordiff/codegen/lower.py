@@ -16,13 +16,14 @@ from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.functions import is_external, operation
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Load, Loop, Name, Reduction
 from sympy_tensordiff.codegen.plan import Context
-from sympy_tensordiff.codegen.scatters import Part, selects
+from sympy_tensordiff.codegen.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.shared import uses
 from sympy_tensordiff.codegen.storage import Block, Storage
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import layers
+from sympy_tensordiff.integer.data import DataEntry, data_entries, layers
+from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
 
@@ -63,15 +64,15 @@ class Lowering(Storage):
     def _compute(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
         stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
         if node.height and not stays and not self._is_lazy(node, block):
-            found = yield self._temporary(node, block.context)
+            if node.op == "sum" and self.temporaries:
+                selected: loops.Scalar | None = yield self._selected(node, block)
+                if selected is not None:
+                    return selected
+            scatters = node.op == "sum" and self.temporaries and selects(self.graph, node, block.context.variables)
+            found = yield self._temporary(node, block.context, shared=scatters, chosen=_is_chosen(block))
             if found is not None:
                 stored, index = found
                 return Load(stored.array, tuple(self.form(form) for form in index))
-            if node.op == "sum" and self.temporaries and selects(self.graph, node, block.context.variables):
-                found = yield self._temporary(node, block.context, shared=True)
-                if found is not None:
-                    stored, index = found
-                    return Load(stored.array, tuple(self.form(form) for form in index))
         if node.op == "add":
             yield self._fused(node, block)
         methods = {
@@ -89,6 +90,35 @@ class Lowering(Storage):
         for arg in node.args:
             args.append((yield self.value(arg, block)))
         return operation(node, args)
+
+    def _selected(self, node: Node, block: Block) -> Recursion[loops.Scalar | None]:
+        """A sum that depends on data outside of it through their value: an entry of an array of such sums."""
+        found = parameter(self.graph, node, block.context.variables)
+        if found is None:
+            return None
+        entry, inside, known = found
+        v = self.graph.fresh("value")
+        value = {entry: Affine.variable(v)}
+        rows = tuple([row.substitute(value) for row in block.context.rows])
+        context = Context((*block.context.variables, v), rows)
+        part = self.graph.substitute(node, value)
+        # An array for all values reads no more than the sums do where each of these is asked for.
+        same = inside is not None and self._runs_over(entry, inside, known, block.context)
+        kept = yield self._temporary(part, context, shared=True, chosen=not same or _is_chosen(block))
+        if kept is None:
+            return None
+        stored, index = kept
+        return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
+
+    def _runs_over(self, entry: DataEntry, other: DataEntry, known: Rows, context: Context) -> bool:
+        """Whether ``entry`` in its context is ``other`` wherever the rows ``known`` of that hold."""
+        places: dict[Any, Affine] = {}
+        for form, place in zip(entry.index, other.index, strict=True):
+            if len(form.terms) != 1 or form != Affine.variable(form.terms[0][0]) or form.terms[0][0] in places:
+                return False
+            places[form.terms[0][0]] = place
+        rows = [row.substitute(places) for row in context.rows if entry not in data_entries([row.form])]
+        return places.keys() == set(context.variables) and all(implied(row, (*self.facts, *known)) for row in rows)
 
     def _read(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
         tensor = node.args[0]
@@ -288,6 +318,13 @@ class Lowering(Storage):
             if outward:
                 best = block
         return best
+
+
+def _is_chosen(block: Block | None) -> bool:
+    """Whether a block stands in a branch of a choice between values."""
+    while block is not None and block.private is None:
+        block = block.parent
+    return block is not None
 
 
 def _is_diagonal(node: Node) -> bool:

@@ -44,7 +44,8 @@ class Candidate:
     """A part that depends on its surroundings through ``forms`` only.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
-    ``lows`` and ``highs`` bound each axis over the sizes.
+    ``lows`` and ``highs`` bound each axis over the sizes. It is ``exact`` where it is needed at all points
+    of ``rows``, and not only between some of them.
     """
 
     node: Node
@@ -53,6 +54,7 @@ class Candidate:
     rows: Rows
     lows: tuple[tuple[Affine, ...], ...]
     highs: tuple[tuple[Affine, ...], ...]
+    exact: bool = False
 
 
 class Planner:
@@ -91,7 +93,9 @@ class Planner:
                 return None
             lows.append(low)
             highs.append(high)
-        return Candidate(self.graph.substitute(node, mapping), axes, tuple(forms), rows, tuple(lows), tuple(highs))
+        tests, exact = _tests(forms, axes, context)
+        node = self.graph.substitute(node, mapping)
+        return Candidate(node, axes, tuple(forms), (*rows, *tests), tuple(lows), tuple(highs), exact)
 
     def outside_of(self, inner: Context, outer: Context) -> Context:
         """``outer``, with what the rows of ``inner`` say about its variables and the sizes."""
@@ -115,8 +119,7 @@ class Planner:
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
         """Where the combinations run when the axes and loops run: the projection of the context."""
-        rows = _visible(context.rows, context.variables)
-        rows = [r for r in rows if not data_entries([r.form])]
+        rows = _plain(context)
         rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
@@ -136,6 +139,32 @@ class Planner:
             elif c == -1:
                 highs.append(row.form + Affine({axis: 1}))
         return tuple(lows), tuple(highs)
+
+
+def _plain(context: Context) -> list[Row]:
+    """The rows that a projection can be made of."""
+    return [r for r in _visible(context.rows, context.variables) if not data_entries([r.form])]
+
+
+def _tests(forms: Sequence[Affine], axes: Sequence[int], context: Context) -> tuple[Rows, bool]:
+    """The conditions on data that concern these forms alone, over the axes, and whether nothing is lost otherwise.
+
+    Nothing is where the forms are variables, and the other rows are differences: projections of these are exact.
+    """
+    outer = frozenset(context.variables)
+    places = {form.terms[0][0]: Affine.variable(axis) for form, axis in zip(forms, axes, strict=True)}
+    units = all(form.terms[0][1] == 1 and len(form.terms) == 1 for form in forms)
+    plain = _plain(context)
+    data = [row for row in context.rows if row not in plain and data_entries([row.form])]
+    own = [row for row in data if units and outer & row.form.atoms() <= places.keys()]
+    exact = units and len(plain) + len(own) == len(context.rows) and all(_is_difference(row, outer) for row in plain)
+    return tuple(row.substitute(places) for row in own), exact
+
+
+def _is_difference(row: Row, variables: frozenset[int]) -> bool:
+    """Whether a row compares one variable with another, or bounds one."""
+    held = [c for v, c in row.form.terms if v in variables]
+    return len(held) < 2 or sorted(held) == [-1, 1]
 
 
 def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:

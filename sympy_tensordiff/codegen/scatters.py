@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 
 Rows = tuple[Row, ...]
 
@@ -63,6 +63,25 @@ def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, b
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
     """Whether a sum has a term in which an equation gives an axis as a form of data."""
     return any(_solved(_unguarded(graph, summand.args[0])[0], axes) for summand in _terms(graph, node))
+
+
+def parameter(graph: Graph, node: Node, variables: Collection[int]) -> tuple[DataEntry, DataEntry | None, Rows] | None:
+    """Data outside of a sum with which it compares the data inside, ``r[q]`` in ``Sum_i v(i)*[r[i] == r[q]]``.
+
+    Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``. Where the data
+    inside are of the same tensor, they come second, with the rows that hold where they are compared.
+    """
+    inside = frozenset(graph.bound(node))
+    for summand in _terms(graph, node):
+        guards, _ = _unguarded(graph, summand.args[0])
+        for row in guards if not node.free.isdisjoint(variables) else ():
+            entries = [v for v, c in row.form.terms if isinstance(v, DataEntry) and abs(c) == 1]
+            bound = [entry for entry in entries if not entry.atoms().isdisjoint(inside)]
+            for entry in entries if row.kind == "eq" and bound else ():
+                if entry not in bound and not entry.atoms().isdisjoint(variables):
+                    same = next((other for other in bound if other.tensor == entry.tensor), None)
+                    return entry, same, (*node.data, *guards)
+    return None
 
 
 def _terms(graph: Graph, node: Node) -> list[Node]:

@@ -160,11 +160,12 @@ class Storage:
         self.kernels.append(loops.Scatter(name, axes, (*block.statements, *statements), extents, number))
 
     def _temporary(
-        self, node: Node, context: Context, shared: bool = False
+        self, node: Node, context: Context, shared: bool = False, chosen: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """The array that keeps ``node``, made where it is new, and the index of this use in it.
 
-        Of what is ``shared`` an array is worth it wherever it can be kept.
+        Of what is ``shared`` an array is worth it wherever it can be kept. What is ``chosen`` stands in a branch
+        of a choice.
         """
         wanted = shared or node.op == "comprehension"
         if not wanted and _kind(node) not in self._kinds and not self._may_be_worth(node, context):
@@ -182,8 +183,11 @@ class Storage:
                 return stored, self._index(stored, candidate)
         if not wanted and not self._worth_keeping(node, len(candidate.axes), context):
             return None
-        # Congruences around a part are not among its rows, so an array of it may reach too far.
-        if (node.op != "comprehension" or candidate.axes) and not self.safety.is_safe(candidate.node, candidate.rows):
+        # Congruences around a part are not among its rows, so an array of it may reach too far. Data can be checked
+        # only where they are read in any case.
+        same = candidate.exact and not chosen and bool(self.graph.integers)
+        closed = node.op == "comprehension" and not candidate.axes
+        if not (closed or same or self.safety.is_safe(candidate.node, candidate.rows)):
             return None
         yield self._keep_shared(node, context, context)
         stored = yield self._keep(candidate, context)

@@ -1,0 +1,87 @@
+"""Functions of gathers by data, with data that repeat, leave some entries out, and lie outside where they may."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import sympy as sp
+
+import sympy_tensordiff as td
+from sympy_tensordiff.testing import assert_kernel_exact
+
+a, b, d, i, j, k, p, t = td.indices("a b d i j k p t")
+n, m, K, T = td.indices("n m K T")
+x, w = td.TensorSymbol("x", (n, m)), td.TensorSymbol("w", (K, m))
+u, v, z, h, s = (td.TensorSymbol(name, size) for name, size in zip("uvzhs", (m, K, n, n, K), strict=True))
+idx, r, c, bins = (td.TensorSymbol(name, K, dtype=int) for name in ("idx", "r", "c", "bins"))
+jdx, tri = td.TensorSymbol("jdx", m, dtype=int), td.TensorSymbol("tri", (T, 3), dtype=int)
+
+SIZES = {n: 5, m: 3, K: 4, T: 3}
+DATA = {idx: [4, 0, 4, 1], r: [0, 3, 3, 7], c: [2, 0, 2, 1], tri: [[0, 1, 2], [2, 1, 4], [0, 4, 2]], jdx: [1, 0, 1],
+        bins: [1, 9, 1, -4]}  # fmt: skip
+
+
+class Gather(NamedTuple):
+    """A function, the variables it is differentiated by, and data in place of those above."""
+
+    function: Any
+    variables: tuple[Any, ...]
+    data: dict[Any, Any] = {}  # noqa: RUF012
+
+    @property
+    def values(self) -> dict[Any, Any]:
+        return {name: np.array(value) for name, value in (DATA | self.data).items() if self.function.has(name)}
+
+
+def at(left: Any, right: Any) -> Any:
+    return sp.KroneckerDelta(left, right)
+
+
+def sparse(row: Any) -> Any:
+    """A row of a sparse matrix in coordinates times ``u``."""
+    return td.IndexedSum(v[i] * u[c[i]] * at(row, r[i]), (i, 0, K - 1))
+
+
+def histogram(bin: Any) -> Any:
+    """A histogram with soft weights."""
+    return td.IndexedSum(sp.exp(s[i]) * at(bin, bins[i]), (i, 0, K - 1))
+
+
+logsumexp = sp.log(td.IndexedSum(sp.exp(x[idx[i], k]), (k, 0, m - 1)))
+
+CASES = {
+    "embedding": Gather(td.IndexedSum(w[i, j] * sp.exp(x[idx[i], j]), (j, 0, m - 1), (i, 0, K - 1)), (x, w)),
+    "rows of a table": Gather(td.TensorComprehension(x[idx[i], j] ** 2 * w[i, j], (i, K), (j, m)), (x, w)),
+    "sparse product": Gather(td.TensorComprehension(sparse(p) + z[p] ** 2, (p, n)), (v, u, z)),
+    "function of a sparse product": Gather(td.IndexedSum(sp.sin(sparse(p) + z[p]), (p, 0, n - 1)), (v, u, z)),
+    "histogram": Gather(td.IndexedSum((histogram(p) - h[p]) ** 2, (p, 0, n - 1)), (s, h)),
+    "one bin": Gather(histogram(2) * histogram(1), (s,)),
+    "mesh": Gather(
+        td.IndexedSum(
+            (x[tri[t, a], d] - x[tri[t, b], d]) ** 2 * sp.exp(x[tri[t, a], d]),
+            (d, 0, m - 1), (b, 0, 2), (a, 0, 2), (t, 0, T - 1),
+        ), (x,),
+    ),
+    "window": Gather(
+        td.IndexedSum(z[idx[i] + k] * w[i, k] ** 2, (k, 0, m - 1), (i, 0, K - 1)), (z, w), {idx: [2, 0, 1, 1]}
+    ),
+    "nested": Gather(
+        td.IndexedSum(sp.sin(z[idx[jdx[j]]]) * u[j], (j, 0, m - 1)), (z, u), {idx: [4, 0, 9, 9]}
+    ),
+    "stride": Gather(td.IndexedSum(sp.sin(z[2 * jdx[j] + 1]) * u[j], (j, 0, m - 1)), (z, u)),
+    "two ways": Gather(td.IndexedSum(sp.sin(z[idx[i]] * z[n - 1 - idx[i]]) * v[i], (i, 0, K - 1)), (z, v)),
+    "triangle": Gather(
+        td.IndexedSum(sp.exp(z[idx[i]]) * s[k] * z[k], (k, 0, i), (i, 0, K - 1)), (z, s)
+    ),
+    "sums inside": Gather(td.IndexedSum(w[i, j] * logsumexp * x[idx[i], j], (j, 0, m - 1), (i, 0, K - 1)), (x, w)),
+}  # fmt: skip
+
+
+def check(name: str, *backends: str) -> None:
+    """First and second derivatives by all variables, with and without temporaries, against the interpreter."""
+    case = CASES[name]
+    sizes = {size: value for size, value in SIZES.items() if case.function.has(size)}
+    kernels = [(backend, keep) for backend in backends for keep in (True, False)]
+    options = {"order": 2, "kernels": kernels, "low": -1, "high": 1}
+    assert_kernel_exact(case.function, case.variables, sizes, values=case.values, **options)

@@ -1,0 +1,171 @@
+"""Gathers by data and their derivatives, as kernels: values, checks, work and plans."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sympy as sp
+from gather_cases import CASES, K, at, bins, check, h, histogram, i, idx, j, m, n, p, r, s, sparse, u, v, w, x, z
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.count import count
+from sympy_tensordiff.codegen.loops import Scatter
+from sympy_tensordiff.errors import ArgumentError, DataIndexError, OutOfShapeError
+
+HERE = Path(__file__).parent
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_the_interpreter(name):
+    check(name, "numpy")
+
+
+def test_compiled():
+    check("embedding", "numba")
+
+
+def test_simulated():
+    """CUDA's kernels in the simulator, and Numba's as plain Python."""
+    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, str(HERE / "simulate_gathers.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("all agree\n")
+
+
+# ---------------------------------------------------------------------------- scatters
+
+TABLE = td.IndexedSum(w[i, j] * x[idx[i], j], (j, 0, m - 1), (i, 0, K - 1))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_the_gradient_of_an_embedding_is_a_scatter(backend):
+    gradient = td.lambdify((idx, w, n), td.gradient(TABLE, x), backend)
+    weights = RNG.normal(size=(6, 3)).astype(np.float32)
+    where = np.array([7, 7, 0, 7, 2, 0], np.uint8)
+    expected = np.zeros((9, 3), np.float32)
+    np.add.at(expected, where, weights)
+    found = gradient(where, weights, 9)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert not found[[1, 3, 4, 5, 6, 8]].any()
+    for backwards in (where[::-1], where[:1]):  # the same bits in every call
+        np.testing.assert_array_equal(gradient(backwards, weights[: len(backwards)], 9).view("i4"),
+                                      gradient(backwards, weights[: len(backwards)], 9).view("i4"))  # fmt: skip
+
+
+def scatters(program):
+    return [step for step in program.kernels if isinstance(step, Scatter)]
+
+
+def test_work_of_a_scatter():
+    """Every entry of the data once: not once for each entry of the result."""
+    for keep in (True, False):
+        program = build_program((idx, w, n), td.gradient(TABLE, x), temporaries=keep)
+        work = count(program, {"K": 7, "m": 3, "n": 100, "idx": [0] * 7})
+        assert [kernel.stores for kernel in work.kernels] == [300, 21]
+        assert work.iterations == 0
+
+
+@pytest.mark.parametrize("name", ["function of a sparse product", "histogram"])
+def test_sums_that_others_need_are_scattered_once(name):
+    """The loops over the data do not stand inside of loops over the entries, nor of each other."""
+    case = CASES[name]
+    results = (case.function, *td.gradient(case.function, case.variables))
+    symbols = {symbol for result in results for symbol in result.atoms(td.TensorSymbol)}
+    arguments = sorted(symbols, key=lambda symbol: symbol.name)
+    program = build_program(arguments, results)
+    data = {symbol.name: [0] * 50 for symbol in symbols if symbol.dtype is int}
+    work = count(program, {"K": 50, "n": 40, "m": 30, **data})
+    assert work.iterations + work.stores <= 12 * 50
+
+
+def test_several_scatters_into_one_result():
+    """The zeros, or what is no scatter, once; then one pass for each tensor of data."""
+    sums = sparse(p) + histogram(p) + h[p]
+    arguments = (v, u, r, *(symbol for symbol in sparse(p).atoms(td.TensorSymbol) if symbol.name == "c"), s, bins, h)
+    function = td.lambdify(arguments, td.TensorComprehension(sums, (p, n)), "numpy")
+    assert [step.number for step in scatters(function.program)] == [1, 2]
+    assert len(function.program.kernels) == 3
+    plan = function.plan
+    assert "scatter: add to result[r[i]] over i" in plan
+    assert "scatter: add to result[bins[i]] over i" in plan
+
+
+def test_one_entry_of_a_scatter_is_a_sum():
+    function = td.lambdify((s, bins, p), histogram(p), "numpy")
+    assert not scatters(function.program)
+    assert function(np.zeros(4), np.array([1, 1, 5, 1]), 1) == 3
+
+
+def test_a_product_with_a_scatter():
+    """What the sum is multiplied by is read where data lead."""
+    scaled = td.TensorComprehension(z[p] * histogram(p) + at(p, idx[0]), (p, n))
+    function = td.lambdify((z, s, bins, idx), scaled, "numba")
+    found = function(np.array([1.0, 2, 4]), np.zeros(3), np.array([2, 2, 0]), np.array([1, 5, 5]))
+    assert found.tolist() == [1, 1, 8]
+
+
+def test_all_data_outside():
+    function = td.lambdify((s, bins, n), td.TensorComprehension(histogram(p), (p, n)), "numba")
+    assert function(np.ones(3), np.array([-1, 4, 2**40]), 3).tolist() == [0, 0, 0]
+
+
+# ---------------------------------------------------------------------------- checks
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_bad_data_are_refused_before_any_read(backend):
+    function = td.lambdify((x, w, idx), (TABLE, td.gradient(TABLE, x)), backend)
+    out = np.zeros(()), np.full((5, 3), 7.0)
+    arrays = RNG.normal(size=(5, 3)), RNG.normal(size=(4, 3))
+    for worst in (5, -1):
+        with pytest.raises(DataIndexError, match=rf"idx\[2\] is {worst}: the index idx\[i\] of axis 0 of x .* 0 to 4"):
+            function(*arrays, np.array([0, 4, worst, 1]), out=out)
+    assert (out[1] == 7).all()
+
+
+def test_what_a_condition_keeps_from_being_read_is_not_checked():
+    padded = td.IndexedSum(sp.Piecewise((z[idx[i]] ** 2, idx[i] >= 0), (0, True)), (i, 0, K - 1))
+    chosen = td.IndexedSum(sp.Piecewise((z[idx[i]] ** 2, v[i] > 0), (0, True)), (i, 0, K - 1))
+    values = np.array([1.0, 2, 3])
+    for backend in ("numpy", "numba"):
+        function = td.lambdify((z, idx), (padded, td.gradient(padded, z)), backend)
+        value, slope = function(values, np.array([2, -1, -1, 2]))
+        assert value == 18
+        assert slope.tolist() == [0, 0, 12]
+        with pytest.raises(DataIndexError, match=r"idx\[0\] is 3"):
+            function(values, np.array([3, -1, -1, 2]))
+        function = td.lambdify((z, v, idx), (chosen, td.gradient(chosen, z)), backend)
+        value, slope = function(values, np.array([1.0, 0, -1, 1]), np.array([2, -1, 99, 2]))
+        assert value == 18
+        assert slope.tolist() == [0, 0, 12]
+        with pytest.raises(DataIndexError, match=r"idx\[2\] is 99"):
+            function(values, np.array([1.0, 0, 1, 1]), np.array([2, -1, 99, 2]))
+
+
+def test_data_have_to_be_given():
+    with pytest.raises(ArgumentError, match="idx occurs in the expression, but not in args"):
+        td.lambdify((x, w), TABLE)
+
+
+def test_reads_of_data_outside_of_their_shape():
+    behind = td.IndexedSum(z[idx[i + 1]], (i, 0, K - 1))
+    with pytest.raises(OutOfShapeError):
+        td.lambdify((z, idx), behind)
+
+
+def test_names_that_are_no_ascii():
+    where = td.TensorSymbol("μ_ν", K, dtype=int)
+    function = td.lambdify((z, where), td.TensorComprehension(z[where[i]], (i, K)), "numpy")
+    assert function(np.array([1.0, 2]), [1, 1, 0]).tolist() == [2, 2, 1]
+    with pytest.raises(DataIndexError, match=r"μ_ν\[1\] is 2"):
+        function(np.array([1.0, 2]), [1, 2, 0])
