@@ -61,8 +61,12 @@ def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, b
 
 
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
-    """Whether a sum has a term in which an equation gives an axis as a form of data."""
-    return any(_solved(_unguarded(graph, summand.args[0])[0], axes) for summand in _terms(graph, node))
+    """Whether a sum has a term in which data give an axis, or bound it on both sides."""
+    for summand in _terms(graph, node):
+        rows, _ = _unguarded(graph, summand.args[0])
+        if _solved(rows, axes) or any(_window(rows, axis) for axis in axes):
+            return True
+    return False
 
 
 def parameter(graph: Graph, node: Node, variables: Collection[int]) -> tuple[DataEntry, DataEntry | None, Rows] | None:
@@ -114,6 +118,13 @@ def _solved(rows: Sequence[Row], axes: Collection[int]) -> tuple[Row, int, Affin
     return None
 
 
+def _window(rows: Sequence[Row], axis: int) -> Rows:
+    """The rows in which data bound an axis, if they do so on both sides."""
+    found = [row for row in rows if row.kind == "ge" and data_entries([row.form]) and axis not in row.form.hidden()]
+    signs = {row.form.coefficient(axis) for row in found}
+    return tuple([row for row in found if abs(row.form.coefficient(axis)) == 1]) if signs >= {1, -1} else ()
+
+
 def _part(
     graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, node: Node, others: Sequence[Node]
 ) -> Part | None:
@@ -135,8 +146,12 @@ def _part(
         value = graph.substitute(value, new)
     free = tuple(axis for axis in axes if index[axis] == Affine.variable(axis))
     ranges = tuple(row for row in tests if row in rows and row.form.atoms() & frozenset(free))
+    windows = {axis: _window(tests, axis) for axis in free}
+    inside = tuple(axis for axis in free if windows[axis])
+    ranges += tuple(dict.fromkeys(row for axis in inside for row in windows[axis]))
     tests = tuple(row for row in tests if row not in ranges)
-    held = frozenset().union(*(form.atoms() for form in index.values()), *(row.form.atoms() for row in tests))
+    forms = [*index.values(), *(row.form for row in tests), *(row.form for axis in inside for row in windows[axis])]
+    held = frozenset().union(*(form.atoms() for form in forms))
     inner = tuple(v for v in variables if v not in held)
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
@@ -147,7 +162,10 @@ def _part(
         return None
     if inner:
         value = graph.sum(inner, own, value)
-    return _ordered(graph, kept, free, (*ranges, *outer), tests, tuple(index[axis] for axis in axes), value)
+    free = tuple(axis for axis in free if axis not in inside)
+    if not _bound((*free, *kept, *inside), (*ranges, *outer)):
+        return None
+    return _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:

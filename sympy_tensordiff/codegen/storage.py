@@ -96,6 +96,7 @@ class Storage:
         self._uses: Counter[Node] = Counter()
         self._everywhere: Counter[Node] = Counter()
         self.safety = Safety(graph, self._outside, facts)
+        self._begun: set[Node] = set()
 
     # -------------------------------------------------------------- arrays
 
@@ -183,6 +184,8 @@ class Storage:
                 return stored, self._index(stored, candidate)
         if not wanted and not self._worth_keeping(node, len(candidate.axes), context):
             return None
+        if candidate.node in self._begun:  # a sum that is an array for the sake of a scatter, and turns out to be none
+            return None
         # Congruences around a part are not among its rows, so an array of it may reach too far. Data can be checked
         # only where they are read in any case.
         same = candidate.exact and not chosen and bool(self.graph.integers)
@@ -190,7 +193,9 @@ class Storage:
         if not (closed or same or self.safety.is_safe(candidate.node, candidate.rows)):
             return None
         yield self._keep_shared(node, context, context)
+        self._begun.add(candidate.node)
         stored = yield self._keep(candidate, context)
+        self._begun.discard(candidate.node)
         return stored, self._index(stored, candidate)
 
     def _keep_shared(self, node: Node, context: Context, home: Context) -> Recursion[None]:

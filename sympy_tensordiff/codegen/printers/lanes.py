@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import gcd
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart, positive_part, separated
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
@@ -125,6 +126,29 @@ class Lanes:
         return _extreme(form, ends, sign)
 
 
+class DataExtreme(DataEntry):
+    """The least or the greatest of all entries of an array of integers."""
+
+    __slots__ = ("greatest",)
+    rank = 6
+
+    def __init__(self, tensor: str, greatest: bool) -> None:
+        super().__init__(tensor, ())
+        self.greatest = greatest
+
+    def key(self) -> tuple[Any, ...]:
+        return self.tensor, self.greatest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DataExtreme) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash((DataExtreme, self.key()))
+
+    def __repr__(self) -> str:
+        return f"{self.tensor}.{'max' if self.greatest else 'min'}()"
+
+
 def _extreme(form: Affine, ends: Mapping[str, tuple[Affine, Affine]], sign: int) -> Affine:
     result = Affine.of(form.constant)
     for variable, coefficient in form.terms:
@@ -139,6 +163,8 @@ def _extreme_of(variable: str | Compound, ends: Mapping[str, tuple[Affine, Affin
         return Affine.variable(variable) if low is None or high is None else high if sign > 0 else low
     if variable.atoms().isdisjoint(ends):
         return Affine.variable(variable)
+    if isinstance(variable, DataEntry):
+        return Affine.variable(DataExtreme(variable.tensor, sign > 0))
     if isinstance(variable, Quotient):
         return quotient(_extreme(variable.form, ends, sign), variable.divisor)
     if isinstance(variable, PositivePart):

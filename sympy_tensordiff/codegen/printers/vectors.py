@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.printers.base import ScalarPrinter
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import ATOM, CHOICE, COMPARE, SUM, Names
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
-from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
+from sympy_tensordiff.codegen.printers.lanes import DataExtreme, Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, quotient
 from sympy_tensordiff.integer.data import DataEntry
@@ -122,6 +122,8 @@ class VectorPrinter(ScalarPrinter):
         return made[axis]
 
     def data(self, entry: DataEntry) -> str:
+        if isinstance(entry, DataExtreme):
+            return f"{self.names(entry.tensor)}.{'max' if entry.greatest else 'min'}()"
         if not entry.index:
             return self.names(entry.tensor)
         return self.read(self.names(entry.tensor), entry.index, self.shapes[entry.tensor])
