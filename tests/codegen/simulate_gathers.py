@@ -1,4 +1,4 @@
-"""Gathers in the CUDA simulator, and Numba's kernels as plain Python; started by test_gathers.py."""
+"""Gathers in the CUDA simulator, and Numba's kernels as plain Python; started by test_gather_kernels.py."""
 
 from __future__ import annotations
 
