@@ -64,15 +64,9 @@ class Lowering(Storage):
     def _compute(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
         stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
         if node.height and not stays and not self._is_lazy(node, block):
-            if node.op == "sum" and self.temporaries:
-                selected: loops.Scalar | None = yield self._selected(node, block)
-                if selected is not None:
-                    return selected
-            scatters = node.op == "sum" and self.temporaries and selects(self.graph, node, block.context.variables)
-            found = yield self._temporary(node, block.context, shared=scatters, chosen=_is_chosen(block))
-            if found is not None:
-                stored, index = found
-                return Load(stored.array, tuple(self.form(form) for form in index))
+            kept: loops.Scalar | None = yield self._kept(node, block)
+            if kept is not None:
+                return kept
         if node.op == "add":
             yield self._fused(node, block)
         methods = {
@@ -90,6 +84,20 @@ class Lowering(Storage):
         for arg in node.args:
             args.append((yield self.value(arg, block)))
         return operation(node, args)
+
+    def _kept(self, node: Node, block: Block) -> Recursion[loops.Scalar | None]:
+        """The entry of an array that keeps ``node``; None where there is none that is worth it."""
+        scatters = node.op == "sum" and self.temporaries and bool(self.graph.integers)
+        if scatters:
+            selected: loops.Scalar | None = yield self._selected(node, block)
+            if selected is not None:
+                return selected
+            scatters = selects(self.graph, node, block.context.variables)
+        found = yield self._temporary(node, block.context, shared=scatters, chosen=_is_chosen(block))
+        if found is None:
+            return None
+        stored, index = found
+        return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _selected(self, node: Node, block: Block) -> Recursion[loops.Scalar | None]:
         """A sum that depends on data outside of it through their value: an entry of an array of such sums."""

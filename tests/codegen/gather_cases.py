@@ -16,10 +16,11 @@ x, w = td.TensorSymbol("x", (n, m)), td.TensorSymbol("w", (K, m))
 u, v, z, h, s = (td.TensorSymbol(name, size) for name, size in zip("uvzhs", (m, K, n, n, K), strict=True))
 idx, r, c, bins = (td.TensorSymbol(name, K, dtype=int) for name in ("idx", "r", "c", "bins"))
 jdx, tri = td.TensorSymbol("jdx", m, dtype=int), td.TensorSymbol("tri", (T, 3), dtype=int)
+start = td.TensorSymbol("start", n + 1, dtype=int)
 
 SIZES = {n: 5, m: 3, K: 4, T: 3}
 DATA = {idx: [4, 0, 4, 1], r: [0, 3, 3, 7], c: [2, 0, 2, 1], tri: [[0, 1, 2], [2, 1, 4], [0, 4, 2]], jdx: [1, 0, 1],
-        bins: [1, 9, 1, -4]}  # fmt: skip
+        bins: [1, 9, 1, -4], start: [0, 2, 2, 2, 3, 4]}  # fmt: skip
 
 
 class Gather(NamedTuple):
@@ -73,6 +74,25 @@ CASES = {
     "two ways": Gather(td.IndexedSum(sp.sin(z[idx[i]] * z[n - 1 - idx[i]]) * v[i], (i, 0, K - 1)), (z, v)),
     "triangle": Gather(
         td.IndexedSum(sp.exp(z[idx[i]]) * s[k] * z[k], (k, 0, i), (i, 0, K - 1)), (z, s)
+    ),
+    "rows by their starts": Gather(
+        td.IndexedSum(td.IndexedSum(v[k] * u[c[k]], (k, start[i], start[i + 1] - 1)) ** 2, (i, 0, n - 1)), (v, u)
+    ),
+    "mask and padding": Gather(
+        td.IndexedSum(
+            sp.Piecewise((z[idx[i]] ** 2, idx[i] >= 0), (0, True)) * sp.Piecewise((v[i], bins[i] < 2), (1, True)),
+            (i, 0, K - 1),
+        ), (z, v), {idx: [4, -1, 4, -7]},
+    ),
+    "numbers": Gather(td.IndexedSum(idx[i] * sp.sin(idx[i] * z[idx[i]]) * v[i], (i, 0, K - 1)), (z, v)),
+    "two axes": Gather(
+        td.IndexedSum(
+            td.IndexedSum(v[i] * at(p, r[i]) * at(j, c[i]), (i, 0, K - 1)) ** 2 * x[p, j], (p, 0, n - 1), (j, 0, m - 1)
+        ), (v, x),
+    ),
+    "quotient": Gather(td.IndexedSum(u[sp.floor(idx[i] / 2)] ** 2 * v[i], (i, 0, K - 1)), (u, v)),
+    "distances": Gather(
+        td.IndexedSum(sp.exp(-((z[r[i]] - z[c[i]]) ** 2)), (i, 0, K - 1)), (z,), {r: [0, 3, 3, 4]}
     ),
     "sums inside": Gather(td.IndexedSum(w[i, j] * logsumexp * x[idx[i], j], (j, 0, m - 1), (i, 0, K - 1)), (x, w)),
 }  # fmt: skip

@@ -75,6 +75,15 @@ def test_work_of_a_scatter():
         assert work.iterations == 0
 
 
+def test_work_of_a_window():
+    """Data bound where an entry of the data adds: the window, not all of the result."""
+    case = CASES["window"]
+    symbols = sorted(case.function.atoms(td.TensorSymbol), key=lambda symbol: symbol.name)
+    program = build_program((*symbols, n), td.gradient(case.function, z))
+    work = count(program, {"K": 7, "m": 3, "n": 100, "idx": [0, 5, 97, 98, 99, 50, 50]})
+    assert [kernel.iterations for kernel in work.kernels] == [0, 3 * 5 + 2 + 1]
+
+
 @pytest.mark.parametrize("name", ["function of a sparse product", "histogram"])
 def test_sums_that_others_need_are_scattered_once(name):
     """The loops over the data do not stand inside of loops over the entries, nor of each other."""
