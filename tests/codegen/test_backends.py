@@ -46,7 +46,7 @@ def test_single_precision_numpy(name):
     check(program, "numpy", values, 2e-5, np.float32)
 
 
-@pytest.mark.parametrize("name", ["section_six", "select_values", "long_sums", "reductions"])
+@pytest.mark.parametrize("name", ["section_six", "select_values", "long_sums", "reductions", "scans"])
 def test_single_precision_numba_stays_single(name):
     program, arguments = CASES[name]
     values = [v.astype(np.float32) if isinstance(v, np.ndarray) else v for v in arguments(np.random.default_rng(2))]
