@@ -55,6 +55,8 @@ CASES = {
     "a symbolic stride": total(flat[m * idx[i]] ** 2, (i, 0, 3)),
     "of a flat matrix": total(flat[m * idx[i] + k] ** 2 * x[k], (k, 0, m - 1), (i, 0, 3)),
     "at a clamp": total(x[sympy.Min(idx[i] + k, 6)] ** 2 * y[k], (k, 0, 2), (i, 0, 3)),
+    "a table behind a delta": table(squares[idx[i]] * y[i + idx[i]] ** 2, (i, 4)),
+    "data that others protect": total(y[j + 2 * idx[i]] ** 2 * x[idx[pairs[i, j]]], (j, 0, 1), (i, 0, 3)),
     "in a product": td.IndexedProduct(x[idx[k]] + y[k], (k, 0, 2)),
     "one entry": x[idx[0]] ** 2 * y[place],
     "of a symbolic size": total(z[idx[i]] ** 2, (i, 0, 3)),
