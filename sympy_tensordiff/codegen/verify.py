@@ -15,7 +15,7 @@ from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import cases, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
-from sympy_tensordiff.integer.products import Product, product_rows, rounded
+from sympy_tensordiff.integer.products import Product, factors_in, product_rows, rounded
 from sympy_tensordiff.integer.system import definitions
 
 
@@ -81,7 +81,11 @@ def _violation(failing: Rows, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, 
 
     None where there never is a point.
     """
-    rows, data = _without_data(failing)
+    rows, data, ordered = _without_data(failing)
+    if data:
+        facts = (*facts, *ordered)
+        factors = factors_in(row.form for row in rows)
+        rows += [row for row in facts if len(row.form.terms) == 1 and row.form.terms[0][0] in factors]
     inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *data}
     plain, fresh = _without_quotients(rows, inner)
     linear, products = _without_products(plain, inner | fresh)
@@ -100,15 +104,20 @@ def _violation(failing: Rows, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, 
     return rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh)), False
 
 
-def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str]]:
-    """The rows with a variable for each entry of an array of integers, between the extremes of the array."""
+def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str], list[Row]]:
+    """The rows with a variable for each entry of an array of integers, between the extremes of the array.
+
+    And the rows that say which of the two extremes is the greater.
+    """
     entries = data_entries(row.form for row in rows)
     names = {entry: Affine.variable(f"data {number}") for number, entry in enumerate(entries)}
     result = [row.substitute(names) for row in rows]
     for entry, value in names.items():
         result += [Row("ge", value - Affine.variable(f"least {entry.tensor}"))]
         result += [Row("ge", Affine.variable(f"greatest {entry.tensor}") - value)]
-    return result, {form.terms[0][0] for form in names.values()}
+    tensors = dict.fromkeys(entry.tensor for entry in entries)
+    ordered = [Row("ge", Affine({f"greatest {name}": 1, f"least {name}": -1})) for name in tensors]
+    return result, {form.terms[0][0] for form in names.values()}, ordered
 
 
 def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:

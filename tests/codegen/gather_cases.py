@@ -16,6 +16,7 @@ x, w = td.TensorSymbol("x", (n, m)), td.TensorSymbol("w", (K, m))
 u, v, z, h, s = (td.TensorSymbol(name, size) for name, size in zip("uvzhs", (m, K, n, n, K), strict=True))
 idx, r, c, bins = (td.TensorSymbol(name, K, dtype=int) for name in ("idx", "r", "c", "bins"))
 jdx, tri = td.TensorSymbol("jdx", m, dtype=int), td.TensorSymbol("tri", (T, 3), dtype=int)
+flat = td.TensorSymbol("flat", n * m)
 start = td.TensorSymbol("start", n + 1, dtype=int)
 
 SIZES = {n: 5, m: 3, K: 4, T: 3}
@@ -91,6 +92,9 @@ CASES = {
         ), (v, x),
     ),
     "quotient": Gather(td.IndexedSum(u[sp.floor(idx[i] / 2)] ** 2 * v[i], (i, 0, K - 1)), (u, v)),
+    "flattened": Gather(
+        td.IndexedSum(sp.sin(flat[m * idx[i] + j]) * w[i, j], (j, 0, m - 1), (i, 0, K - 1)), (flat, w)
+    ),
     "distances": Gather(
         td.IndexedSum(sp.exp(-((z[r[i]] - z[c[i]]) ** 2)), (i, 0, K - 1)), (z,), {r: [0, 3, 3, 4]}
     ),

@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quo
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart, positive_part, separated
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient, quotient_by, times
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +169,12 @@ def _extreme_of(variable: str | Compound, ends: Mapping[str, tuple[Affine, Affin
         return quotient(_extreme(variable.form, ends, sign), variable.divisor)
     if isinstance(variable, PositivePart):
         return positive_part(_extreme(variable.form, ends, sign))
+    if isinstance(variable, Product):
+        varying = [factor for factor in variable.factors if not Affine.variable(factor).atoms().isdisjoint(ends)]
+        if len(varying) == 1:
+            ends_of = [times(variable.without(varying[0]), _extreme_of(varying[0], ends, end)) for end in (-sign, sign)]
+            # Whatever the sign of the other factors is, the product is between these two.
+            return ends_of[1] + sign * positive_part(sign * (ends_of[0] - ends_of[1]))
     if isinstance(variable, SymbolicQuotient) and variable.divisor.atoms().isdisjoint(ends):
         return quotient_by(_extreme(variable.form, ends, sign), variable.divisor)
     raise UnsupportedError(
