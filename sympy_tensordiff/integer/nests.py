@@ -13,6 +13,7 @@ from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Quotient, Row, Variable, quotient
 from .data import selected_in
+from .extrema import separated
 from .fourier_motzkin import eliminate
 from .implication import FALSE, implied, merge_parallel, remove_redundant
 from .products import SymbolicQuotient, quotient_by, slope, times
@@ -215,9 +216,9 @@ def _divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple
 
 
 def _unfolded(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
-    """The rows, with quotients that hold loop variables written out as inequalities."""
+    """The rows, with quotients, and maxima that are subtracted, of loop variables written out as inequalities."""
     result: list[Row] = []
-    for row in rows:
+    for row in (part for given in rows for part in separated(given, loops)):
         written = unfolded(row, loops)
         if written is None:
             raise LoopBoundError(

@@ -109,6 +109,17 @@ def test_of_two_unknown_indices_each_is_solved_for():
     assert pullback.body == Sum(w[i, p], (i, 0, p - 1)) + Sum(w[p, j], (j, 0, p))
 
 
+def test_bounds_hold_maxima_of_indices_in_the_same_limits():
+    limits = (k, Abs(i - 1), Min(i + 2, 2 * i + 1)), (i, 0, N - 1)
+    for reduction in (Sum, td.IndexedProduct, td.IndexedMax):
+        function = reduction(x[Min(k, N - 1)], *limits)
+        for size in (1, 4):
+            values = [2, 3, 5, 7][:size]
+            read = [values[min(c, size - 1)] for a in range(size) for c in range(abs(a - 1), min(a + 2, 2 * a + 1) + 1)]
+            expected = {Sum: sum, td.IndexedProduct: np.prod, td.IndexedMax: max}[reduction](read)
+            assert td.lambdify(x, function, "numpy")(np.array(values, dtype=float)) == expected
+
+
 # ---------------------------------------------------------------------------- checks and refusals
 
 
