@@ -133,7 +133,7 @@ class Lowering(Storage):
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
             return Load(self.arrays[tensor.data[0]], index)
-        found = yield self._temporary(tensor, block.context)
+        found = yield self._temporary(tensor, block.context, chosen=_is_chosen(block))
         if found is None:  # nothing to keep: the entry itself
             variables, _, body = self.graph.open(tensor)
             entry = self.graph.substitute(body, dict(zip(variables, node.data, strict=True)))

@@ -165,8 +165,8 @@ class Storage:
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """The array that keeps ``node``, made where it is new, and the index of this use in it.
 
-        Of what is ``shared`` an array is worth it wherever it can be kept. What is ``chosen`` stands in a branch
-        of a choice.
+        Of what is ``shared`` an array is worth it wherever it can be kept. What is ``chosen`` is needed under further
+        conditions than those of ``context``.
         """
         wanted = shared or node.op == "comprehension"
         if not wanted and _kind(node) not in self._kinds and not self._may_be_worth(node, context):
@@ -211,7 +211,9 @@ class Storage:
             # An array for all sizes serves all uses; what must not be read for some is kept for the others.
             everywhere = self.safety.is_deeply_safe(part, home.rows)
             place = home if everywhere else self.planner.outside_of(around, home)
-            yield self._temporary(part, place, shared=True)
+            # What data around a part say is lost outside.
+            tested = bool(data_entries(row.form for row in around.rows))
+            yield self._temporary(part, place, shared=True, chosen=tested)
 
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
         return tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))

@@ -161,6 +161,23 @@ def test_what_a_condition_keeps_from_being_read_is_not_checked():
             function(values, np.array([1.0, 0, 1, 1]), np.array([2, -1, 99, 2]))
 
 
+def test_tables_behind_conditions_read_no_more_than_is_asked_for():
+    """What a condition on values, or on data, keeps from being read is not read ahead into an array either."""
+    sums = td.IndexedSum(z[bins[j]] ** 2, (j, 0, K - 1))
+    chosen = td.IndexedSum(sp.Piecewise((sp.exp(sums) + sums, v[i] > 0), (0, True)), (i, 0, K - 1))
+    tested = td.IndexedSum((sp.exp(sums) + sums) * at(idx[i], 1), (i, 0, K - 1))
+    values, wrong = np.array([1.0, 2]), np.array([0, 1, 5, 0])
+    for backend in ("numpy", "numba"):
+        function = td.lambdify((z, v, bins), chosen, backend)
+        assert function(values, np.zeros(4), wrong) == 0
+        with pytest.raises(DataIndexError, match=r"bins\[2\] is 5"):
+            function(values, np.array([0.0, 0, 1, 0]), wrong)
+        function = td.lambdify((z, idx, bins), tested, backend)
+        assert function(values, np.zeros(4, int), wrong) == 0
+        with pytest.raises(DataIndexError, match=r"bins\[2\] is 5"):
+            function(values, np.array([0, 0, 0, 1]), wrong)
+
+
 @pytest.mark.parametrize("name", ["embedding", "flattened", "stride", "window"])
 def test_the_extremes_of_good_data_settle_the_checks(name):
     """No search in calls whose data are inside of what they select, whatever their order."""
