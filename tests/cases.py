@@ -56,6 +56,7 @@ MODULES = (
     "cases_choices",
     "cases_reductions",
     "cases_clamps",
+    "cases_maps",
 )
 
 _BUILDERS: dict[str, Callable[[], Case]] = {}

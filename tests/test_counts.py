@@ -120,7 +120,8 @@ def test_no_condition_on_a_loop_variable_in_any_kernel(name):
 # ------------------------------------------------------- loops run over the contributing tuples
 
 CHAINED = {"V21", "V26", "H1", "H2", "H4", "H6", "symbolic_chain", "net", "relu_net", "attention"}
-CHAINED |= {"H3", "clamp_under_a_table"} | {name for name in ALL if name.startswith(("chain", "H5_"))}
+CHAINED |= {"H3", "clamp_under_a_table", "V33", "V33_swapped", "map_rolled_twice"}
+CHAINED |= {name for name in ALL if name.startswith(("chain", "H5_", "V31_"))}
 
 # What a read shares with its neighbours is summed before: there are fewer visits than tuples.
 FEWER = {
@@ -138,6 +139,7 @@ FEWER = {
     **dict.fromkeys([("L11_clamp", "x"), ("clamp_two_in_one_index", "z")], "a number at the end is counted"),
     **dict.fromkeys([("clamp_of_quotients", "x"), ("clamp_with_stride", "x")], "pieces of one value are one"),
     **dict.fromkeys([("clamp_constant_exterior", "y")], "0 outside of the image"),
+    **dict.fromkeys([("map_backwards", "x"), ("map_periodic_laplacian", "x")], "two reads are of one place"),
 }
 
 # Two reads of one tensor whose sums run over ranges in another order.

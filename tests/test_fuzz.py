@@ -21,6 +21,7 @@ from sympy_tensordiff.testing import (
     assert_second_exact,
     function_checks,
     fuzz,
+    random_maps,
     random_ranges,
     random_values,
     system_checks,
@@ -90,6 +91,33 @@ def test_no_system_differs_from_enumeration():
     assert tally.counts == {("systems", "right"): 120}
     assert report[0] == "systems: 120 right"
     assert tally.exit_code == 0
+
+
+def test_random_index_maps():
+    made = [random_maps(seed) for seed in range(30)]
+    assert made[3].function == random_maps(3).function
+    text = " ".join(str(m.function) for m in made)
+    for part in (
+        "floor(",
+        "ceiling(",
+        "Mod(floor(",
+        "floor((Mod(",
+        "floor(floor(",
+        "/N)",
+        ", N)",
+        "*floor(",
+        "IndexedSum(",
+        "(w, ",
+    ):
+        assert part in text, part
+    for seed, function in enumerate(made[:8]):
+        for draw in function.draws:
+            evaluate(function.function, random_values((function.function, *function.variables), draw, seed))
+
+
+def test_no_index_map_differs_from_the_interpreter():
+    tally = fuzz.fuzz({"maps": 5}, seed=3 * 10**6 + 2, write=lambda line: None)
+    assert tally.counts == {("maps", "right"): 5}
 
 
 def test_no_function_differs_from_the_interpreter():
@@ -348,7 +376,7 @@ def test_counts_are_written_on_the_way(monkeypatch):
 
 def test_kinds_take_turns():
     first = next(fuzz.batches(dict.fromkeys(fuzz.KINDS), 7))
-    assert Counter(kind for kind, _ in first) == {"systems": 20, "functions": 1, "tensors": 1}
+    assert Counter(kind for kind, _ in first) == {"systems": 20, "functions": 1, "tensors": 1, "maps": 1}
     assert first[0] == ("systems", 7)
 
 

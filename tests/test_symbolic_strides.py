@@ -332,7 +332,7 @@ SINGLE = {
     "neighbours in pairs": (
         td.IndexedSum(even[p] * even[p + 1 - 2 * Mod(p, 2)], (p, 0, 2 * N - 1)),
         even,
-        "TensorComprehension(2*x[4*floor(q/2) - q + 1], (q, 2*N))",
+        "TensorComprehension(2*x[q - 2*Mod(q, 2) + 1], (q, 2*N))",
     ),
 }
 

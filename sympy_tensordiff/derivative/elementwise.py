@@ -57,7 +57,7 @@ class Differentiation:
         self.reader = Reader(self.graph)
         self.root, *self.inputs = recognise(self.graph, [self.reader.read(part) for part in (expr, *also)])
         self.facts = input_facts(self.graph, [self.root, *self.inputs])
-        check_divisors(self.graph, self.reader.divisors, self.facts)
+        check_divisors(self.graph, self.reader.divisors, [self.root, *self.inputs])
         self.names = names_in([expr, *also])
 
     def of(self, node: Node) -> Differentiation:

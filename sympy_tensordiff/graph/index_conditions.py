@@ -25,7 +25,7 @@ Test = Callable[[Any], bool]
 Cases = list[tuple[Any, Any]]
 
 _INDEX_PARTS = (
-    *(Add, Mul, Pow, sympy.Rational, sympy.Symbol, sympy.Idx, sympy.floor, sympy.ceiling, sympy.Mod),
+    *(Add, Mul, Pow, sympy.Rational, sympy.Symbol, sympy.Idx, sympy.floor, sympy.ceiling, sympy.frac, sympy.Mod),
     *(Abs, Max, Min, sign, Heaviside, KroneckerDelta, Piecewise, sympy.functions.elementary.piecewise.ExprCondPair),
     *(Relational, sympy.And, sympy.Or, sympy.Not, sympy.logic.boolalg.BooleanAtom),
 )

@@ -10,6 +10,7 @@ from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in
+from sympy_tensordiff.integer.products import rounded
 
 Number = int | Fraction | float
 Shape = tuple[Affine, ...]
@@ -32,7 +33,7 @@ class Node:
 
     ``shape`` are the extents of a tensor, ``()`` of a scalar; ``free`` are the variables that stand
     free in it; ``depth`` is greater than that of every argument; ``plain`` says that no guard, no
-    binder and no index that may be decided by what is known around it (a maximum) is below;
+    binder and no index that may be decided by what is known around it (a maximum, a quotient) is below;
     ``total`` that the value is a number wherever its reads are (no division, no logarithm, no
     overflow of an exponential); ``view`` that it only moves entries (`graph.contractions`);
     ``whole`` that it is made of whole tensors, or something below is.
@@ -86,7 +87,7 @@ class Table:
             return found
         node = self._table[full] = Node()
         node.id, node.op, node.data, node.args, node.shape = len(self._table) - 1, op, data, args, shape
-        free, depth, height, plain = own, 0, 0, op not in _SCOPES and not _is_clamped(op, data)
+        free, depth, height, plain = own, 0, 0, op not in _SCOPES and not _is_decidable(op, data)
         total, whole = is_total(op, data, args), _takes_tensors(op, shape)
         for a in args:
             if a.free:
@@ -155,9 +156,9 @@ def _takes_tensors(op: str, shape: Shape) -> bool:
     return op in _WHOLE or (bool(shape) and op not in _TENSORS)
 
 
-def _is_clamped(op: str, data: Any) -> bool:
+def _is_decidable(op: str, data: Any) -> bool:
     forms = data if op == "read" else (data,) if op == "index" else ()
-    return any(form.compounds() and parts_in((form,)) for form in forms)
+    return any(form.compounds() and (rounded(form) or parts_in((form,))) for form in forms)
 
 
 def _id_of(node: Node) -> int:

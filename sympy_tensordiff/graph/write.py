@@ -81,7 +81,7 @@ class _Writer(TensorWriter):
             case "scalar":
                 return node.data
             case "index":
-                return self.form(node.data, scope)
+                return self.number(node.data, scope)
             case "tensor":
                 return self.reader.tensors[node.data[0]]
             case "mul":

@@ -61,6 +61,15 @@ class Forms:
                 terms.append(c * self.variable(v, scope))
         return sympy.Add(*terms)
 
+    def number(self, form: Affine, scope: Scope) -> Any:
+        """An index used as a number: outside of reads nothing arranges its remainders when it is printed."""
+        rest, remainders = remainders_in(form) if form.compounds() else (form, [])
+        found = [
+            self.form(part, scope) * sympy.Mod(self.form(dividend, scope), self.form(divisor, scope))
+            for part, dividend, divisor in remainders
+        ]
+        return sympy.Add(self.form(rest, scope), *found)
+
     def quotient(self, function: Any, form: Affine, divisor: Affine, scope: Scope) -> Any:
         """``floor`` or ``ceiling`` of a quotient by sizes."""
         return function(self.form(form, scope) / self.form(divisor, scope))

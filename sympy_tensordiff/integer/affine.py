@@ -293,16 +293,35 @@ def quotient(form: Affine, divisor: int) -> Affine:
         inside = {v: c // common for v, c in inside.items()}
         divisor //= common
         rest //= common
+    form = Affine(inside, rest)
+    shorter = _without_remainder(form, divisor)
+    if shorter is not None:
+        return Affine(outside, whole) + quotient(shorter, divisor)
     for v, c in inside.items():
         if c == 1 and isinstance(v, Compound):
             others = Affine({w: b for w, b in inside.items() if w != v}, rest)
             share = v.share(others, divisor)
             if share is not None:
                 return Affine(outside, whole) + share
-    form = Affine(inside, rest)
     if form.terms[0][1] < 0:  # floor(-f/d) = -floor((f + d - 1)/d)
         return Affine(outside, whole) - quotient(divisor - 1 - form, divisor)
     return Affine(outside, whole) + Affine({Quotient(form, divisor): 1})
+
+
+def _without_remainder(form: Affine, divisor: int) -> Affine | None:
+    """The form without a remainder in it that its quotient does not depend on; None where it holds none.
+
+    ``floor((2*q + r mod 2)/4)`` is ``floor(2*q/4)``: the other terms and the divisor are even.
+    """
+    for v, c in form.terms:
+        if isinstance(v, Quotient) and c % v.divisor == 0:
+            factor = -c // v.divisor
+            rest = form - factor * (v.form - v.divisor * Affine.variable(v))
+            common = gcd(divisor, rest.content())
+            last = rest.constant % common + factor * (v.divisor - 1)
+            if len(rest.terms) < len(form.terms) and 0 <= last < common:
+                return rest
+    return None
 
 
 class Row(NamedTuple):

@@ -287,5 +287,8 @@ def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Var
                 if _holds_any(row, others):
                     inexact += a > 1 and b < -1
                     new[row] = None
+                elif a > 1 and b < -1:
+                    # A gap of fixed width, as in i - 1 <= 6*v <= i, is empty for most values of the others.
+                    inexact += not row.form.is_constant or row.form.constant < (a - 1) * (-b - 1)
     merged = merge_parallel(new) or ()
     return (blocked, inexact, sum(row not in known for row in merged), non_unit)

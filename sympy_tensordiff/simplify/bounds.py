@@ -23,7 +23,7 @@ from sympy_tensordiff.integer.data import apart, data_terms, selected_in, withou
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.simplify.choices import Choices
-from sympy_tensordiff.simplify.clamps import decided, decided_rows, hides
+from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.idle import without_idle_indices
 from sympy_tensordiff.simplify.joining import Joining
@@ -38,6 +38,7 @@ from sympy_tensordiff.simplify.ranges import (
     without_exact_floors,
     without_exact_floors_in,
 )
+from sympy_tensordiff.simplify.roundings import settled
 
 
 def tighten(
@@ -98,10 +99,10 @@ class _Tighten:
             elif node.op == "comprehension":
                 result = yield self.comprehension(node, facts)
             elif node.op == "read":
-                read = self.graph.map_own_forms((yield self.arguments(node, facts)), lambda form: decided(form, facts))
+                read = self.graph.map_own_forms((yield self.arguments(node, facts)), lambda form: settled(form, facts))
                 result = self.copied(node, read)
             elif node.op == "index":
-                result = self.graph.index(decided(node.data, facts))
+                result = self.graph.index(settled(node.data, facts))
             else:
                 result = yield self.arguments(node, facts)
             # Factors may choose only now that they are in final form.

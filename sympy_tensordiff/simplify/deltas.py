@@ -16,7 +16,7 @@ from math import gcd
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable, quotient
 from sympy_tensordiff.integer.data import is_opaque, selected_in, tested
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
@@ -141,6 +141,7 @@ def solve_equations(graph: Graph, variables: Sequence[int], rows: Iterable[Row])
     return None
 
 
+Rounded = Quotient | SymbolicQuotient
 Step = tuple[dict[Variable, Affine], tuple[Row, ...], list[int]]
 
 
@@ -156,13 +157,13 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
                 return {v: Affine({v: 1}) - form * c}, rows, [w for w in kept if w != v]
     for row in inner:
-        for found in rounded(row.form):
+        for found in sorted(rounded(row.form), key=_size, reverse=True):
             if not found.atoms().isdisjoint(kept) and not is_opaque(Affine.variable(found), kept):
                 t = graph.fresh(_name(graph, kept, found.form))
-                digits = _digits(graph, kept, found, t)
+                digits = _digits(graph, kept, row.form, found, t)
                 if digits is not None:
                     mapping, definition, new = digits
-                    rows = tuple(_of_quotient(row, found, t) for row in rows)
+                    rows = tuple(other for row in rows for other in _of_quotient(row, found, t))
                     return mapping, (*rows, *definition), [*(v for v in kept if v not in mapping), *new]
                 return {found: Affine.variable(t)}, (*rows, *found.definition()), [*kept, t]
     # An equation that multiplies one of the indices by a symbol waits for the sum around it to bring in a unit pivot.
@@ -174,30 +175,54 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
     return _smith_step(graph, kept, rows, equations) if equations else None
 
 
+def _size(found: Rounded) -> int:
+    """The divisor of a quotient by a number; of digits those in the highest place are split off first."""
+    return found.divisor if isinstance(found, Quotient) else 0
+
+
 def _digits(
-    graph: Graph, kept: Sequence[int], found: Compound, t: int
+    graph: Graph, kept: Sequence[int], form: Affine, found: Rounded, t: int
 ) -> tuple[dict[Variable, Affine], tuple[Row, ...], list[int]] | None:
-    """``p = M*t + j`` with ``0 <= j < M`` in place of ``t = floor(p/M)``; None where nothing solves for ``p``."""
-    if isinstance(found, SymbolicQuotient):
-        for v in kept:
-            if abs(c := found.form.coefficient(v)) == 1 and v not in found.form.hidden() | found.divisor.atoms():
-                j = graph.fresh(graph.names[v])
-                rest = found.form - Affine({v: c})
-                value = (times(found.divisor, Affine.variable(t)) + Affine.variable(j) - rest) * c
-                definition = (Row("ge", Affine.variable(j)), Row("ge", found.divisor - 1 - Affine.variable(j)))
-                return {found: Affine.variable(t), v: value}, definition, [t, j]
+    """``p = M*t + j`` with ``0 <= j < M`` in place of ``t = floor(p/M)``.
+
+    None where nothing solves for ``p``; and for a number ``M`` unless the form holds ``p`` twice and
+    both digits are visible in it then: a ``floor(p/2)`` alone leaves the range ``2*t .. 2*t + 1`` of ``p``.
+    """
+    divisor = Affine.of(found.divisor)
+    for v in kept:
+        if abs(c := found.form.coefficient(v)) == 1 and v not in found.form.hidden() | divisor.atoms():
+            j = graph.fresh(graph.names[v])
+            rest = found.form - Affine({v: c})
+            value = (times(divisor, Affine.variable(t)) + Affine.variable(j) - rest) * c
+            mapping: dict[Variable, Affine] = {found: Affine.variable(t), v: value}
+            if isinstance(found, SymbolicQuotient) or (
+                _count(form, v) > 1 and t not in form.substitute(mapping).hidden()
+            ):
+                definition = (Row("ge", Affine.variable(j)), Row("ge", divisor - 1 - Affine.variable(j)))
+                return mapping, definition, [t, j]
     return None
 
 
-def _of_quotient(row: Row, found: Compound, t: int) -> Row:
-    """``p >= M*s`` as ``t >= s`` and ``p < M*s`` as ``t < s``, where ``t = floor(p/M)``; other rows as they are."""
-    assert isinstance(found, SymbolicQuotient)
+def _count(form: Affine, variable: int) -> int:
+    """How many terms of a form hold a variable."""
+    return sum(variable in (v.atoms() if isinstance(v, Compound) else (v,)) for v, _ in form.terms)
+
+
+def _of_quotient(row: Row, found: Rounded, t: int) -> tuple[Row, ...]:
+    """``p >= M*s`` as ``t >= s`` and ``p < M*s`` as ``t < s``, where ``t = floor(p/M)``.
+
+    Other rows as they are, and beside a bound of ``p`` by a number the bound of ``t`` that follows.
+    """
+    divisor = Affine.of(found.divisor)
     for sign, shift in ((1, 0), (-1, 1)) if row.kind == "ge" else ():
         rest = row.form - sign * found.form + shift
-        share = quotient_by(rest, found.divisor)
-        if found.form.atoms().isdisjoint(rest.atoms()) and times(share, found.divisor) == rest:
-            return Row("ge", share + Affine({t: sign}) - shift)
-    return row
+        share = quotient_by(rest, divisor)
+        if found.form.atoms().isdisjoint(rest.atoms()) and times(share, divisor) == rest:
+            return (Row("ge", share + Affine({t: sign}) - shift),)
+        if rest.is_constant and divisor.is_constant:
+            last = divisor.constant - 1 if sign > 0 else -1
+            return row, Row("ge", quotient_by(rest + last, divisor) + Affine({t: sign}))
+    return (row,)
 
 
 def _linear(rows: Sequence[Row], kept: Sequence[int]) -> list[Row]:

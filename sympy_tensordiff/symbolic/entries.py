@@ -19,7 +19,7 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.products import Product
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.symbolic import deep, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
@@ -231,11 +231,17 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
     return tuple(result)
 
 
+def _is_of_remainder(product: Product) -> bool:
+    """Whether it is ``n*floor(e/n)``, which a remainder by ``n`` is made of."""
+    quotients = [factor for factor in product.factors if isinstance(factor, SymbolicQuotient)]
+    return any(product.without(found) == found.divisor for found in quotients)
+
+
 def _check_strides(entry: Any) -> None:
     """An index that multiplies symbols has one with the coefficient 1, or multiplies sizes of the tensor only."""
     for index in entry.indices if entry.is_tensor_entry else ():
         form, atoms = parse(index)
-        products = [v for v in form.compounds() if isinstance(v, Product)]
+        products = [v for v in form.compounds() if isinstance(v, Product) and not _is_of_remainder(v)]
         loose = {factor for product in products for factor in product.factors if isinstance(factor, int)}
         if not products or any(abs(c) == 1 and v not in loose and v not in products for v, c in form.terms):
             continue

@@ -13,14 +13,32 @@ from functools import lru_cache
 from math import lcm, prod
 from typing import Any
 
-from sympy import Abs, Add, Basic, Expr, Float, Idx, Indexed, Max, Min, Mod, Mul, Pow, Symbol, ceiling, floor, symbols
+from sympy import (
+    Abs,
+    Add,
+    Basic,
+    Expr,
+    Float,
+    Idx,
+    Indexed,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Pow,
+    Symbol,
+    ceiling,
+    floor,
+    frac,
+    symbols,
+)
 from sympy.core.sympify import SympifyError, _sympify
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest, least
-from sympy_tensordiff.integer.products import quotient_by, times
+from sympy_tensordiff.integer.products import divided, quotient_by, times
 
 Slots = dict[Expr, int]
 
@@ -124,12 +142,12 @@ def may_be_real(symbol: Any) -> bool:
 def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
     """The form over slots 0, 1, …, and the symbol that belongs to each slot."""
     slots: Slots = {}
-    form, denominator = _rational(expr, slots)
-    if any(c % denominator for _, c in form.terms) or form.constant % denominator:
+    whole, rest = divided(*_fraction(expr, slots))
+    if rest != Affine():
         raise IndexExpressionError(
             f"{expr} is not an integer for all values of its symbols: round it, e.g. floor({expr}) or ceiling({expr})"
         )
-    return form.divided(denominator), tuple(slots)
+    return whole, tuple(slots)
 
 
 def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
@@ -147,13 +165,11 @@ def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
     if isinstance(expr, Pow) and expr.exp.is_Integer and expr.exp > 0:
         form, denominator = _rational(expr.base, slots)
         return times(*[form] * int(expr.exp)), denominator ** int(expr.exp)
-    if isinstance(expr, floor):
-        return quotient_by(*_fraction(expr.args[0], slots)), 1
-    if isinstance(expr, ceiling):
-        form, divisor = _fraction(expr.args[0], slots)
-        return -quotient_by(-form, divisor), 1
+    if isinstance(expr, (floor, ceiling, frac)):
+        return _rounding(expr, slots)
     if isinstance(expr, Mod):
-        return _remainder(expr, slots), 1
+        dividend, modulus = expr.args
+        return _remainder(*_over_one(dividend, modulus, slots), expr)
     if is_data(expr):
         return Affine.variable(_data_entry(expr, slots)), 1
     if isinstance(expr, (Max, Min, Abs)):
@@ -184,7 +200,7 @@ def _product(expr: Expr, slots: Slots) -> tuple[Affine, int]:
 
 
 def _fraction(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
-    """Numerator and denominator of what is rounded; a symbolic denominator is positive."""
+    """Numerator and denominator; a symbolic denominator is positive."""
     if not any(
         (isinstance(power, Pow) and not power.exp.is_Integer) or power.exp.is_negative for power in expr.atoms(Pow)
     ):
@@ -195,15 +211,30 @@ def _fraction(expr: Expr, slots: Slots) -> tuple[Affine, Affine]:
     return form * other, divisor * one
 
 
-def _remainder(expr: Expr, slots: Slots) -> Affine:
-    dividend, modulus = expr.args
-    divisor, one = _rational(modulus, slots)
-    if one != 1 or (divisor.is_constant and divisor.constant < 1):
-        raise IndexExpressionError(f"the modulus of {expr} must be a positive integer, not {modulus}")
-    form, denominator = _rational(dividend, slots)
-    if denominator != 1:
-        raise IndexExpressionError(f"{expr} takes the remainder of {dividend}, which is not an integer: round it first")
-    return form - times(quotient_by(form, divisor), divisor)
+def _rounding(expr: Expr, slots: Slots) -> tuple[Affine, int]:
+    """Numerator and denominator of ``floor``, ``ceiling``, or of ``frac`` of a quotient by a number."""
+    form, divisor = _fraction(expr.args[0], slots)
+    if isinstance(expr, floor):
+        return quotient_by(form, divisor), 1
+    if isinstance(expr, ceiling):
+        return -quotient_by(-form, divisor), 1
+    if not divisor.is_constant:
+        raise IndexExpressionError(_reason(expr))
+    return _remainder(form, divisor, divisor.constant, expr)
+
+
+def _over_one(dividend: Expr, modulus: Expr, slots: Slots) -> tuple[Affine, Affine, int]:
+    """Both over their common denominator, and that."""
+    (form, one), (divisor, other) = _rational(dividend, slots), _rational(modulus, slots)
+    denominator = lcm(one, other)
+    return form * (denominator // one), divisor * (denominator // other), denominator
+
+
+def _remainder(form: Affine, divisor: Affine, denominator: int, expr: Expr) -> tuple[Affine, int]:
+    """Numerator and denominator of ``Mod(form, divisor)/denominator``; a symbolic divisor is positive."""
+    if divisor.is_constant and divisor.constant < 1:
+        raise IndexExpressionError(f"the modulus of {expr} must be positive, not {expr.args[1]}")
+    return form - times(quotient_by(form, divisor), divisor), denominator
 
 
 def _data_entry(expr: Any, slots: Slots) -> DataEntry:

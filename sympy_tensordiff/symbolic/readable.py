@@ -89,6 +89,8 @@ def _with_remainders(index: Any) -> Any:
     except IndexExpressionError:
         return index
     form, found = remainders_in(form)
+    form, digits = digits_in(form)
+    found += digits
     if not found:
         return index
     named = {**dict(enumerate(atoms)), **{tensor.name: tensor for tensor in data_of(index)}}
@@ -111,6 +113,8 @@ def remainders_in(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affi
     remainders = []
     for quotient in found:
         for dividend, divisor in _quotients_of(quotient, found):
+            if any(abs(part.constant) != 1 for part, _, _ in remainders_in(dividend)[1]):
+                continue  # typed in again, Mod(2*Mod(i, 3), 3) is 2*Mod(i, 3) to SymPy
             multiple = times(divisor, Affine.variable(quotient))
             for part in parts_by(form, multiple):
                 short = form + times(part, multiple - dividend)
@@ -122,6 +126,43 @@ def remainders_in(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affi
                     form = short
                     remainders.append((part, dividend, divisor))
     return form, remainders
+
+
+def digits_in(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affine]]]:
+    """The form with smaller coefficients, where remainders give these; beside it those remainders as `remainders_in`.
+
+    Of ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)``
+    where no other quotient of ``p`` has digits of its own.
+
+    >>> from sympy_tensordiff.integer.affine import quotient
+    >>> p = Affine.variable("p")
+    >>> digits_in(4 * p - 6 * quotient(p, 2) - 3 * quotient(p, 4))
+    (floor((p)/4), [(4, p, 2), (2, floor((p)/2), 2)])
+    >>> digits_in(4 * quotient(p, 2) - p)
+    (p, [(-2, p, 2)])
+    """
+    found = sorted(form.quotients())
+    remainders = []
+    for quotient in found:
+        for dividend, by in _quotients_of(quotient, found):
+            v, d = _only_variable(dividend), by.constant
+            a, c = form.coefficient(v), form.coefficient(quotient)
+            if v is None or not a or not c:
+                continue
+            size, split, joined = abs(a) + abs(c), abs(a) + abs(a * d + c), abs(a + c // d) + abs(c // d)
+            alone = sum(other.form == quotient.form for other in found) == 1
+            if alone and c % d == 0 and joined < size and joined <= split:
+                form += Affine({v: c // d, quotient: -c})
+                remainders.append((Affine.of(-(c // d)), dividend, by))
+            elif split < size:
+                form += Affine({v: -a, quotient: a * d})
+                remainders.append((Affine.of(a), dividend, by))
+    return form, remainders
+
+
+def _only_variable(form: Affine) -> Any:
+    """The variable of a form that is nothing else; None for others."""
+    return form.terms[0][0] if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant else None
 
 
 def _ends_at(divisor: Affine, rest: Affine, part: Affine) -> bool:

@@ -10,6 +10,7 @@ from sympy_tensordiff.testing.exact import (
 from sympy_tensordiff.testing.generate import RandomFunction, random_comprehension
 from sympy_tensordiff.testing.generate_tensors import random_tensors
 from sympy_tensordiff.testing.language import random_function
+from sympy_tensordiff.testing.maps import random_maps
 from sympy_tensordiff.testing.ranges import random_ranges
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
@@ -23,6 +24,7 @@ __all__ = [
     "check_derivative",
     "random_comprehension",
     "random_function",
+    "random_maps",
     "random_ranges",
     "random_tensors",
     "random_values",

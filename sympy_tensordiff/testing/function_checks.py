@@ -17,6 +17,7 @@ from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal, assert_kernel_exact
 from sympy_tensordiff.testing.generate import Kind, RandomFunction
 from sympy_tensordiff.testing.generate_tensors import random_tensors
+from sympy_tensordiff.testing.maps import random_maps
 from sympy_tensordiff.testing.ranges import random_ranges
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
 
@@ -36,6 +37,11 @@ def check_function(seed: int) -> None:
     """
     made = random_ranges(seed, kinks=seed % 3 == 0, products=seed % 32 == 5, depth=2 + seed // 4 % 3)
     check_orders(made, seed)
+
+
+def check_maps(seed: int) -> None:
+    """Check one random function with wider index maps; as `check_function`."""
+    check_orders(random_maps(seed, kinks=seed % 5 == 0, depth=1 + seed // 4 % 3), seed)
 
 
 def check_tensors(seed: int) -> None:

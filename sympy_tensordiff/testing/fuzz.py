@@ -24,8 +24,8 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.testing import function_checks, system_checks
 
-KINDS = ("systems", "functions", "tensors")
-_IN_A_BATCH = {"systems": 20, "functions": 1, "tensors": 1}
+KINDS = ("systems", "functions", "tensors", "maps")
+_IN_A_BATCH = {"systems": 20, "functions": 1, "tensors": 1, "maps": 1}
 _WRONG = (DerivativeMismatch, VerificationError, OutOfShapeError)
 _FORMULA = re.compile(r"\S*[^\w\s,;:.'-]\S*|\S*\d\S*|\b[A-Za-z]\b|\b_\w+")
 _EVERY = 10.0
@@ -56,6 +56,7 @@ def check(kind: str, seed: int, limit: float = 0) -> Outcome:
         "systems": system_checks.check_system,
         "functions": function_checks.check_function,
         "tensors": function_checks.check_tensors,
+        "maps": function_checks.check_maps,
     }
     old = _start_clock(limit)
     try:

@@ -2,7 +2,7 @@ import pytest
 import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sympy import Dummy, Idx, Mod, Rational, Symbol, ceiling, floor
+from sympy import Dummy, Idx, Mod, Rational, Symbol, ceiling, floor, frac
 from written_out import number
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
@@ -36,6 +36,14 @@ def test_indices_are_integer_symbols_by_name():
         (floor((3 * p + 4) / 6), "floor((p + 1)/2)"),
         (Mod(p, 3), "p - 3*floor((p)/3)"),
         (Mod(p, 1), "0"),
+        (Mod(2 * p, 4), "2*p - 4*floor((p)/2)"),
+        (2 * Mod(p / 2, 3), "p - 6*floor((p)/6)"),
+        (3 * frac(p / 3), "p - 3*floor((p)/3)"),
+        ((p - Mod(p, 3)) / 3, "floor((p)/3)"),
+        ((p + Mod(p, 2)) / 2, "p - floor((p)/2)"),
+        ((p - Mod(p, n)) / n, "floor((p)/(n))"),
+        (ceiling(p / 2 - Rational(1, 3)), "floor((p + 1)/2)"),
+        (p // -2, "-floor((p + 1)/2)"),
         (floor(floor(p / 2) / 3 + i), "i + floor((p)/6)"),
         (2 * floor(p / 2) + p // 4, "2*floor((p)/2) + floor((p)/4)"),
         (sympy.Add(i, -i, 2, evaluate=False), "2"),
@@ -80,9 +88,18 @@ def test_cached_parse_serves_different_variables():
         (x[i], r"x\[i\] is data of a tensor, but no entry of one of integers: .* use such entries"),
         (2 * x[i + 1] + i, r"x\[i \+ 1\] is data of a tensor"),
         (sympy.IndexedBase("c")[i], r"c\[i\] is data of a tensor"),
-        (Mod(i, n / 2), r"the modulus of Mod\(i, n/2\) must be a positive integer, not n/2"),
-        (Mod(i, -3), "must be a positive integer, not -3"),
-        (Mod(i / 2, 3), "takes the remainder of i/2, which is not an integer"),
+        (Mod(i, n / 2), r"Mod\(i, n/2\) is not an integer for all values"),
+        (Mod(i, -3), r"the modulus of Mod\(i, -3\) must be positive, not -3"),
+        (Mod(i, 0, evaluate=False), r"the modulus of Mod\(i, 0\) must be positive, not 0"),
+        (Mod(i / 2, 3), r"Mod\(i/2, 3\) is not an integer for all values .* floor\(Mod\(i/2, 3\)\)"),
+        (frac(i / 2), r"frac\(i/2\) is not an integer for all values"),
+        (frac(i / n), r"frac\(i/n\) \(frac\) is no index"),
+        (i / n, r"i/n is not an integer for all values .* floor\(i/n\)"),
+        (i * (i + 1) / 2, r"is not an integer for all values"),
+        (floor(i / 2 + x[i]), r"x\[i\] is data of a tensor"),
+        (floor(sympy.sqrt(i)), r"sqrt\(i\) is a power"),
+        (floor(i / sympy.pi), r"pi \(Pi\) is no index"),
+        (floor(i * sympy.zoo), "zoo .* is no index"),
         (sympy.Max(i, 2) / 2, r"Max\(2, i\)/2 is not an integer for all values .*round it"),
         (sympy.Max(i, real), "r is not declared an integer"),
         (

@@ -1,0 +1,170 @@
+"""Derivatives of quotients and remainders in indices read as a person writes them; what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+from sympy import Eq, Mod, Piecewise, ceiling, floor, frac
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.printers.lanes import _extreme_of
+from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.products import times
+
+i, j, k, n, p = td.indices("i j k n p")
+a, b = td.indices("a b")
+N, M, K = td.indices("N M K")
+Table, Sum = td.TensorComprehension, td.IndexedSum
+
+
+def x(*shape):
+    return td.TensorSymbol("x", shape)
+
+
+def w(*shape):
+    return td.TensorSymbol("w", shape)
+
+
+def pullback(function, variable):
+    return td.vjp(function, variable, td.TensorSymbol("G", function.shape))
+
+
+# ---------------------------------------------------------------- what they look like
+
+SHUFFLED = x(4 * M, N, K)[4 * i + 2 * Mod(j, 2) + Mod(k, 2), floor(j / 2), floor(k / 2)]
+UNSHUFFLED = x(2, 6, 6)[floor(i / 4), 2 * j + floor(Mod(i, 4) / 2), 2 * k + Mod(i, 2)]
+CIRCLE = Sum(x(N)[Mod(i + a, N)] * w(K)[a], (a, 0, K - 1))
+TORUS = Sum(x(4, 5)[Mod(i + a, 4), Mod(j + b, 5)] * w(3, 2)[a, b], (a, 0, 2), (b, 0, 1))
+FLAT = x(N, M, K)[floor(i / (M * K)), Mod(floor(i / K), M), Mod(i, K)]
+BLOCKS = x(N, M)[floor(i / K), floor(j / K)] * w(K, K)[Mod(i, K), Mod(j, K)]
+
+RESULTS = {
+    "half": (Table(x(5)[floor(i / 2)], (i, 10)), "IndexedSum(G[i], (i, 2*p, 2*p + 1)), (p, 5)"),
+    "half of an odd length": (Table(x(5)[floor(i / 2)], (i, 9)), "IndexedSum(G[i], (i, 2*p, Min(8, 2*p + 1))), (p, 5)"),
+    "third of a size": (Table(x(N)[floor(i / 3)], (i, 3 * N)), "IndexedSum(G[i], (i, 3*p, 3*p + 2)), (p, N)"),
+    "part of a size": (Table(x(N)[floor(i / M)], (i, N * M)), "IndexedSum(G[M*p + i], (i, 0, M - 1)), (p, N)"),
+    "nested": (Table(x(4)[floor(floor(i / 2) / 3)], (i, 24)), "IndexedSum(G[i], (i, 6*p, 6*p + 5)), (p, 4)"),
+    "backwards": (Table(x(6)[5 - floor(i / 2)], (i, 12)), "IndexedSum(G[i], (i, 10 - 2*p, 11 - 2*p)), (p, 6)"),
+    "a rational that is an integer": (
+        Table(x(4)[(i - Mod(i, 3)) / 3], (i, 12)),
+        "IndexedSum(G[i], (i, 3*p, 3*p + 2)), (p, 4)",
+    ),
+    "an integer over a size": (
+        Table(x(12)[(i - Mod(i, N)) / N], (i, 12 * N)),
+        "IndexedSum(G[N*p + i], (i, 0, N - 1)), (p, 12)",
+    ),
+    "remainder": (Table(x(3)[Mod(i, 3)], (i, 9)), "IndexedSum(G[3*i + p], (i, 0, 2)), (p, 3)"),
+    "remainder of a number": (Table(x(3)[3 * frac(i / 3)], (i, 9)), "IndexedSum(G[3*i + p], (i, 0, 2)), (p, 3)"),
+    "remainder by a size": (Table(x(N)[Mod(i, N)], (i, 2 * N)), "IndexedSum(G[N*i + p], (i, 0, 1)), (p, N)"),
+    "remainder of a quotient": (
+        Table(x(3)[Mod(floor(i / 2), 3)], (i, 24)),
+        "IndexedSum(G[6*i + i_1], (i_1, 2*p, 2*p + 1), (i, 0, 3)), (p, 3)",
+    ),
+    "rolled": (Table(x(6)[Mod(i - 2, 6)], (i, 6)), "G[Mod(p + 2, 6)], (p, 6)"),
+    "rolled by a symbol": (Table(x(N)[Mod(i + k, N)], (i, N)), "G[Mod(p - k, N)], (p, N)"),
+    "rolled twice": (Table(Table(x(N)[Mod(i + 2, N)], (i, N))[Mod(i + 3, N)], (i, N)), "G[Mod(p - 5, N)], (p, N)"),
+    "circle": (Table(CIRCLE, (i, N)), "IndexedSum(G[Mod(p - a, N)]*w[a], (a, 0, K - 1)), (p, N)"),
+    "torus": (
+        Table(TORUS, (i, 4), (j, 5)),
+        "IndexedSum(G[Mod(p - a, 4), Mod(q - b, 5)]*w[a, b], (b, 0, 1), (a, 0, 2)), (p, 4), (q, 5)",
+    ),
+    "bits in reverse": (
+        Table(x(8)[4 * Mod(i, 2) + 2 * Mod(floor(i / 2), 2) + floor(i / 4)], (i, 8)),
+        "G[4*(Mod(p, 2)) + 2*(Mod(floor(p/2), 2)) + floor(p/4)], (p, 8)",
+    ),
+    "butterfly": (Table(x(16)[i + 2 - 4 * Mod(floor(i / 2), 2)], (i, 16)), "G[p - 4*Mod(floor(p/2), 2) + 2], (p, 16)"),
+    "pairs": (Table(x(8)[i + 1 - 2 * Mod(i, 2)], (i, 8)), "G[p - 2*Mod(p, 2) + 1], (p, 8)"),
+    "interleaved": (Table(x(8)[4 * Mod(i, 2) + floor(i / 2)], (i, 8)), "G[2*(Mod(p, 4)) + floor(p/4)], (p, 8)"),
+    "pixel shuffle": (
+        Table(SHUFFLED, (i, M), (j, 2 * N), (k, 2 * K)),
+        "G[floor(p/4), 2*q + Mod(floor(p/2), 2), 2*r + Mod(p, 2)], (p, 4*M), (q, N), (r, K)",
+    ),
+    "pixel unshuffle": (
+        Table(UNSHUFFLED, (i, 8), (j, 3), (k, 3)),
+        "G[4*p + 2*(Mod(q, 2)) + Mod(r, 2), floor(q/2), floor(r/2)], (p, 2), (q, 6), (r, 6)",
+    ),
+    "flattened": (
+        Table(FLAT**2, (i, N * M * K)),
+        "2*G[K*M*p + K*q + r]*x[p, q, r], (p, N), (q, M), (r, K)",
+    ),
+    "other rows": (
+        Table(x(4, 6)[floor((8 * i + j) / 6), Mod(8 * i + j, 6)], (i, 3), (j, 8)),
+        "G[floor((6*p + q)/8), Mod(6*p + q, 8)], (p, 4), (q, 6)",
+    ),
+    "Kronecker product": (
+        Table(BLOCKS, (i, N * K), (j, M * K)),
+        "IndexedSum(G[K*p + i, K*q + j]*w[i, j], (j, 0, K - 1), (i, 0, K - 1)), (p, N), (q, M)",
+    ),
+    "pooled by three": (Table(Sum(x(9)[3 * i + k], (k, 0, 2)), (i, 3)), "G[floor(p/3)], (p, 9)"),
+    "adaptive pool": (
+        Table(Sum(x(10)[k], (k, floor(5 * i / 2), ceiling(5 * (i + 1) / 2) - 1)), (i, 4)),
+        "IndexedSum(G[i], (i, ceiling((2*p - 4)/5), floor((2*p + 1)/5))), (p, 10)",
+    ),
+    "chosen group": (
+        Table(Sum(Piecewise((x(12)[k], Eq(floor(k / 3), i)), (0, True)), (k, 0, 11)), (i, 4)),
+        "G[floor(p/3)], (p, 12)",
+    ),
+    "values": (
+        Table(Mod(i, 3) * x(9)[i] ** 2 + frac(i / 4) * x(9)[i], (i, 9)),
+        "2*(Mod(p, 3))*G[p]*x[p] + frac(p/4)*G[p], (p, 9)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_read_as_one_writes_them(name):
+    function, text = RESULTS[name]
+    (variable,) = (t for t in function.atoms(td.TensorSymbol) if t.name == "x")
+    assert str(pullback(function, variable)) == f"TensorComprehension({text})"
+
+
+def test_quotients_and_remainders_in_latex():
+    rolled = pullback(Table(CIRCLE, (i, N)), x(N))
+    assert sympy.latex(rolled) == (r"\left[\sum_{a=0}^{K - 1} G_{\left(p - a\right) \bmod N} w_{a}\right]_{p < N}")
+    halved = pullback(Table(x(5)[floor(i / 2)], (i, 9)), x(5))
+    assert sympy.latex(halved) == r"\left[\sum_{i=2 p}^{\min\left(8, 2 p + 1\right)} G_{i}\right]_{p < 5}"
+
+
+# ---------------------------------------------------------------- what is refused
+
+LINE = x(12)
+REFUSED = {
+    "product in a floor": (floor(i * j / 2), IndexExpressionError, r"floor\(i\*j/2\) is not linear in its indices"),
+    "power in a floor": (floor(i**2 / 2), IndexExpressionError, r"floor\(i\*\*2/2\) is not linear in its indices"),
+    "divided by an index": (floor(11 / (i + 1)), IndexExpressionError, "divides by an index in a range"),
+    "remainder by an index": (
+        Mod(11, i + 1),
+        IndexExpressionError,
+        "is not linear in its|divides by an index in a range",
+    ),
+    "size of any sign": (floor(i / n), UnsupportedError, "divided by n, which is not known to be positive"),
+    "remainder by a size of any sign": (Mod(i, n - 1), UnsupportedError, "divided by n - 1, which is not known to be"),
+    "stride without a unit pivot": (n * floor(i / 2), IndexExpressionError, "one index needs the coefficient 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_index_is_refused(name):
+    index, error, message = REFUSED[name]
+    with pytest.raises(error, match=message):
+        pullback(Table(LINE[index], (i, 3), (j, 4)), LINE)
+
+
+def test_bounds_with_a_product_in_a_floor_are_refused():
+    function = Table(Sum(LINE[k], (k, 0, floor(i * j / 2))), (i, 3), (j, 4))
+    with pytest.raises(IndexExpressionError, match="is not linear in its indices"):
+        pullback(function, LINE)
+
+
+def test_loops_of_numpy_end_at_what_has_extremes():
+    (both,) = times(Affine.variable("i"), Affine.variable("j")).compounds()
+    range_of = (Affine.of(0), Affine.of(3))
+    with pytest.raises(UnsupportedError, match=r"loops over whole axes cannot end at i\*j: use backend"):
+        _extreme_of(both, {"i": range_of, "j": range_of}, 1)
+
+
+def test_a_divisor_is_not_positive_because_of_the_read_that_it_divides():
+    function = Table(LINE[Mod(i, n)], (i, 3))
+    with pytest.raises(UnsupportedError, match="divided by n, which is not known to be positive"):
+        pullback(function, LINE)
