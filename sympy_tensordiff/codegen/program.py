@@ -8,6 +8,7 @@ from typing import Any
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.data_checks import data_checks
+from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
@@ -17,6 +18,7 @@ from sympy_tensordiff.codegen.results import SINGLE
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
+from sympy_tensordiff.codegen.ties import with_kept_values
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.codegen.walk import uses
 from sympy_tensordiff.errors import OutOfShapeError
@@ -64,12 +66,14 @@ def assemble(
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
     definitions = define_arrays(graph, without_overflow(graph, recognise(graph, nodes)), results, arrays, taken)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
-    facts = input_facts(graph, entries)
-    tight = defined_at_zero(graph, tighten(graph, entries, facts, sizes))
-    lowered = iter(tight)
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
-    lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own)
+    lowering = Lowering(graph, names, arrays, input_facts(graph, entries), temporaries, reserved=own)
+    definitions = with_kept_values(graph, lowering, definitions)
+    entries = [definition.entries for definition in definitions if definition.entries is not None]
+    tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | lowering.outside))
+    tight = without_large_exponentials(graph, tight)
+    lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, loops.Array] = {}
     for definition in definitions:

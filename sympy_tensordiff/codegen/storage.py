@@ -77,7 +77,7 @@ class Storage:
     ) -> None:
         self.graph = graph
         self.names = dict(names)
-        self._outside = frozenset(v for v in names if isinstance(v, int))  # sizes and free indices
+        self.outside = frozenset(v for v in names if isinstance(v, int))  # sizes and free indices
         self.arrays = arrays
         self.facts = facts
         self.temporaries = temporaries
@@ -95,7 +95,7 @@ class Storage:
         self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
         self._everywhere: Counter[Node] = Counter()
-        self.safety = Safety(graph, self._outside, facts)
+        self.safety = Safety(graph, self.outside, facts)
         self._begun: set[Node] = set()
 
     # -------------------------------------------------------------- arrays
@@ -207,7 +207,7 @@ class Storage:
         if not self.temporaries or node.op == "comprehension":
             return
         totals = self._uses, self._everywhere
-        for part, around in shared_parts(self.graph, node, totals, context, self._outside.union(home.variables)):
+        for part, around in shared_parts(self.graph, node, totals, context, self.outside.union(home.variables)):
             # An array for all sizes serves all uses; what must not be read for some is kept for the others.
             everywhere = self.safety.is_deeply_safe(part, home.rows)
             place = home if everywhere else self.planner.outside_of(around, home)
@@ -218,8 +218,8 @@ class Storage:
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
         return tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
 
-    def _keep(self, candidate: Candidate, context: Context) -> Recursion[Stored]:
-        graph = self.graph
+    def allocated(self, candidate: Candidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
+        """The name of a new array for a candidate, its least indices and its extents."""
         name = self._fresh("t")
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []
@@ -228,6 +228,11 @@ class Storage:
             if not implied(Row("ge", extent), self.facts):
                 extent = self._extreme((extent, Affine.of(0)), True, name)
             extents.append(extent)
+        return name, lows, extents
+
+    def _keep(self, candidate: Candidate, context: Context) -> Recursion[Stored]:
+        graph = self.graph
+        name, lows, extents = self.allocated(candidate)
         axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
         shift = {a: Affine.variable(v) + low for a, v, low in zip(candidate.axes, axes, lows, strict=True)}
         body = graph.substitute(candidate.node, shift)

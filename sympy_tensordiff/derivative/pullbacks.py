@@ -17,7 +17,7 @@ from sympy.codegen.cfunctions import Cbrt
 from sympy_tensordiff.derivative.protection import protected
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
-from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, replace
+from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
 
@@ -29,8 +29,6 @@ def pull(graph: Graph, node: Node, cotangent: Node, position: int, *, anyway: bo
 
     Where SymPy knows no derivative of a function, it stays what it is: a `Partial`.
     """
-    if node.op in REDUCTIONS:
-        raise UnsupportedError(f"{REDUCTIONS[node.op]} has no derivative yet")
     result = PULLBACKS[node.op](graph, node, cotangent, position)
     return result if result is cotangent else protected(graph, result, anyway=anyway)
 
@@ -189,6 +187,9 @@ PULLBACKS: dict[str, Rule] = {
     "or": _zero,
     "not": _zero,
 }
+
+CONDITIONS = frozenset(op for op, rule in PULLBACKS.items() if rule is _zero)
+"""The kinds of nodes that depend on nothing smoothly."""
 
 FUNCTIONS: dict[Any, Rule] = {
     sympy.Abs: _abs,

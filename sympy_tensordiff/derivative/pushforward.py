@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from sympy_tensordiff.derivative.extrema import share
 from sympy_tensordiff.derivative.products import opened_product
 from sympy_tensordiff.derivative.protection import protected
-from sympy_tensordiff.derivative.pullbacks import pull
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
@@ -49,7 +50,9 @@ class Pushforward:
 
     def _visit(self, node: Node) -> Recursion[Node]:
         if node not in self._done:
-            if node in self._given and not node.shape and node.op != "tensor":
+            if node.op in CONDITIONS:
+                self._done[node] = self.graph.zero
+            elif node in self._given and not node.shape and node.op != "tensor":
                 self._done[node] = self.graph.add(self._given[node])
             else:
                 special = getattr(self, f"_{node.op}", self._all_arguments)
@@ -78,6 +81,13 @@ class Pushforward:
     def _sum(self, node: Node) -> Recursion[Node]:
         variables, rows, body = self.graph.open(node)
         return self.graph.sum(variables, rows, (yield self._visit(body)))
+
+    def _max(self, node: Node) -> Recursion[Node]:
+        variables, rows, body = self.graph.open(node)
+        tangent = yield self._visit(body)
+        return self.graph.sum(variables, rows, share(self.graph, node, body, tangent))
+
+    _min = _max
 
     def _prod(self, node: Node) -> Recursion[Node]:
         variables, rows, body, others = opened_product(self.graph, node)

@@ -17,10 +17,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
+from sympy_tensordiff.derivative.extrema import EXTREMA, share
 from sympy_tensordiff.derivative.products import opened_product
 from sympy_tensordiff.derivative.protection import is_chosen, protected
-from sympy_tensordiff.derivative.pullbacks import pull
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.graph.trampoline import trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.exact_projection import project_exactly
@@ -140,22 +141,26 @@ class Sweep:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
         elif node.op == "read":
             self._read(node, rows, cotangent)
-        elif node.op == "sum":
-            variables, more, body = self.graph.open(node)
-            self._bind(variables, 1)
-            self._enter_body(node, body)
-            self._hand(body, rows + more, cotangent)
-        elif node.op == "prod":
-            variables, more, body, others = opened_product(self.graph, node)
-            self._bind(variables, 1)
-            self._enter_body(node, body)
-            self._hand(body, rows + more, protected(self.graph, self.graph.mul((cotangent, others)), anyway=anyway))
+        elif node.op in RANGED:
+            self._reduction(node, rows, cotangent, anyway)
         elif node.op == "guard":
             self._hand(node.args[0], rows + node.data, cotangent)
         else:
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):
                     self._hand(arg, rows, pull(self.graph, node, cotangent, position, anyway=anyway))
+
+    def _reduction(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
+        if node.op == "prod":
+            variables, more, body, others = opened_product(self.graph, node)
+            cotangent = protected(self.graph, self.graph.mul((cotangent, others)), anyway=anyway)
+        else:
+            variables, more, body = self.graph.open(node)
+            if node.op in EXTREMA:
+                cotangent = share(self.graph, node, body, cotangent)
+        self._bind(variables, 1)
+        self._enter_body(node, body)
+        self._hand(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
         tensor = node.args[0]
@@ -297,7 +302,7 @@ class Sweep:
         return sorted((v for v in variables if v in self._bound), key=self._bound.__getitem__)
 
     def _is_active(self, node: Node) -> bool:
-        """Whether ``node`` depends on a leaf."""
+        """Whether ``node`` depends on a leaf, and not by a condition alone."""
         active = self._active
         stack = [] if node in active else [node]
         while stack:
@@ -306,7 +311,7 @@ class Sweep:
             if missing:
                 stack += missing
             else:
-                active[part] = any(active[arg] for arg in part.args)
+                active[part] = part.op not in CONDITIONS and any(active[arg] for arg in part.args)
                 stack.pop()
         return active[node]
 

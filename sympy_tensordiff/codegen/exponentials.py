@@ -1,0 +1,254 @@
+"""Sums of exponentials as multiples of their greatest term, where what is made of them does not overflow.
+
+``log(Sum_k exp(e(k)))`` is ``M + log(Sum_k exp(e(k) - M))`` with the greatest ``M = max_k e(k)``, and the
+derivatives of it are quotients: ``exp(e(p)) / Sum_k exp(e(k))`` is ``exp(e(p) - M) / Sum_k exp(e(k) - M)``. So each
+value below a logarithm, or in a product with the inverse of a sum, is taken apart as ``exp(shift) * rest``::
+
+    exp(u)                 shift u, rest 1
+    a * b, a**n            shifts are added, multiplied by n
+    Sum_k exp(e(k)) r(k)   shift M = max_k e(k), rest Sum_k exp(e(k) - M) r(k)
+    exp(u) r + exp(v) s    shift M = Max(u, v), rest exp(u - M) r + exp(v - M) s
+
+and the logarithm of it is ``shift + log(rest)``. ``M`` counts as 0 where it is infinite, as it is over an empty range.
+What is not divided by such a sum, and of which no logarithm is taken, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.graph.instances import instance
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Row
+
+_LOWEST = -(10**38)
+"""An exponent of which nothing is left, in any precision: that of what a choice leaves out."""
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A value as ``exp(shift) * rest``, with the shift as a sum of multiples of nodes.
+
+    ``degree`` is the number of exponentials that are factors, less that of those divided by; ``above`` and ``below``
+    say whether there are any, ``summed`` whether some stand in a sum.
+    """
+
+    shift: Mapping[Node, Any]
+    rest: Node
+    degree: Any = 0
+    above: bool = False
+    below: bool = False
+    summed: bool = False
+
+    @property
+    def is_quotient(self) -> bool:
+        """Whether exponentials are divided by sums of such."""
+        return self.above and self.below and self.summed
+
+
+def without_large_exponentials(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` with logarithms and quotients of sums of exponentials as those of multiples."""
+    parts = reachable(*roots)
+    divided = (part.op == "pow" or (part.op == "call" and part.data is sympy.log) for part in parts)
+    if not any(map(_is_exponential, parts)) or not any(divided):
+        return list(roots)
+    work = _Exponentials(graph)
+    return [trampoline(work.final(root)) for root in roots]
+
+
+class _Exponentials:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.done: dict[Node, Node] = {}
+        self.known: dict[Node, Scaled] = {}
+        self.opened: dict[Node, tuple[tuple[int, ...], tuple[Row, ...], Node]] = {}
+        self.terms: dict[Node, tuple[tuple[int, ...], Node]] = {}
+        """Of which terms a shift is the greatest, and the variables that run over them."""
+
+    # -------------------------------------------------------------- values as they are computed
+
+    def final(self, node: Node) -> Recursion[Node]:
+        """A node in its final form."""
+        if node not in self.done:
+            self.done[node] = yield self._final(node)
+        return self.done[node]
+
+    def _final(self, node: Node) -> Recursion[Node]:
+        graph = self.graph
+        if node.op in BINDERS:
+            variables, rows, body = self.open(node)
+            new = yield self.final(body)
+            if new is body:
+                return node
+            if node.op == "comprehension":
+                return graph.comprehension(variables, node.data, new)
+            return graph.reduce(node.op, variables, rows, new)
+        if node.op == "call" and node.data is sympy.log:
+            found = yield self.scaled(node.args[0])
+            if found.summed:
+                return graph.add((self.sum_of(found.shift), graph.call(sympy.log, (found.rest,))))
+        if node.op == "mul":
+            found = yield self._product(node)
+            if found.is_quotient:
+                return self._quotient(found)
+        args = []
+        for arg in node.args:
+            args.append((yield self.final(arg)))
+        return graph.with_args(node, args)
+
+    def open(self, node: Node) -> tuple[tuple[int, ...], tuple[Row, ...], Node]:
+        """The variables, rows and body of a binder, the same ones each time."""
+        if node not in self.opened:
+            self.opened[node] = self.graph.open(node)
+        return self.opened[node]
+
+    def sum_of(self, shift: Mapping[Node, Any]) -> Node:
+        return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
+
+    def _quotient(self, value: Scaled) -> Node:
+        """The product; each exponential beside the greatest of its kind, so that it may be used elsewhere, too."""
+        graph = self.graph
+        shift, factors = dict(value.shift), [value.rest]
+        for greatest in [node for node in shift if shift[node] < 0 and node in self.terms]:
+            variables, term = self.terms[greatest]
+            for node in [node for node in shift if node is not greatest and shift[node] > 0]:
+                own = [v for v in variables if v in term.free]
+                if shift[greatest] <= -1 and shift[node] >= 1 and instance(graph, term, own, node) is not None:
+                    factors.append(graph.call(sympy.exp, (graph.add((node, graph.neg(greatest))),)))
+                    shift = {**shift, greatest: shift[greatest] + 1, node: shift[node] - 1}
+        rest = self.sum_of(shift)
+        return graph.mul(factors if rest is graph.zero else (*factors, graph.call(sympy.exp, (rest,))))
+
+    # -------------------------------------------------------------- values taken apart
+
+    def scaled(self, node: Node) -> Recursion[Scaled]:
+        """A node taken apart; with the shift 0 where it is no exponential, or a quotient that cannot overflow."""
+        if node not in self.known:
+            self.known[node] = yield self._scaled(node)
+        return self.known[node]
+
+    def _scaled(self, node: Node) -> Recursion[Scaled]:
+        found = Scaled({}, node)
+        if _is_exponential(node):
+            exponent = yield self.final(node.args[0])
+            return Scaled({exponent: 1}, self.graph.one, 1, above=True)
+        if node.op == "pow" and node.args[1].op == "const":
+            found = yield self._power(node)
+        elif node.op == "mul":
+            found = yield self._product(node)
+        elif node.op == "sum":
+            found = yield self._sum(node)
+        elif node.op == "add":
+            found = yield self._addition(node)
+        elif node.op == "select" and self.graph.is_choice(node):
+            found = yield self._choice(node)
+        if found.shift and not (found.is_quotient and found.degree == 0):
+            return found
+        return Scaled({}, (yield self.final(node)))
+
+    def _power(self, node: Node) -> Recursion[Scaled]:
+        found = yield self.scaled(node.args[0])
+        power = node.args[1].data
+        return Scaled(
+            {part: c * power for part, c in found.shift.items()},
+            self.graph.pow(found.rest, node.args[1]),
+            found.degree * power,
+            found.above if power > 0 else found.below,
+            found.below if power > 0 else found.above,
+            found.summed,
+        )
+
+    def _product(self, node: Node) -> Recursion[Scaled]:
+        factors = []
+        for arg in node.args:
+            factors.append((yield self.scaled(arg)))
+        shift: dict[Node, Any] = {}
+        for factor in factors:
+            for part, c in factor.shift.items():
+                shift[part] = shift.get(part, 0) + c
+        return Scaled(
+            {part: c for part, c in shift.items() if c},
+            self.graph.mul([factor.rest for factor in factors]),
+            sum(factor.degree for factor in factors),
+            any(factor.above for factor in factors),
+            any(factor.below for factor in factors),
+            any(factor.summed for factor in factors),
+        )
+
+    def _choice(self, node: Node) -> Recursion[Scaled]:
+        """A choice between something and 0: the shift counts where it is chosen."""
+        graph = self.graph
+        condition = yield self.final(node.args[0])
+        chosen = 2 if node.args[1] is graph.zero else 1
+        found = yield self.scaled(node.args[chosen])
+        if not found.shift:
+            return found
+        def where(value: Node, otherwise: Node) -> Node:
+            return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
+
+        return Scaled(
+            {where(self.sum_of(found.shift), graph.const(_LOWEST)): 1},
+            where(found.rest, graph.zero),
+            found.degree,
+            found.above,
+            found.below,
+            found.summed,
+        )
+
+    def _sum(self, node: Node) -> Recursion[Scaled]:
+        graph = self.graph
+        variables, rows, body = self.open(node)
+        inner_rows, body = (rows + body.data, body.args[0]) if body.op == "guard" else (rows, body)
+        found = yield self.scaled(body)
+        own = {part: c for part, c in found.shift.items() if not part.free.isdisjoint(variables)}
+        shift = {part: c for part, c in found.shift.items() if part not in own}
+        if not own:
+            return Scaled(
+                shift, graph.sum(variables, inner_rows, found.rest), found.degree, found.above, found.below, found.summed
+            )
+        term = self.sum_of(own)
+        greatest = self._finite(graph.reduce("max", variables, inner_rows, term))
+        self.terms[greatest] = variables, term
+        below = graph.call(sympy.exp, (graph.add((term, graph.neg(greatest))),))
+        rest = graph.sum(variables, inner_rows, graph.mul((below, found.rest)))
+        return Scaled({**shift, greatest: 1}, rest, found.degree, found.above, found.below, True)
+
+    def _addition(self, node: Node) -> Recursion[Scaled]:
+        graph = self.graph
+        terms = []
+        for arg in node.args:
+            terms.append((yield self.scaled(arg)))
+        if not any(term.shift for term in terms):
+            return Scaled({}, node)
+        shifts = [self.sum_of(term.shift) for term in terms]
+        greatest = graph.call(sympy.Max, shifts)
+        if greatest not in shifts:
+            greatest = self._finite(greatest)
+        parts = []
+        for shift, term in zip(shifts, terms, strict=True):
+            below = graph.add((shift, graph.neg(greatest)))
+            parts.append(graph.mul((graph.call(sympy.exp, (below,)), term.rest)) if below is not graph.zero else term.rest)
+        return Scaled(
+            {greatest: 1},
+            graph.add(parts),
+            max(term.degree for term in terms),
+            any(term.above for term in terms),
+            any(term.below for term in terms),
+            True,
+        )
+
+    def _finite(self, shift: Node) -> Node:
+        """A shift, or 0 where it is infinite: all terms are 0 then, or one is infinite."""
+        graph = self.graph
+        size = graph.call(sympy.Abs, (shift,))
+        # No infinite constant is needed to tell: twice infinity is not greater.
+        return graph.select(graph.compare("lt", size, graph.scale(2, size)), shift, graph.zero)
+
+
+def _is_exponential(node: Node) -> bool:
+    return node.op == "call" and node.data is sympy.exp

@@ -1,0 +1,206 @@
+"""Values that are compared with the greatest or the least of them are computed once.
+
+``b(p) == max_k b(k)`` chooses where the derivative of a maximum goes. It holds for floating point numbers if both
+sides are made of the same ones: compiled in two places, ``exp(a[k])*c[k]`` may differ in its last bit, as vectors or
+with products fused into additions. So the values get an array, which all comparisons with their maximum, and the
+maximum itself, read; also where no other temporaries are wanted. What is read as it is, or rounded once, is the same
+number everywhere and needs none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from sympy_tensordiff.codegen.lower import Lowering
+from sympy_tensordiff.codegen.plan import Candidate, Context
+from sympy_tensordiff.codegen.tensors import Definition
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.instances import instance
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.simplify.facts import unconditional_reads
+
+_EXTREMA = frozenset({"max", "min"})
+_EXACT = frozenset({sympy.Abs, sympy.Max, sympy.Min, sympy.sign, sympy.floor, sympy.ceiling})
+
+Rows = tuple[Row, ...]
+Key = tuple[Node, Rows]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An array of values: the candidate that it keeps, the tensor that stands for it and its first indices."""
+
+    candidate: Candidate
+    tensor: Node
+    lows: tuple[Affine, ...]
+
+
+def with_kept_values(graph: Graph, lowering: Lowering, definitions: Sequence[Definition]) -> list[Definition]:
+    """The definitions, and in front of those that need them the arrays of values that are compared with a maximum."""
+    entries = [definition.entries for definition in definitions if definition.entries is not None]
+    work = _Ties(graph, lowering)
+    for entry in entries:
+        work.collect(entry)
+    if not work.kept:
+        return list(definitions)
+    found: list[Definition] = []
+    for definition in definitions:
+        if definition.entries is None:
+            found.append(definition)
+            continue
+        new = trampoline(work.replaced(definition.entries))
+        found += work.needed([new])
+        found.append(Definition(definition.name, definition.array, new))
+    return found
+
+
+class _Ties:
+    def __init__(self, graph: Graph, lowering: Lowering) -> None:
+        self.graph = graph
+        self.lowering = lowering
+        self.kept: dict[Key, Kept] = {}
+        self.done: dict[Node, Node] = {}
+        self.opened: dict[Node, tuple[tuple[int, ...], Rows, Node]] = {}
+        self.around: dict[int, Rows] = {}
+        """The rows of the binder of each variable."""
+        self.defined: set[Node] = set()
+
+    def open(self, node: Node) -> tuple[tuple[int, ...], Rows, Node]:
+        """The variables, rows and body of a binder, the same ones each time."""
+        if node not in self.opened:
+            self.opened[node] = variables, rows, _ = self.graph.open(node)
+            self.around.update(dict.fromkeys(variables, rows))
+        return self.opened[node]
+
+    # -------------------------------------------------------------- what is kept
+
+    def collect(self, root: Node) -> None:
+        """Arrays for the values of all maxima that something is compared with."""
+        stack, seen = [root], {root}
+        while stack:
+            node = stack.pop()
+            for _, extremum in _comparisons(node):
+                candidate = self.candidate(extremum)
+                if candidate is not None:
+                    self.keep(candidate)
+            for part in (self.open(node)[2],) if node.op in BINDERS else node.args:
+                if part not in seen:
+                    seen.add(part)
+                    stack.append(part)
+
+    def candidate(self, extremum: Node) -> Candidate | None:
+        """The values of a maximum as a function of as few integers as possible, wherever they can be read."""
+        variables, rows, body = self.open(extremum)
+        if _is_exact(body, self.lowering.outside, 1):
+            return None
+        rows += unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
+        outer = sorted(v for v in body.free.union(*(row.form.atoms() for row in rows)) - {*variables} if v in self.around)
+        found = self.lowering.planner.candidate(body, Context((*outer, *variables), rows))
+        if found is None:
+            wider = rows + tuple(row for v in outer for row in self.around[v])
+            found = self.lowering.planner.candidate(body, Context((*outer, *variables), wider))
+        if found is None:
+            raise UnsupportedError(
+                "something is compared with the greatest or least of values whose indices have no bounds of their own, so "
+                "that they cannot be kept: give the values a name as a TensorComprehension"
+            )
+        return found
+
+    def keep(self, candidate: Candidate) -> None:
+        """An array for the values of a candidate."""
+        key = candidate.node, candidate.rows
+        if key not in self.kept:
+            name, lows, extents = self.lowering.allocated(candidate)
+            self.lowering.notes.append(f"{name}: values that are compared with their greatest or least one")
+            # No tensor of a user's is called so: names are cut at blanks there.
+            tensor = self.graph.tensor(f"kept {name}", tuple(extents))
+            self.lowering.arrays[tensor.data[0]] = name
+            self.kept[key] = Kept(candidate, tensor, lows)
+
+    # -------------------------------------------------------------- what reads it
+
+    def replaced(self, node: Node) -> Recursion[Node]:
+        """A node, with reads of the arrays in place of the values."""
+        if node not in self.done:
+            self.done[node] = yield self._replaced(node)
+        return self.done[node]
+
+    def _replaced(self, node: Node) -> Recursion[Node]:
+        graph = self.graph
+        if node.op in BINDERS:
+            kept = self.of(node) if node.op in _EXTREMA else None
+            variables, rows, body = self.open(node)
+            new = self.entry(kept, body) if kept else None
+            if new is None:
+                new = yield self.replaced(body)
+            if node.op == "comprehension":
+                return node if new is body else graph.comprehension(variables, node.data, new)
+            return node if new is body else graph.reduce(node.op, variables, rows, new)
+        args = []
+        for arg in node.args:
+            args.append((yield self.replaced(arg)))
+        for position, extremum in _comparisons(node):
+            kept = self.of(extremum)
+            if kept is not None:
+                args[position] = self.entry(kept, node.args[position]) or args[position]
+        return graph.with_args(node, args)
+
+    def of(self, extremum: Node) -> Kept | None:
+        """The array of the values of a maximum."""
+        candidate = self.candidate(extremum)
+        return None if candidate is None else self.kept.get((candidate.node, candidate.rows))
+
+    def entry(self, kept: Kept, value: Node) -> Node | None:
+        """The entry of an array that holds a value; None where it is another one."""
+        found = instance(self.graph, kept.candidate.node, kept.candidate.axes, value)
+        if found is None:
+            return None
+        return self.graph.read(
+            kept.tensor, [found[axis] - low for axis, low in zip(kept.candidate.axes, kept.lows, strict=True)]
+        )
+
+    # -------------------------------------------------------------- how it is filled
+
+    def needed(self, roots: Sequence[Node]) -> Iterator[Definition]:
+        """The definitions of the arrays that ``roots`` read and that have not been defined yet, inner ones first."""
+        read = {part for root in roots for part in reachable(root) if part.op == "tensor"}
+        for kept in [kept for kept in self.kept.values() if kept.tensor in read and kept.tensor not in self.defined]:
+            self.defined.add(kept.tensor)
+            graph, candidate = self.graph, kept.candidate
+            axes = [graph.fresh(f"i{n}") for n in range(len(kept.lows))]
+            shift = {a: Affine.variable(v) + low for a, v, low in zip(candidate.axes, axes, kept.lows, strict=True)}
+            body = trampoline(self.replaced(candidate.node))
+            body = graph.guard([row.substitute(shift) for row in candidate.rows], graph.substitute(body, shift))
+            entries = graph.comprehension(axes, kept.tensor.shape, body) if axes else body
+            yield from self.needed([entries])
+            yield Definition(self.lowering.arrays[kept.tensor.data[0]], kept.tensor, entries)
+
+
+def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
+    """Where something stands that is compared with a maximum or a minimum, and which."""
+    if node.op == "compare" and node.data in ("eq", "ne"):
+        for position, other in enumerate(reversed(node.args)):
+            if other.op in _EXTREMA:
+                yield position, other
+
+
+def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
+    """Whether a value is the same number wherever it is computed: it is rounded no more than so many times."""
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if part.op in ("add", "mul"):
+            roundings -= len(part.args) - 1 - (part.args[0].op == "const" and part.args[0].data in (1, -1))
+        known = part.op == "read" and (part.args[0].op == "tensor" or part.args[0].free <= closed)
+        if known or part.op in ("const", "scalar", "index"):
+            continue
+        plain = part.op in ("add", "mul", "guard", "select", "compare", "and", "or", "not", *_EXTREMA)
+        if roundings < 0 or not (plain or (part.op == "call" and part.data in _EXACT)):
+            return False
+        stack += part.args
+    return True
