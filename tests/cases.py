@@ -55,6 +55,7 @@ MODULES = (
     "cases_own",
     "cases_choices",
     "cases_reductions",
+    "cases_extrema",
     "cases_clamps",
     "cases_maps",
 )

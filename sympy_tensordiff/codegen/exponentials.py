@@ -16,7 +16,7 @@ What is not divided by such a sum, and of which no logarithm is taken, stays as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -152,15 +152,15 @@ class _Exponentials:
         return Scaled({}, (yield self.final(node)))
 
     def _power(self, node: Node) -> Recursion[Scaled]:
-        found = yield self.scaled(node.args[0])
+        found: Scaled = yield self.scaled(node.args[0])
         power = node.args[1].data
-        return Scaled(
-            {part: c * power for part, c in found.shift.items()},
-            self.graph.pow(found.rest, node.args[1]),
-            found.degree * power,
-            found.above if power > 0 else found.below,
-            found.below if power > 0 else found.above,
-            found.summed,
+        return replace(
+            found,
+            shift={part: c * power for part, c in found.shift.items()},
+            rest=self.graph.pow(found.rest, node.args[1]),
+            degree=found.degree * power,
+            above=found.above if power > 0 else found.below,
+            below=found.below if power > 0 else found.above,
         )
 
     def _product(self, node: Node) -> Recursion[Scaled]:
@@ -185,38 +185,31 @@ class _Exponentials:
         graph = self.graph
         condition = yield self.final(node.args[0])
         chosen = 2 if node.args[1] is graph.zero else 1
-        found = yield self.scaled(node.args[chosen])
+        found: Scaled = yield self.scaled(node.args[chosen])
         if not found.shift:
             return found
+
         def where(value: Node, otherwise: Node) -> Node:
             return graph.select(condition, *((value, otherwise) if chosen == 1 else (otherwise, value)))
 
-        return Scaled(
-            {where(self.sum_of(found.shift), graph.const(_LOWEST)): 1},
-            where(found.rest, graph.zero),
-            found.degree,
-            found.above,
-            found.below,
-            found.summed,
-        )
+        shift = where(self.sum_of(found.shift), graph.const(_LOWEST))
+        return replace(found, shift={shift: 1}, rest=where(found.rest, graph.zero))
 
     def _sum(self, node: Node) -> Recursion[Scaled]:
         graph = self.graph
         variables, rows, body = self.open(node)
         inner_rows, body = (rows + body.data, body.args[0]) if body.op == "guard" else (rows, body)
-        found = yield self.scaled(body)
+        found: Scaled = yield self.scaled(body)
         own = {part: c for part, c in found.shift.items() if not part.free.isdisjoint(variables)}
         shift = {part: c for part, c in found.shift.items() if part not in own}
         if not own:
-            return Scaled(
-                shift, graph.sum(variables, inner_rows, found.rest), found.degree, found.above, found.below, found.summed
-            )
+            return replace(found, rest=graph.sum(variables, inner_rows, found.rest))
         term = self.sum_of(own)
         greatest = self._finite(graph.reduce("max", variables, inner_rows, term))
         self.terms[greatest] = variables, term
         below = graph.call(sympy.exp, (graph.add((term, graph.neg(greatest))),))
         rest = graph.sum(variables, inner_rows, graph.mul((below, found.rest)))
-        return Scaled({**shift, greatest: 1}, rest, found.degree, found.above, found.below, True)
+        return replace(found, shift={**shift, greatest: 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
         graph = self.graph
@@ -232,7 +225,9 @@ class _Exponentials:
         parts = []
         for shift, term in zip(shifts, terms, strict=True):
             below = graph.add((shift, graph.neg(greatest)))
-            parts.append(graph.mul((graph.call(sympy.exp, (below,)), term.rest)) if below is not graph.zero else term.rest)
+            parts.append(
+                graph.mul((graph.call(sympy.exp, (below,)), term.rest)) if below is not graph.zero else term.rest
+            )
         return Scaled(
             {greatest: 1},
             graph.add(parts),

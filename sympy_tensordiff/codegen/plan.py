@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import FALSE, remove_redundant
@@ -73,8 +73,11 @@ class Planner:
             return len(used)
         return len(self._basis(node, context)[0])
 
-    def candidate(self, node: Node, context: Context) -> Candidate | None:
-        """``node`` as a function of as few integers as possible; None where that cannot be stored."""
+    def candidate(self, node: Node, context: Context, rounded: bool = False) -> Candidate | None:
+        """``node`` as a function of as few integers as possible; None where that cannot be stored.
+
+        Bounds that are quotients count only where they may be ``rounded``.
+        """
         forms, inverse = self._basis(node, context)
         while len(self._axes) < len(forms):
             self._axes.append(self.graph.fresh(f"i{len(self._axes)}"))
@@ -88,7 +91,7 @@ class Planner:
             return None
         lows, highs = [], []
         for axis in axes:
-            low, high = self._box(axis, [a for a in axes if a != axis], rows)
+            low, high = self._box(axis, [a for a in axes if a != axis], rows, rounded)
             if not low or not high:
                 return None
             lows.append(low)
@@ -124,8 +127,10 @@ class Planner:
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
 
-    def _box(self, axis: int, others: Sequence[int], rows: Rows) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
-        """Unit-coefficient bounds of one axis over the sizes."""
+    def _box(
+        self, axis: int, others: Sequence[int], rows: Rows, rounded: bool
+    ) -> tuple[tuple[Affine, ...], tuple[Affine, ...]]:
+        """Bounds of one axis over the sizes, with a coefficient of 1 unless they may be ``rounded``."""
         projected = project(rows, others, self.facts)
         lows, highs = [], []
         for row in remove_redundant(projected or (), self.facts):
@@ -138,6 +143,10 @@ class Planner:
                 lows.append(Affine({axis: 1}) - row.form)
             elif c == -1:
                 highs.append(row.form + Affine({axis: 1}))
+            elif c > 1 and rounded:
+                lows.append(quotient(Affine({axis: c}) - row.form + c - 1, c))
+            elif c < -1 and rounded:
+                highs.append(quotient(row.form - Affine({axis: c}), -c))
         return tuple(lows), tuple(highs)
 
 

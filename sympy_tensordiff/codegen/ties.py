@@ -21,7 +21,7 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.simplify.facts import unconditional_reads
 
 _EXTREMA = frozenset({"max", "min"})
@@ -64,7 +64,7 @@ class _Ties:
         self.graph = graph
         self.lowering = lowering
         self.kept: dict[Key, Kept] = {}
-        self.done: dict[Node, Node] = {}
+        self.done: dict[tuple[Node, Rows], Node] = {}
         self.opened: dict[Node, tuple[tuple[int, ...], Rows, Node]] = {}
         self.around: dict[int, Rows] = {}
         """The rows of the binder of each variable."""
@@ -99,15 +99,19 @@ class _Ties:
         if _is_exact(body, self.lowering.outside, 1):
             return None
         rows += unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
-        outer = sorted(v for v in body.free.union(*(row.form.atoms() for row in rows)) - {*variables} if v in self.around)
-        found = self.lowering.planner.candidate(body, Context((*outer, *variables), rows))
-        if found is None:
-            wider = rows + tuple(row for v in outer for row in self.around[v])
-            found = self.lowering.planner.candidate(body, Context((*outer, *variables), wider))
+        used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
+        outer = sorted(v for v in used if v in self.around)
+        wider = rows + tuple(row for v in outer for row in self.around[v])
+        context, planner = (*outer, *variables), self.lowering.planner
+        found = (
+            planner.candidate(body, Context(context, rows))
+            or planner.candidate(body, Context(context, rows), rounded=True)
+            or planner.candidate(body, Context(context, wider), rounded=True)
+        )
         if found is None:
             raise UnsupportedError(
-                "something is compared with the greatest or least of values whose indices have no bounds of their own, so "
-                "that they cannot be kept: give the values a name as a TensorComprehension"
+                "values are compared with the greatest or least of them and cannot be kept, for their indices have no "
+                "bounds of their own: give the values a name as a TensorComprehension"
             )
         return found
 
@@ -124,52 +128,76 @@ class _Ties:
 
     # -------------------------------------------------------------- what reads it
 
-    def replaced(self, node: Node) -> Recursion[Node]:
-        """A node, with reads of the arrays in place of the values."""
-        if node not in self.done:
-            self.done[node] = yield self._replaced(node)
-        return self.done[node]
+    def replaced(self, node: Node, congruences: Rows = ()) -> Recursion[Node]:
+        """A node behind guards with ``congruences``, with reads of the arrays in place of the values."""
+        key = node, congruences
+        if key not in self.done:
+            self.done[key] = yield self._replaced(node, congruences)
+        return self.done[key]
 
-    def _replaced(self, node: Node) -> Recursion[Node]:
+    def _replaced(self, node: Node, congruences: Rows) -> Recursion[Node]:
         graph = self.graph
         if node.op in BINDERS:
-            kept = self.of(node) if node.op in _EXTREMA else None
             variables, rows, body = self.open(node)
-            new = self.entry(kept, body) if kept else None
-            if new is None:
-                new = yield self.replaced(body)
+            kept = self.of(node) if node.op in _EXTREMA else None
+            if kept is None:
+                new = yield self.replaced(body, congruences)
+            else:
+                new = self.read(kept[0], kept[1].forms)
             if node.op == "comprehension":
                 return node if new is body else graph.comprehension(variables, node.data, new)
             return node if new is body else graph.reduce(node.op, variables, rows, new)
+        if node.op == "guard":
+            congruences = (*congruences, *(row for row in node.data if row.kind == "mod"))
         args = []
         for arg in node.args:
-            args.append((yield self.replaced(arg)))
+            args.append((yield self.replaced(arg, congruences)))
         for position, extremum in _comparisons(node):
             kept = self.of(extremum)
             if kept is not None:
-                args[position] = self.entry(kept, node.args[position]) or args[position]
+                args[position] = self.entry(kept[0], node.args[position], congruences) or args[position]
         return graph.with_args(node, args)
 
-    def of(self, extremum: Node) -> Kept | None:
-        """The array of the values of a maximum."""
+    def of(self, extremum: Node) -> tuple[Kept, Candidate] | None:
+        """The array of the values of a maximum, and how these depend on the indices there."""
         candidate = self.candidate(extremum)
-        return None if candidate is None else self.kept.get((candidate.node, candidate.rows))
+        kept = None if candidate is None else self.kept.get((candidate.node, candidate.rows))
+        return None if kept is None or candidate is None else (kept, candidate)
 
-    def entry(self, kept: Kept, value: Node) -> Node | None:
-        """The entry of an array that holds a value; None where it is another one."""
-        found = instance(self.graph, kept.candidate.node, kept.candidate.axes, value)
-        if found is None:
-            return None
-        return self.graph.read(
-            kept.tensor, [found[axis] - low for axis, low in zip(kept.candidate.axes, kept.lows, strict=True)]
-        )
+    def read(self, kept: Kept, forms: Sequence[Affine]) -> Node:
+        """The entry of an array where the integers that the values depend on are these ``forms``."""
+        return self.graph.read(kept.tensor, [form - low for form, low in zip(forms, kept.lows, strict=True)])
+
+    def entry(self, kept: Kept, value: Node, congruences: Rows) -> Node | None:
+        """The entry of an array that holds a value; None where that is another one."""
+        candidate = kept.candidate
+        found = instance(self.graph, candidate.node, candidate.axes, value)
+        for row in congruences if found is None else ():
+            for v in sorted(v for v, c in row.form.terms if abs(c) == 1 and isinstance(v, int)):
+                # What is a multiple of m is m times another integer.
+                c, whole = row.form.coefficient(v), self.graph.fresh("m")
+                exact = Affine({v: 1}) + (row.modulus * Affine.variable(whole) - row.form) * c
+                inner = instance(self.graph, candidate.node, candidate.axes, self.graph.substitute(value, {v: exact}))
+                if inner is not None:
+                    rounded = quotient(row.form, row.modulus)
+                    found = {axis: form.substitute({whole: rounded}) for axis, form in inner.items()}
+        if found is not None:
+            return self.read(kept, [found[axis] for axis in candidate.axes])
+        if value.op == candidate.node.op and _tensors(value) == _tensors(candidate.node):
+            raise UnsupportedError(
+                "a kernel cannot tell which of the values it is that is compared with the greatest or least of them: "
+                "give the values a name as a TensorComprehension"
+            )
+        return None
 
     # -------------------------------------------------------------- how it is filled
 
     def needed(self, roots: Sequence[Node]) -> Iterator[Definition]:
         """The definitions of the arrays that ``roots`` read and that have not been defined yet, inner ones first."""
         read = {part for root in roots for part in reachable(root) if part.op == "tensor"}
-        for kept in [kept for kept in self.kept.values() if kept.tensor in read and kept.tensor not in self.defined]:
+        for kept in self.kept.values():
+            if kept.tensor not in read or kept.tensor in self.defined:
+                continue
             self.defined.add(kept.tensor)
             graph, candidate = self.graph, kept.candidate
             axes = [graph.fresh(f"i{n}") for n in range(len(kept.lows))]
@@ -187,6 +215,10 @@ def _comparisons(node: Node) -> Iterator[tuple[int, Node]]:
         for position, other in enumerate(reversed(node.args)):
             if other.op in _EXTREMA:
                 yield position, other
+
+
+def _tensors(node: Node) -> set[Node]:
+    return {part for part in reachable(node) if part.op == "tensor"}
 
 
 def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:

@@ -58,7 +58,7 @@ def _solutions(
             for other in others:
                 more = _solved(_forms(part), _forms(other), unknown, found)
                 if more is not None and len(more) > len(found):
-                    yield from _solutions(pairs[:n] + pairs[n + 1 :], unknown, more)
+                    yield from _solutions([*pairs[:n], *pairs[n + 1 :]], unknown, more)
 
 
 def _solved(
@@ -77,10 +77,19 @@ def _solved(
             if not open_:
                 if left != value:
                     return None
-            elif len(open_) == 1 and abs(c := left.coefficient(v := open_[0])) == 1 and v not in left.hidden():
-                known[v] = (value - left + Affine({v: c})) * c
+            elif len(open_) == 1 and (c := left.coefficient(v := open_[0])) and v not in left.hidden():
+                exact = _divided(value - left + Affine({v: c}), c)
+                if exact is None:
+                    return None
+                known[v] = exact
             else:
                 rest.append((form, value))
         if len(rest) == len(waiting):
             return known
         waiting = rest
+
+
+def _divided(form: Affine, divisor: int) -> Affine | None:
+    """A form over an integer, where that leaves no remainder."""
+    whole = all(c % divisor == 0 for _, c in form.terms) and form.constant % divisor == 0
+    return Affine({v: c // divisor for v, c in form.terms}, form.constant // divisor) if whole else None
