@@ -90,7 +90,6 @@ FUNCTIONS = {
     "of_a_sum_squared": IndexedMax(Sum(A[i, l] * y[l], (l, i, m - 1)), (i, 0, n - 1)) ** 2,
     "up_to": Tensor(IndexedMax(x[j] * x[i], (j, 0, i)), (i, n)),
     "in_a_window": Tensor(IndexedMin(A[i, j] + x[i], (j, Max(0, k - 1), Min(m - 1, k + 1))), (i, n), (k, m)),
-    "behind_an_index": Tensor(IndexedMax(Piecewise((y[j - 1], j > 0), (0, True)), (j, 0, i)), (i, m)),
     "of_values_chosen": IndexedMax(Piecewise((y[j] ** 2, y[j] > 1), (x[0] * y[j], True)), (j, 0, m - 1)),
     "of_products": IndexedMax(x[i] * y[j], (i, 0, n - 1), (j, 0, m - 1)),
     "of_a_diagonal": IndexedMax(C[i, i] + C[0, i], (i, 0, n - 1)) * C[1, 1],
@@ -115,3 +114,15 @@ def _greatest(name: str) -> Case:
 
 for name in FUNCTIONS:
     case(f"range_greatest_{name}")(partial(_greatest, name))
+
+
+def _soft() -> Case:
+    """The logarithms of sums of exponentials and the averages that they weigh, where exponentials overflow."""
+    square, weight = TensorSymbol("S", (3, 3)), TensorSymbol("w", 3)
+    total = Sum(exp(square[i, j]), (j, 0, 2))
+    function = Tensor(log(total) + Sum(exp(square[i, j]) * weight[j], (j, 0, i)) / total, (i, 3))
+    values = {square: [[1000, 999, -1000], [-1000, -1001, -1002], [5, 0, 1000]]}
+    return Case(function, (square, weight), values=values)
+
+
+case("range_soft")(_soft)

@@ -7,16 +7,18 @@ import itertools
 import sympy
 from sympy import And, Eq, KroneckerDelta, Mul, Not, Piecewise, S
 
-from sympy_tensordiff import IndexedSum, TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff import IndexedMax, IndexedMin, IndexedSum, TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.walk import array_shapes, scalars
 from sympy_tensordiff.reference import evaluate, points
 
 # ---------------------------------------------------------------------------- tuples of a function
 
+RANGED = IndexedSum | IndexedMax | IndexedMin
+
 
 def contributing_tuples(function, variable, sizes):
-    """How many tuples of indices of a function and of its sums reach a read of ``variable``.
+    """How many tuples of indices of a function and of its sums, maxima and minima reach a read of ``variable``.
 
     Each read counts on its own, unless it is written twice under the same binders and conditions:
     then both have one derivative in common.
@@ -36,7 +38,7 @@ def _reads(node, variable, chain):
     if isinstance(node, TensorEntry):
         raise ValueError("tensors of their own have no tuples in common with the function that reads them")
     parts = [(arg, chain) for arg in node.args]
-    if isinstance(node, IndexedSum | TensorComprehension):
+    if isinstance(node, RANGED | TensorComprehension):
         parts = [(node.body, (*chain, node))]
     elif isinstance(node, Piecewise):
         parts, before = [], S.true
@@ -59,7 +61,7 @@ def _count(chain, values):
     if not chain:
         return 1
     head, *rest = chain
-    if isinstance(head, IndexedSum):
+    if isinstance(head, RANGED):
         limits = head.limits
     elif isinstance(head, TensorComprehension):
         limits = [(axis, 0, extent - 1) for axis, extent in head.limits]

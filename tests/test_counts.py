@@ -119,7 +119,7 @@ def test_no_condition_on_a_loop_variable_in_any_kernel(name):
 
 # ------------------------------------------------------- loops run over the contributing tuples
 
-CHAINED = {"V21", "V26", "H1", "H2", "H4", "H6", "symbolic_chain", "net", "relu_net", "attention"}
+CHAINED = {"V21", "V26", "H1", "H2", "H4", "H6", "symbolic_chain", "net", "relu_net", "attention", "multi_dot"}
 CHAINED |= {"H3", "clamp_under_a_table", "V33", "V33_swapped", "map_rolled_twice"}
 CHAINED |= {name for name in ALL if name.startswith(("chain", "H5_", "V31_"))}
 

@@ -26,7 +26,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.recognition import recognise
 
 
@@ -71,7 +71,7 @@ def assemble(
     lowering = Lowering(graph, names, arrays, input_facts(graph, entries), temporaries, reserved=own)
     definitions = with_kept_values(graph, lowering, definitions)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
-    tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | lowering.outside))
+    tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, tight)
     lowered = iter(tight)
     lowering.expect(tight)

@@ -10,18 +10,18 @@ number everywhere and needs none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 
 from sympy_tensordiff.codegen.lower import Lowering
-from sympy_tensordiff.codegen.plan import Candidate, Context
+from sympy_tensordiff.codegen.plan import Candidate, Context, index_forms
 from sympy_tensordiff.codegen.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
 from sympy_tensordiff.simplify.facts import unconditional_reads
 
 _EXTREMA = frozenset({"max", "min"})
@@ -98,22 +98,47 @@ class _Ties:
         variables, rows, body = self.open(extremum)
         if _is_exact(body, self.lowering.outside, 1):
             return None
-        rows += unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
         used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
         outer = sorted(v for v in used if v in self.around)
-        wider = rows + tuple(row for v in outer for row in self.around[v])
-        context, planner = (*outer, *variables), self.lowering.planner
+        rounded = self.rounded(body, frozenset((*outer, *variables)))
+        rows = tuple(
+            row.substitute(rounded) for row in (*rows, *(row for part in rounded for row in part.definition()))
+        )
+        body = self.graph.substitute(body, rounded)
+        rows += unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
+        own = (*variables, *(v for form in rounded.values() for v in form.variables()))
+        binders = self.binders(outer)
+        wider = rows + tuple(row for around in dict.fromkeys(binders.values()) for row in around)
+        planner = self.lowering.planner
         found = (
-            planner.candidate(body, Context(context, rows))
-            or planner.candidate(body, Context(context, rows), rounded=True)
-            or planner.candidate(body, Context(context, wider), rounded=True)
+            planner.candidate(body, Context((*outer, *own), rows))
+            or planner.candidate(body, Context((*outer, *own), rows), rounded=True)
+            or planner.candidate(body, Context((*binders, *own), wider), rounded=True)
         )
         if found is None:
             raise UnsupportedError(
                 "values are compared with the greatest or least of them and cannot be kept, for their indices have no "
                 "bounds of their own: give the values a name as a TensorComprehension"
             )
-        return found
+        again = {v: Affine.variable(part) for part, form in rounded.items() for v in form.variables()}
+        return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
+
+    def binders(self, variables: Sequence[int]) -> dict[int, Rows]:
+        """The rows of the binders of some variables, and of those that their ranges depend on."""
+        found: dict[int, Rows] = {}
+        waiting = list(variables)
+        while waiting:
+            v = waiting.pop()
+            if v in self.around and v not in found:
+                found[v] = self.around[v]
+                waiting += [w for row in found[v] for w in sorted(row.form.atoms())]
+        return {v: found[v] for v in sorted(found)}
+
+    def rounded(self, body: Node, known: frozenset[int]) -> dict[Compound, Affine]:
+        """Variables in place of what stands in index forms and is no affine form itself, such as quotients."""
+        parts = {part for node in reachable(body) for form in index_forms(node) for part in form.compounds()}
+        own = [part for part in parts if not known.isdisjoint(part.atoms()) and part.atoms() <= body.free]
+        return {part: Affine.variable(self.graph.fresh("w")) for part in sorted(own)}
 
     def keep(self, candidate: Candidate) -> None:
         """An array for the values of a candidate."""

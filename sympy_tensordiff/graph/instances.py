@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Variable
 
-Forms = Mapping[Variable, Affine]
+Forms = tuple[Affine, ...]
+Found = Mapping[Variable, Affine]
 
 MOST = 200
 """So many pairs of reads are compared."""
@@ -17,53 +18,79 @@ MOST = 200
 def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> dict[int, Affine] | None:
     """The forms that make ``body`` to ``node`` if they stand in place of ``variables``; None where there are none.
 
-    Every variable stands free in ``body``. Forms are read off where both nodes read the same tensor, and count if the
-    substitution gives ``node`` itself.
+    Every variable stands free in ``body``. Forms are read off where both nodes read the same tensor, or have ranges or
+    indices used as numbers, and count if the substitution gives ``node`` itself.
     """
     keys = frozenset(variables)
-    sources = [(_place(part), part) for part in reachable(body, keys=keys) if part.op in ("read", "index")]
-    targets: dict[Any, list[Node]] = {}
+    body, node = with_joined_indices(graph, body), with_joined_indices(graph, node)
+    targets: dict[Any, list[Forms]] = {}
     for part in reachable(node):
-        if part.op in ("read", "index", "const"):
-            targets.setdefault(_place(part), []).append(part)
-    pairs = [(part, targets.get(place, [])) for place, part in sources]
+        for place, forms in _reads(part):
+            targets.setdefault(place, []).append(forms)
+    sources = [found for part in reachable(body, keys=keys) for found in _reads(part)]
+    pairs = [(forms, targets.get(place, [])) for place, forms in sources if not _atoms(forms).isdisjoint(keys)]
     for n, found in enumerate(_solutions(pairs, keys, {})):
-        if graph.substitute(body, found) is node:
+        if with_joined_indices(graph, graph.substitute(body, found)) is node:
             return {v: found[v] for v in variables}
         if n > MOST:
             break
     return None
 
 
-def _place(part: Node) -> Any:
-    """What two reads have in common."""
-    return part.args[0] if part.op == "read" else "index"
+def with_joined_indices(graph: Graph, node: Node) -> Node:
+    """A node, where what is added to indices used as numbers, and what they are multiplied by, is in the indices."""
+    parts = reachable(node)
+    done: dict[Node, Node] = {}
+    for part in parts if any(part.op == "index" for part in parts) else ():
+        done[part] = new = graph.with_args(part, [done[arg] for arg in part.args])
+        if new.op == "add" and not new.shape:
+            forms = [_integer(term) for term in new.args]
+            others = [term for term, form in zip(new.args, forms, strict=True) if form is None]
+            total = sum((form for form in forms if form is not None), Affine())
+            done[part] = graph.add([*others, graph.index(total)])
+    return done.get(node, node)
 
 
-def _forms(part: Node) -> Sequence[Affine]:
-    if part.op == "const":
-        return (Affine.of(part.data),) if isinstance(part.data, int) else ()
-    return (part.data,) if part.op == "index" else part.data
+def _integer(node: Node) -> Affine | None:
+    """The form that a number is by its structure, a multiple of an index or a constant."""
+    factor, index = (node.args[0].data, node.args[1]) if node.op == "mul" and len(node.args) == 2 else (1, node)
+    if index.op == "index" and isinstance(factor, int):
+        return index.data * factor  # type: ignore[no-any-return]
+    return Affine.of(node.data) if node.op == "const" and isinstance(node.data, int) else None
+
+
+def _reads(part: Node) -> Iterator[tuple[Any, Forms]]:
+    """The forms in a node, each with what those have in common with it that may be the same."""
+    if part.op == "read":
+        yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
+    elif part.op == "index" or (part.op == "const" and isinstance(part.data, int)):
+        yield "index", (Affine.of(part.data),)
+    elif part.op in RANGED or part.op == "guard":
+        for row in part.data:
+            yield row.kind, (row.form,)
+
+
+def _atoms(forms: Forms) -> frozenset[int]:
+    return frozenset().union(*(form.atoms() for form in forms))
 
 
 def _solutions(
-    pairs: Sequence[tuple[Node, Sequence[Node]]], unknown: frozenset[int], found: Forms
+    pairs: Sequence[tuple[Forms, Sequence[Forms]]], unknown: frozenset[int], found: Found
 ) -> Iterator[dict[Variable, Affine]]:
-    """All forms for ``unknown`` under which each read that has to be looked at is one of those opposite."""
-    if not unknown - found.keys():
+    """All forms for ``unknown`` under which what has to be looked at is one of those opposite."""
+    waiting = unknown - found.keys()
+    if not waiting:
         yield dict(found)
         return
-    for n, (part, others) in enumerate(pairs):
-        if part.free & (unknown - found.keys()):
+    for n, (own, others) in enumerate(pairs):
+        if not _atoms(own).isdisjoint(waiting):
             for other in others:
-                more = _solved(_forms(part), _forms(other), unknown, found)
+                more = _solved(own, other, unknown, found)
                 if more is not None and len(more) > len(found):
                     yield from _solutions([*pairs[:n], *pairs[n + 1 :]], unknown, more)
 
 
-def _solved(
-    own: Sequence[Affine], other: Sequence[Affine], unknown: frozenset[int], found: Forms
-) -> dict[Variable, Affine] | None:
+def _solved(own: Forms, other: Forms, unknown: frozenset[int], found: Found) -> dict[Variable, Affine] | None:
     """``found`` with the forms of further unknowns that ``own == other`` decides, one form after the other."""
     if len(own) != len(other):
         return None

@@ -1,0 +1,104 @@
+"""Logarithms and quotients of sums of exponentials in index notation, where an exponential overflows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sympy import Max, Piecewise, exp, log
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.loops import Accumulator
+from sympy_tensordiff.codegen.walk import statements
+from sympy_tensordiff.reference import evaluate
+
+i, j, k, n, m, p = td.indices("i j k n m p")
+A, x, c = td.TensorSymbol("A", (n, n)), td.TensorSymbol("x", n), td.TensorSymbol("c", n)
+ROW = log(td.IndexedSum(exp(A[i, j]), (j, 0, n - 1)))
+SOFTMAX = exp(A[i, j]) / td.IndexedSum(exp(A[i, k]), (k, 0, n - 1))
+
+FUNCTIONS = {
+    "vector": log(td.IndexedSum(exp(x[i]), (i, 0, n - 1))),
+    "rows": td.IndexedSum(c[i] * ROW, (i, 0, n - 1)),
+    "scaled": log(td.IndexedSum(3 * c[i] ** 2 * exp(x[i] / 2 - c[i]), (i, 0, n - 1))),
+    "up to": td.IndexedSum(c[i] * log(td.IndexedSum(exp(x[j]), (j, 0, i))), (i, 0, n - 1)),
+    "several limits": log(td.IndexedSum(exp(A[i, j] + x[j]), (j, 0, i), (i, 0, n - 1))),
+    "beside one": log(1 + td.IndexedSum(exp(x[i]), (i, 0, n - 1))),
+    "of two sums": log(td.IndexedSum(exp(x[i]), (i, 0, n - 1)) + td.IndexedSum(exp(-x[i]), (i, 1, n - 1))),
+    "nested": log(td.IndexedSum(exp(ROW - x[i]), (i, 0, n - 1))),
+    "inside of exp": td.IndexedSum(c[i] * c[j] * exp(A[i, j] - ROW), (i, 0, n - 1), (j, 0, n - 1)),
+    "average": td.IndexedSum(c[i] * x[j] * SOFTMAX, (j, 0, n - 1), (i, 0, n - 1)),
+    "masked": log(td.IndexedSum(Piecewise((exp(x[i]), c[i] > 0), (0, True)), (i, 0, n - 1))),
+    "window": td.IndexedSum(log(td.IndexedSum(exp(x[j]), (j, Max(0, i - 1), i))), (i, 0, n - 1)),
+}
+VALUES = {
+    A: np.array([[1000, 999, -1000], [-1000, -1001, -1002], [5, 0, 1000]]),
+    x: np.array([1000, -1000, 998]),
+    c: np.array([1, 2, -0.5]),
+}
+
+
+def derivatives(value):
+    """A function and its derivatives of both orders."""
+    by = A if value.has(A) else x
+    along = A if by is A else c
+    return value, td.gradient(value, by), td.hvp(value, by, along)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("temporaries", [True, False])
+def test_large_exponents(name, temporaries):
+    results = derivatives(FUNCTIONS[name])
+    expected = [np.array(result, float) for result in evaluate(results, VALUES)]
+    assert all(np.isfinite(result).all() for result in expected)
+    for backend in ("numpy", "numba") if name in ("rows", "up to", "average") else ("numpy",):
+        kernel = td.lambdify([A, x, c], results, backend, temporaries=temporaries)
+        for found, wanted in zip(kernel(*(v.astype(float) for v in VALUES.values())), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
+        # In single precision exp(100) overflows, and what is left of 1000 has three digits.
+        small = {t: v if t is c else v / 8 for t, v in VALUES.items()}
+        exact = [np.array(result, float) for result in evaluate(results, small)]
+        for found, wanted in zip(kernel(*(v.astype(np.float32) for v in small.values())), exact, strict=True):
+            assert found.dtype == np.float32
+            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_values_without_and_with_infinite_exponents(backend):
+    value = FUNCTIONS["vector"]
+    kernel = td.lambdify([x], (value, td.gradient(value, x)), backend)
+    inf = np.inf
+    found, weights = kernel(np.array([-inf, 3, 3]))
+    assert found == pytest.approx(3 + np.log(2))
+    np.testing.assert_allclose(weights, [0, 0.5, 0.5])
+    assert kernel(np.array([-inf, -inf]))[0] == -inf
+    assert kernel(np.array([inf, 1]))[0] == inf
+    assert np.isnan(kernel(np.array([np.nan, 1]))[0])
+    empty = td.TensorComprehension(log(td.IndexedSum(exp(x[j]), (j, 0, i - 1))), (i, n))
+    assert td.lambdify([x], empty, backend)(np.array([1000.0, 0])).tolist() == [-inf, 1000]
+
+
+def test_accuracy_is_that_of_the_plain_form():
+    rng = np.random.default_rng(0)
+    values = {A: rng.uniform(-3, 3, (3, 3)), x: rng.uniform(-3, 3, 3), c: rng.uniform(0.5, 2, 3)}
+    for name, value in FUNCTIONS.items():
+        results = derivatives(value)
+        found = td.lambdify([A, x, c], results, "numpy")(*values.values())
+        for got, wanted in zip(found, evaluate(results, values), strict=True):
+            scale = float(np.abs(np.array(wanted, float)).max())
+            np.testing.assert_allclose(got, np.array(wanted, float), rtol=0, atol=2e-14 * max(scale, 1), err_msg=name)
+
+
+def test_what_cannot_overflow_by_a_quotient_stays():
+    plain = td.IndexedSum(c[i] * exp(-(x[i] ** 2)), (i, 0, n - 1))
+    for value in (plain, td.gradient(plain, x), log(plain**2 + 1) * 0 + plain / (1 + x[0] ** 2)):
+        program = build_program([x, c], value)
+        assert not any(
+            isinstance(s, Accumulator) and s.reduction != "sum" for nest in program.nests for s in statements(nest.body)
+        )
+
+
+def test_the_greatest_exponent_is_found_once():
+    program = build_program([A, c], td.vjp(FUNCTIONS["rows"], A, 1))
+    kinds = [s.reduction for nest in program.nests for s in statements(nest.body) if isinstance(s, Accumulator)]
+    assert sorted(kinds) == ["max", "sum"]
