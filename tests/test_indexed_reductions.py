@@ -11,7 +11,7 @@ from sympy import Max, Min, Piecewise
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.count import count
-from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.reference import evaluate
 
 i, j, k, n, m, p = td.indices("i j k n m p")
@@ -91,12 +91,3 @@ def test_ranges_are_checked_as_those_of_sums(cls):
         cls(x[k], (k, 0, Max(n, m)))
     with pytest.raises(OutOfShapeError, match="leaves the shape"):
         cls(td.TensorSymbol("y", 3)[k], (k, 0, 3))
-
-
-@pytest.mark.parametrize("cls", [td.IndexedMax, td.IndexedMin])
-def test_what_is_to_come_is_refused_by_name(cls):
-    expr = cls(x[k], (k, 0, m - 1))
-    with pytest.raises(UnsupportedError, match=f"{cls.__name__} has no derivative yet"):
-        td.gradient(expr, x)
-    with pytest.raises(UnsupportedError, match=f"{cls.__name__} has no derivative yet"):
-        td.jvp(expr, x, x)

@@ -93,6 +93,10 @@ class _Exponentials:
             if found.summed:
                 return graph.add((self.sum_of(found.shift), graph.call(sympy.log, (found.rest,))))
         if node.op == "mul":
+            spread = yield self._spread(node)
+            if spread is not node:
+                result: Node = yield self.final(spread)
+                return result
             found = yield self._product(node)
             if found.is_quotient:
                 return self._quotient(found)
@@ -109,6 +113,16 @@ class _Exponentials:
 
     def sum_of(self, shift: Mapping[Node, Any]) -> Node:
         return self.graph.add([self.graph.scale(c, node) for node, c in shift.items()])
+
+    def _spread(self, node: Node) -> Recursion[Node]:
+        """A product with an addition that holds exponentials behind guards as an addition of products."""
+        for n, factor in enumerate(node.args):
+            for part in _behind_guards(factor) if factor.op == "add" else ():
+                found: Scaled = yield self.scaled(part)
+                if found.shift:
+                    others = (*node.args[:n], *node.args[n + 1 :])
+                    return self.graph.add([self.graph.mul((*others, term)) for term in factor.args])
+        return node
 
     def _quotient(self, value: Scaled) -> Node:
         """The product; each exponential beside the greatest of its kind, so that it may be used elsewhere, too."""
@@ -243,6 +257,18 @@ class _Exponentials:
         size = graph.call(sympy.Abs, (shift,))
         # No infinite constant is needed to tell: twice infinity is not greater.
         return graph.select(graph.compare("lt", size, graph.scale(2, size)), shift, graph.zero)
+
+
+def _behind_guards(total: Node) -> list[Node]:
+    """What stands behind guards among the terms of an addition, and of those that are factors of its terms."""
+    found, stack = [], list(total.args)
+    while stack:
+        part = stack.pop()
+        if part.op == "guard":
+            found.append(part.args[0])
+        elif part.op in ("add", "mul"):
+            stack += part.args
+    return found
 
 
 def _is_exponential(node: Node) -> bool:
