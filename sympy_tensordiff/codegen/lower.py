@@ -242,10 +242,15 @@ class Lowering(Storage):
             own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
             counts = uses(*bodies) if n == 0 else None
             blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1], uses=counts))
+        # Rows that bound no loop, as equations with data do not, are tested inside of all.
+        tests = tuple(row for row in rows if not _bounds_a_loop(row, variables))
+        innermost = Block(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]
         added = []
         for name, body in zip(names, bodies, strict=True):
-            added.append(Add(name, (yield self.value(body, blocks[-1])), op))
-        statements: tuple[loops.Statement, ...] = (*blocks[-1].statements, *added)
+            added.append(Add(name, (yield self.value(body, innermost)), op))
+        statements: tuple[loops.Statement, ...] = (*innermost.statements, *added)
+        if tests:
+            statements = (*blocks[-1].statements, *self._where(tests, statements))
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
             loop = Loop(self.names[variables[n]], lows, highs, statements)
@@ -326,6 +331,14 @@ class Lowering(Storage):
             if outward:
                 best = block
         return best
+
+
+def _bounds_a_loop(row: Row, variables: Sequence[int]) -> bool:
+    """Whether a row is a bound of one of the variables, outermost first, in those before it."""
+    for n, v in enumerate(variables):
+        if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
+            return v not in row.form.hidden()
+    return False
 
 
 def _is_chosen(block: Block | None) -> bool:

@@ -58,6 +58,9 @@ CASES = {
     "sparse product": Gather(td.TensorComprehension(sparse(p) + z[p] ** 2, (p, n)), (v, u, z)),
     "function of a sparse product": Gather(td.IndexedSum(sp.sin(sparse(p) + z[p]), (p, 0, n - 1)), (v, u, z)),
     "histogram": Gather(td.IndexedSum((histogram(p) - h[p]) ** 2, (p, 0, n - 1)), (s, h)),
+    "ratio of a histogram": Gather(
+        td.IndexedSum(histogram(p) ** 2 / (1 + histogram(p) ** 2), (p, 0, n - 1)), (s,)
+    ),
     "one bin": Gather(histogram(2) * histogram(1), (s,)),
     "mesh": Gather(
         td.IndexedSum(
