@@ -357,13 +357,13 @@ def guard_ignored_in_the_sweep(patches):
 
 def rows_of_one_contribution_dropped(patches):
     def mutate(original, sweep_, node, parts):
-        return (), original(sweep_, node, parts)[1]
+        return [((), cotangent) for _, cotangent in original(sweep_, node, parts)]
 
-    patches.attribute(sweep.Sweep, "_merge", mutate)
+    patches.attribute(sweep.Sweep, "_merged", mutate)
 
 
 def only_the_last_contribution(patches):
-    patches.attribute(sweep.Sweep, "_merge", lambda original, self, node, parts: original(self, node, parts[-1:]))
+    patches.attribute(sweep.Sweep, "_merged", lambda original, self, node, parts: original(self, node, parts[-1:]))
 
 
 def ceil_in_place_of_floor(patches):
@@ -429,10 +429,11 @@ def summand_in_place_of_the_sum(patches):
         if node.op != "sum":
             return original(sweep_, node)
         graph = sweep_.graph
-        rows, cotangent = sweep_._merge(node, sweep_._cotangents.pop(node))
-        variables, more, body = graph.open(node)
-        sweep_._bind(variables, 1)
-        return sweep_._hand(body, rows + more, pullbacks.replace(graph, cotangent, {node: body}))
+        for rows, cotangent in sweep_._merged(node, sweep_._cotangents.pop(node)):
+            variables, more, body = graph.open(node)
+            sweep_._bind(variables, 1)
+            sweep_._hand(body, rows + more, pullbacks.replace(graph, cotangent, {node: body}))
+        return None
 
     patches.attribute(sweep.Sweep, "_visit", mutate)
 
@@ -446,7 +447,7 @@ def second_read_of_a_chain_dropped(patches):
 
 
 def projection_dropped_in_staging(patches):
-    patches.attribute(sweep, "project", lambda original, rows, drop: ())
+    patches.attribute(sweep, "project", lambda original, rows, drop, facts, most: ())
 
 
 def staging_forgets_the_outer_rows(patches):
