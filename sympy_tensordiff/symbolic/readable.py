@@ -33,11 +33,18 @@ def show_index(printer: Any, index: Any) -> Any:
     if index.is_Atom:
         return printer._print(index)
     order = printer._settings.get("order")
+    brackets = vars(printer).get("_needs_add_brackets")
     printer._settings["order"] = "none"
+    # In LaTeX SymPy brackets every term that has a remainder anywhere, also where that has brackets of its own.
+    printer._needs_add_brackets = lambda term: term.is_Add or isinstance(term, Mod)
     try:
         return printer._print(arranged(index))
     finally:
         printer._settings["order"] = order
+        if brackets is None:
+            del printer._needs_add_brackets
+        else:
+            printer._needs_add_brackets = brackets
 
 
 def arranged(index: Any) -> Any:
@@ -48,6 +55,8 @@ def arranged(index: Any) -> Any:
         return type(index)(_fraction(index.args[0]), evaluate=False)
     if isinstance(index, Abs | Max | Min | Mod):
         return type(index)(*map(arranged, index.args), evaluate=False)
+    if index.is_Mul and any(factor.is_Add for factor in index.args):
+        return Mul(*map(arranged, index.args), evaluate=False)
     return index
 
 

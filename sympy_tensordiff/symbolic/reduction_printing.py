@@ -37,10 +37,11 @@ class PrintedReduction(Printed):
     def _latex(self: Any, printer: Any) -> str:
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
-        body = shown_body(printer, this.body)
-        if _needs_parentheses(this.body):
-            body = rf"\left({body}\right)"
-        return " ".join([*self._latex_signs(printer, this), body])
+        return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, this.body)])
+
+    def _latex_body(self, printer: Any, body: Any) -> str:
+        text = str(shown_body(printer, body))
+        return rf"\left({text}\right)" if _needs_parentheses(body) else text
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
         raise NotImplementedError
@@ -67,6 +68,12 @@ class PrintedSum(PrintedReduction):
             signs.append(rf"{self._sign}_{{{first}}}^{{{show_index(printer, high)}}}")
         return signs
 
+    def _latex_body(self, printer: Any, body: Any) -> str:
+        if body.is_Piecewise and len(body.args) == 2 and body.args[1] == (0, True) and body.args[0].expr == 1:
+            # What counts has no lines: often it is the denominator of a fraction.
+            return rf"\left[{printer._print(body.args[0].cond)}\right]"
+        return super()._latex_body(printer, body)
+
     def _picture(self, printer: Any, this: Any) -> Any:
         return printer._print_Sum(this)
 
@@ -91,7 +98,9 @@ class PrintedExtremum(PrintedReduction):
         for low, index, sign, high in _ranges(printer, this):
             below.append(rf"{low} \le {index} {_LATEX[sign]} {high}")
         ranges = r",\, ".join(below)
-        return [rf"\{self._word}_{{{ranges}}}"]
+        # What is below of two words in a row would touch.
+        space = r" \;" if isinstance(this.body, PrintedExtremum) else ""
+        return [rf"\{self._word}_{{{ranges}}}{space}"]
 
     def _picture(self, printer: Any, this: Any) -> Any:
         body = printer._print(_Factor(this.body))

@@ -63,6 +63,7 @@ REPLACE = code_of("sympy.core.basic", "Basic.replace")
 WALK = code_of("sympy.core.basic", "Basic.replace", "walk")
 PARTIAL = code_of("sympy.core.function", "Function.fdiff")
 SUBSTITUTED = code_of("sympy.core.function", "Derivative._eval_subs")
+DELTA = code_of("sympy.printing.latex", "LatexPrinter._print_KroneckerDelta")
 DERIVATIVE = code_of("sympy.core.function", "Derivative.__new__")
 # The modules of all who are shown something else; a number is found faster than five comparisons are made.
 CORE = [names_of(f"sympy.core.{module}") for module in ("basic", "traversal", "function")]
@@ -99,6 +100,8 @@ class Shown:
         asking = sys._getframe(1)
         if asking.f_globals is CSE and "excluded_symbols" in asking.f_locals:
             asking.f_locals["excluded_symbols"].update(names_in([self]))
+        if asking.f_code is DELTA:
+            return False  # two atoms stand side by side under a delta, where an entry reads as part of a product
         return self._is_leaf or (asking.f_globals is CSE and not self.is_scalar)  # type: ignore[attr-defined]
 
     def atoms(self, *types: Any) -> set[Any]:

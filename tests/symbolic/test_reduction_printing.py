@@ -1,7 +1,7 @@
 """Products, maxima and minima over ranges as a person writes them."""
 
 import pytest
-from sympy import Idx, Max, Min, latex, pretty, sqrt
+from sympy import Eq, Idx, Max, Min, Piecewise, latex, pretty, sqrt
 
 import sympy_tensordiff as td
 
@@ -33,6 +33,18 @@ LATEX = {
     "a factor in front": (greatest * product, r"\left(\max_{0 \le i < n} x_{i}\right) \prod_{i=0}^{n - 1} x_{i}"),
     "a power": (greatest**2, r"\left(\max_{0 \le i < n} x_{i}\right)^{2}"),
     "a root": (sqrt(product), r"\sqrt{\prod_{i=0}^{n - 1} x_{i}}"),
+    "greatest of least": (
+        td.IndexedMin(td.IndexedMax(A[i, k], (k, 0, i)), (i, 0, n - 1)),
+        r"\min_{0 \le i < n} \; \max_{0 \le k \le i} A_{i k}",
+    ),
+    "how many are greatest": (
+        1 / td.IndexedSum(Piecewise((1, Eq(x[i], greatest)), (0, True)), (i, 0, n - 1)),
+        r"\frac{1}{\sum_{i=0}^{n - 1} \left[x_{i} = \max_{0 \le i < n} x_{i}\right]}",
+    ),
+    "how much is greatest": (
+        td.IndexedSum(Piecewise((x[p], Eq(x[i], 0)), (0, True)), (i, 0, 1)),
+        r"\sum_{i=0}^{1} \begin{cases} x_{p} & \text{for}\: x_{i} = 0 \\0 & \text{otherwise} \end{cases}",
+    ),
     "in a sum": (
         td.IndexedSum(td.IndexedMax(A[i, j] - x[i], (j, 0, m - 1)), (i, 0, n - 1)),
         r"\sum_{i=0}^{n - 1} \max_{0 \le j < m} \left(A_{i j} - x_{i}\right)",
