@@ -409,6 +409,7 @@ def test_an_interrupted_process():
     script = (
         "import os, signal, sys, threading\n"
         "from sympy_tensordiff.app.command_line import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "sys.exit(main([]))\n"
     )

@@ -24,7 +24,7 @@ TEXTS = {
     p - 4 * floor(p / 4): "Mod(p, 4)",
     1 + 2 * p - 8 * floor(p / 4): "2*(Mod(p, 4)) + 1",
     q - p + 4 * floor(p / 4): "q - Mod(p, 4)",
-    p - 3 * floor(p / 4): "p - 3*floor(p/4)",
+    p - 3 * floor(p / 4): "Mod(p, 4) + floor(p/4)",
     p + 1 - 5 * floor((p + 1) / 5): "Mod(p + 1, 5)",
     Max(0, 1 - K + p): "Max(0, p - K + 1)",
     Min(N - 1, floor(p / 2)): "Min(N - 1, floor(p/2))",
