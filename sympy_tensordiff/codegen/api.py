@@ -37,6 +37,7 @@ def lambdify(
     ----------
     args : sequence
         Tensor symbols, real scalar symbols and integer symbols (free indices, sizes), in call order.
+        A tensor of integers (``dtype=int``) takes an array of integers, signed or not, nothing else.
     expr : Expr, or tuple of Expr
         A tensor expression, a scalar, or several: tuples, also in tuples (the blocks that `hessian`
         gives), come back as such.
@@ -45,7 +46,8 @@ def lambdify(
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
         same: recomputing those costs exponentially. So are the operands and results of library calls,
-        the sums and what is dear among whole tensors.)
+        the sums and what is dear among whole tensors. So are the values that a maximum or a minimum is
+        compared with, as its derivative does: both sides have to be the same floating point numbers.)
     functions : mapping, optional
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that no backend knows (``"besselj"``). A key is a name, ``"g"``, or a name with
@@ -62,7 +64,15 @@ def lambdify(
         float32 out; integers count as float64. It pickles, if the functions do. A call in which a
         matrix to be inverted is singular raises `SingularMatrixError`, also where a condition keeps
         all of the inverse out of the result: what whole arrays need is computed first, conditions
-        choose between entries.
+        choose between entries. A call whose arrays of integers lead a read out of its tensor raises
+        `DataIndexError` before any kernel runs.
+
+    Notes
+    -----
+    No two threads write one entry, except in what ``.plan`` calls a scatter: a sum with
+    ``KroneckerDelta(p, idx[i])`` fills its result with zeros and adds to the entries that the data
+    select. The CPU adds one after the other, in the order of the sum, whatever ``temporaries`` is;
+    CUDA adds atomically, in any order, so that the last bits may differ from run to run.
 
     Raises
     ------
@@ -71,7 +81,8 @@ def lambdify(
         is empty, or ``functions`` has a key that is not in ``expr``.
     UnsupportedError
         If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
-        Or, for ``backend="cuda"``, if an inverse, a determinant or an adjugate is needed.
+        Or, for ``backend="cuda"``, if an inverse, a determinant or an adjugate is needed. Or if a kernel
+        cannot tell which value is compared with a maximum or a minimum.
     OutOfShapeError
         If a read leaves its tensor for all sizes.
 
@@ -88,6 +99,14 @@ def lambdify(
     >>> by_x_y
     array([[1., 0.],
            [0., 1.]])
+
+    Data select entries, and a derivative adds to them:
+
+    >>> chosen = td.TensorSymbol("chosen", 3, dtype=int)
+    >>> total = td.IndexedSum(x[chosen[i]]**2, (i, 0, 2))
+    >>> slope = td.lambdify((x, chosen), td.gradient(total, x), "numpy")
+    >>> slope(np.array([1.0, 2.0, 4.0]), np.array([2, 0, 2]))
+    array([ 2.,  0., 16.])
     """
     return compile_program(build_program(args, expr, temporaries=temporaries), backend, functions)
 
