@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from operator import index as as_integer
 from typing import Any
 
-from sympy import Expr, Idx, S, Tuple
+from sympy import Expr, Idx, Max, Min, S, Tuple
 
 from sympy_tensordiff.drawing.index_map import IndexMap, Point
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, UnsupportedError
@@ -71,7 +71,7 @@ def _ranges(limits: Any, owner: str) -> list[Limit]:
             found.append((name, (S.Zero,), (extent - 1,)))
         else:
             name, low, high = checked_range(limit, owner)
-            found.append((name, bound_forms(low), bound_forms(high)))
+            found.append((name, bound_forms(low, Max), bound_forms(high, Min)))
     repeated = [name for number, (name, *_) in enumerate(found) if any(name == other[0] for other in found[:number])]
     if repeated:
         raise ArgumentError(f"{owner}: the index {repeated[0]} has two ranges; use two names")

@@ -168,8 +168,8 @@ class Reader(Tensors):
             # Outermost first: the bounds see the variables around them.
             v = self.bind(symbol)
             form = Affine.variable(v)
-            rows += [Row("ge", form - self.affine(bound, scope)) for bound in bound_forms(low)]
-            rows += [Row("ge", self.affine(bound, scope) - form) for bound in bound_forms(high)]
+            rows += [Row("ge", form - self.affine(bound, scope)) for bound in bound_forms(low, sympy.Max)]
+            rows += [Row("ge", self.affine(bound, scope) - form) for bound in bound_forms(high, sympy.Min)]
             variables.append(v)
             scope = {**scope, symbol: v}
         self.limits.update(*(row.form.atoms() for row in rows))

@@ -54,7 +54,7 @@ def unguarded(low: Expr, high: Expr) -> Expr:
     """The upper bound without parts that lie below the lower bound: they add nothing to a range."""
     if not isinstance(high, Max):
         return high
-    lows = (low, *bound_forms(low))
+    lows = (low, *bound_forms(low, Max))
     below = [part for part in high.args if any(expand(form - part).is_positive for form in lows)]
     kept = [part for part in high.args if part not in below]
     return Max(*(kept or below))

@@ -170,29 +170,23 @@ def _label(symbol: Any) -> Any:
     return symbol.label if isinstance(symbol, Idx) else symbol
 
 
-def bound_forms(bound: Expr) -> tuple[Expr, ...]:
-    """The forms whose maximum (a lower bound) or minimum (an upper bound) the bound is.
+def bound_forms(bound: Expr, extremum: Any) -> tuple[Expr, ...]:
+    """The forms whose ``Max`` (of a lower bound) or ``Min`` (of an upper bound) the bound is.
+
+    A lower bound that is the ``Min`` of some is a form itself, and so is an upper bound that is a ``Max``.
 
     >>> from sympy import Max
     >>> from sympy_tensordiff.symbolic import indices
     >>> p = indices("p")
-    >>> sorted(map(str, bound_forms(1 + Max(0, p - 2))))
+    >>> sorted(map(str, bound_forms(1 + Max(0, p - 2), Max)))
     ['1', 'p - 1']
     """
-    choice = _choice(bound)
-    if choice is None:
-        return (bound,)
-    term, coefficient, extremum = choice
-    return tuple(bound - term + coefficient * form for form in extremum.args)
-
-
-def _choice(bound: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """The term of the bound that is an integer multiple of a Max or Min."""
     for term in Add.make_args(bound):
         coefficient, rest = term.as_coeff_Mul()
-        if isinstance(rest, (Max, Min)) and coefficient.is_Integer:
-            return term, coefficient, rest
-    return None
+        kind = {Max: Min, Min: Max}[extremum] if coefficient.is_negative else extremum
+        if isinstance(rest, kind) and coefficient.is_Integer:
+            return tuple(bound - term + coefficient * form for form in rest.args)
+    return (bound,)
 
 
 def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
@@ -202,13 +196,7 @@ def _checked_bound(value: Any, extremum: Any, index: Expr, owner: str) -> Expr:
         raise ArgumentError(
             f"{owner}: the {side} bound of {index} is {bound}; a finite range is needed, e.g. ({index}, 0, n - 1)"
         )
-    choice = _choice(bound)
-    if choice is not None and isinstance(choice[2], extremum) != bool(choice[1] > 0):
-        raise IndexExpressionError(
-            f"{owner}: the {side} bound {bound} of {index} must be an index expression or the "
-            f"{extremum.__name__} of some; split the range in two"
-        )
-    for form in bound_forms(bound):
+    for form in bound_forms(bound, extremum):
         try:
             parse(form)
         except IndexExpressionError as error:

@@ -142,8 +142,8 @@ class _Native(Rewriting):
             new = self.index(index, scope)
             limits.append((new, low, self.guarded(low, high, rows)))
             value = self.form(new)
-            rows += tuple(Row("ge", value - self.form(form)) for form in bound_forms(low))
-            rows += tuple(Row("ge", self.form(form) - value) for form in bound_forms(high))
+            rows += tuple(Row("ge", value - self.form(form)) for form in bound_forms(low, Max))
+            rows += tuple(Row("ge", self.form(form) - value) for form in bound_forms(high, Min))
             scope = inside(scope, [(index, new)], Around(rows, sums))
         group = tuple(new for new, _, _ in limits)
         sums = (*sums[:-1], sums[-1] + group) if merging else (*sums, group)
@@ -161,10 +161,10 @@ class _Native(Rewriting):
     def guarded(self, low: Expr, high: Expr, rows: Sequence[Row]) -> Expr:
         """The upper bound, and not less than one below the lower bound."""
         facts = (*self.facts, *rows)
-        highs = [self.form(form) for form in bound_forms(high)]
+        highs = [self.form(form) for form in bound_forms(high, Min)]
         open_ = [
             form - 1
-            for form in bound_forms(low)
+            for form in bound_forms(low, Max)
             if not all(implied(Row("ge", top - self.form(form) + 1), facts) for top in highs)
         ]
         return Max(high, *open_) if open_ else high

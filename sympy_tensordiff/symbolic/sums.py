@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sympy import Max, Min
+
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic.base import RealScalar
 from sympy_tensordiff.symbolic.binders import Binder
@@ -28,7 +30,7 @@ class IndexedReduction(Binder, RealScalar):
         return result
 
     def ranges(self) -> list[tuple[Any, tuple[Any, ...], tuple[Any, ...]]]:
-        return [(k, bound_forms(low), bound_forms(high)) for k, low, high in reversed(self.limits)]
+        return [(k, bound_forms(low, Max), bound_forms(high, Min)) for k, low, high in reversed(self.limits)]
 
     @property
     def function(self) -> Any:

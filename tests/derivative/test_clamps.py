@@ -193,3 +193,18 @@ def test_kernels_hold_one_load_with_a_minimum():
         ("numpy", "z[np.maximum(0, np.minimum(i - 1, n - 1))]"),
     ):
         assert load in td.generate_code(z, function, backend)
+
+
+UNIONS = {
+    "a sum": Tensor(Sum(x[k] ** 2, (k, Min(1, i), Max(i, M - 2))), (i, N)),
+    "nested": Sum(x[k] ** 2 * x[j], (k, 0, Max(j, 1)), (j, Min(N, M) - 1, Max(N, M) - 1)),
+    "a product": td.IndexedProduct(x[k], (k, Min(N, M) - 1, Max(N, M) - 1)),
+    "a maximum": Tensor(td.IndexedMax(x[k], (k, 0, Max(i, M) - 1)), (i, N)),
+    "in a table": Tensor(Tensor(Sum(x[1] ** 2, (k, 2 * j, 2 * j + 1)), (j, 4))[Min(3, M - 1)] ** 2, (i, N)),
+}
+
+
+@pytest.mark.parametrize("name", UNIONS)
+def test_ranges_from_the_smaller_to_the_larger(name):
+    for sizes in ({N: 4, M: 2}, {N: 4, M: 3}):
+        assert_kernel_exact(UNIONS[name], [x], sizes, order=2, kernels=KERNELS[:1])
