@@ -88,21 +88,51 @@ def values_of(expr: Any) -> Cases | None:
 
 def _rewritten(relation: Any, is_linear: Test) -> Any:
     """The relation as a combination of linear ones; None where there is none, or a long one only."""
-    result = relation
+    result = _held(relation)
     final: set[Any] = set()
+
+    def is_form(expr: Any) -> bool:
+        return not expr.has(Abs, Max, Min) and is_linear(_released(expr))
+
     while len(relations := result.atoms(Relational)) <= RELATIONS_LIMIT:
-        waiting = [r for r in relations if r not in final and not _is_final(r, is_linear)]
+        waiting = [r for r in relations if r not in final and not _is_final(r, is_form)]
         if not waiting:
-            return result
+            return _released(result)
         first = min(waiting, key=sympy.default_sort_key)
-        step = _step(first, is_linear)
+        step = _step(first, is_form)
         if step is not None:
             result = result.xreplace({first: step})
-        elif is_linear(first.lhs - first.rhs):
+        elif is_form(first.lhs - first.rhs):
             final.add(first)
         else:
             return None
     return None
+
+
+class _Held(sympy.Function):  # type: ignore[misc]
+    """A rounded quotient or remainder that does not evaluate, as ``_Held(name, *args)``.
+
+    SymPy 1.14 takes an even number over 6 for an integer, and so ``Mod(n + Max(0, 2*i), 6)`` for ``Mod(n, 6)``.
+    """
+
+    is_integer = True
+
+
+_ROUNDING = {function.__name__: function for function in (sympy.floor, sympy.ceiling, sympy.Mod)}
+
+
+def _held(expr: Any) -> Any:
+    """The expression with stand-ins for what rounds a maximum or minimum, in which these can be replaced."""
+
+    def holds(part: Any) -> bool:
+        return type(part).__name__ in _ROUNDING and bool(part.has(Abs, Max, Min))
+
+    return expr.replace(holds, lambda part: _Held(sympy.Symbol(type(part).__name__), *part.args))
+
+
+def _released(expr: Any) -> Any:
+    """The expression without stand-ins."""
+    return expr.replace(lambda part: isinstance(part, _Held), lambda part: _ROUNDING[str(part.args[0])](*part.args[1:]))
 
 
 def _is_final(relation: Any, is_linear: Test) -> bool:

@@ -34,6 +34,7 @@ from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.graph.conditions import CASES_LIMIT
 from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices
+from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
 
 i, j, k, p, q, N, W = td.indices("i j k p q N W")
@@ -268,3 +269,13 @@ def test_conditions_of_many_cases_stay():
     function = td.IndexedSum(Piecewise((x[i] ** 2, odd), (0, True)), (i, 0, N - 1))
     assert td.gradient(function, x).has(Abs)
     assert_derivative_exact(function, x, sizes={N: 9})
+
+
+def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
+    # SymPy 1.14 takes Mod(n + Max(0, 2*i), 6) for Mod(n, 6).
+    held = Max(0, Min(2 * i, N - 1))
+    for condition in (Ne(Mod(held, 6), 0), Mod(held + N, 6) < 3, floor((held + N) / 6) > 1):
+        function = td.TensorComprehension(where(condition, i + 1), (i, 5))
+        for size in range(1, 11):
+            found = evaluate(td.simplify_deltas(function), {N: size})
+            assert (found == evaluate(function, {N: size})).all()
