@@ -43,7 +43,9 @@ class Choices:
         if key not in self.harmless:
             if node.op in ("guard", "sum", "prod"):
                 inside, body = self.inside(node, facts)
-                found = (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
+                found = self.reads_no_data_outside(inside[len(facts) :], facts) and (
+                    (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
+                )
             else:
                 found = is_total(node.op, node.data, node.args)
                 found = found and all(implied(needed, facts) for needed in inside_shape(self.graph, node))
@@ -58,6 +60,12 @@ class Choices:
             return (*facts, *node.data), node.args[0]
         _, rows, body = self.graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
         return (*facts, *rows), body
+
+    def reads_no_data_outside(self, rows: Facts, facts: Facts) -> bool:
+        """Whether conditions or ranges can be tested: what selects data in them is inside where the others hold."""
+        plain, data = apart(rows) if self.graph.integers else (rows, [])
+        known = (*facts, *plain)
+        return all(implied(needed, known) for needed in self.graph.inside_data(row.form for row in data))
 
     def needed_by(self, node: Node) -> Iterator[Row]:
         """What has to hold for the reads in ``node``, but for those inside of binders."""

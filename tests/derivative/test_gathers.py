@@ -167,3 +167,13 @@ def test_ranges_of_random_data(name):
 def test_no_value_is_inside():
     with pytest.raises(ArgumentError, match="no value of idx keeps all reads inside"):
         random_values(total(x[idx[i]] + x[idx[i] + 8], (i, 0, 3)))
+
+
+def test_a_range_protects_data_in_a_delta_beside_it():
+    # Of two sums over k that share no index, the data of one are inside only where the other is not empty.
+    wide = td.TensorSymbol("wide", (5, 6), dtype=int)
+    first = 3 * n + 6 * j - 3 * m
+    read = x[wide[sympy.Max(0, sympy.Min(m - 1, 2 * n + k + 2)), 8 - 2 * m]]
+    f = total(y[j] * total(read, (k, first, first + 2)) ** 2, (j, 0, m - 1))
+    values = {x: list(range(1, 8)), y: [2, 3, 5, 7, 1, 1, 1], wide: np.arange(30).reshape(5, 6) % 7, n: 1, m: 3}
+    assert_equal(evaluate(td.hessian(f, x), values), derivative(f, (x, x), values), "beside a range")
