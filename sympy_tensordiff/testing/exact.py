@@ -83,8 +83,8 @@ def pullback_problem(
 ) -> tuple[TensorSymbol, dict[Any, Any]]:
     """A cotangent for an expression, and values for both."""
     cotangent = TensorSymbol("cotangent", shape_of(expression))
-    drawn = random_values((expression, *as_expressions(wrt), cotangent), sizes, seed, low=low, high=high)
-    return cotangent, {**drawn, **(values or {})}
+    drawn = random_values((expression, *as_expressions(wrt), cotangent), sizes, seed, low=low, high=high, given=values)
+    return cotangent, drawn
 
 
 def assert_derivative_exact(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from importlib.util import find_spec
 
 import numpy as np
 import sympy
-from sympy import Expr
+from numpy.typing import NDArray
+from sympy import Expr, Symbol
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient, hessian, jacobian, simplify_deltas, vjp
@@ -19,10 +22,13 @@ from sympy_tensordiff.testing.generate import Kind, RandomFunction
 from sympy_tensordiff.testing.generate_tensors import random_tensors
 from sympy_tensordiff.testing.maps import random_maps
 from sympy_tensordiff.testing.ranges import random_ranges
-from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
+from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
 
 _DENSE = 1500
 """Full Jacobians and Hessians are compared up to so many entries."""
+_KERNELS = {"numpy": 4, "numba": 16}
+"""One in so many functions is compiled."""
+_ANYTHING = (0, 1, 2, -40, 40)
 
 
 def check_function(seed: int) -> None:
@@ -40,7 +46,7 @@ def check_function(seed: int) -> None:
 
 
 def check_maps(seed: int) -> None:
-    """Check one random function with wider index maps; as `check_function`."""
+    """Check one random function of all index maps and reductions; as `check_function`."""
     check_orders(random_maps(seed, kinks=seed % 5 == 0, depth=1 + seed // 4 % 3), seed)
 
 
@@ -67,7 +73,8 @@ def check_orders(made: RandomFunction, seed: int) -> None:
     slopes = [as_scalar(first, along) for first, along in zip(firsts, directions, strict=True)]
     seconds = gradient(sympy.Add(*slopes), variables)
     for draw in made.draws:
-        values = random_values((function, *variables, cotangent, *directions), draw, seed)
+        inputs = (function, *variables, cotangent, *directions)
+        values = random_values(inputs, draw, seed, given=data_of(made, draw, seed))
         exact = evaluate(function, values)
         assert_equal(evaluate(value, values), exact, f"value at {draw}")
         along = {v: values[direction] for v, direction in zip(variables, directions, strict=True)}
@@ -75,21 +82,35 @@ def check_orders(made: RandomFunction, seed: int) -> None:
         for n, (first, second) in enumerate(expected):
             assert_equal(evaluate(firsts[n], values), first, f"vjp by {variables[n]} at {draw}")
             assert_equal(evaluate(seconds[n], values), second, f"vjp of vjp by {variables[n]} at {draw}")
-        if seed % 4 == 0 and draw == made.draws[0]:
-            _check_kernel((function, *firsts), (exact, *(first for first, _ in expected)), values)
+        for backend, one_in in _KERNELS.items():
+            if seed % one_in == 0 and draw == made.draws[0] and find_spec(backend):
+                _check_kernel(backend, (function, *firsts), (exact, *(first for first, _ in expected)), values)
     _check_dense(function, random.Random(seed).choice(variables), cotangent, made, seed)
 
 
-def _check_kernel(results: tuple[Expr, ...], exact: tuple[object, ...], values: dict[Expr, object]) -> None:
+def data_of(made: RandomFunction, draw: Mapping[Symbol, int], seed: int) -> dict[Expr, NDArray[np.int64]]:
+    """Tensors of integers with the entries that a function was made with; what it does not read is anything."""
+    generator, result = random.Random(seed), {}
+    for tensor, entries in made.data.items():
+        shape = concrete_shape(tensor, draw)
+        drawn = [entries.get(place, generator.choice(_ANYTHING)) for place in np.ndindex(shape)]
+        result[tensor] = np.array(drawn, dtype=np.int64).reshape(shape)
+    return result
+
+
+def _check_kernel(
+    backend: str, results: tuple[Expr, ...], exact: tuple[object, ...], values: dict[Expr, object]
+) -> None:
     """The value and the pullbacks in double precision."""
     arguments, arrays = call_arguments(results, values)
-    for got, expected in zip(lambdify(arguments, results, backend="numpy")(*arrays), exact, strict=True):
-        assert_equal(got, to_double(expected), "the kernel", 1e-6)
+    for got, expected in zip(lambdify(arguments, results, backend=backend)(*arrays), exact, strict=True):
+        assert_equal(got, to_double(expected), f"the {backend} kernel", 1e-6)
 
 
 def _check_dense(function: Expr, wrt: Expr, cotangent: TensorSymbol, made: RandomFunction, seed: int) -> None:
     """The full Jacobian and the full Hessian by one variable."""
-    values = random_values((function, wrt, cotangent), made.draws[-1], seed + 1)
+    draw = made.draws[-1]
+    values = random_values((function, wrt, cotangent), draw, seed + 1, given=data_of(made, draw, seed))
     entries = np.size(values[wrt])
     expected = differentiate(function, wrt, values)
     if expected.size <= _DENSE:

@@ -23,6 +23,7 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 Thunk: TypeAlias = Callable[[], Expr]
 Point: TypeAlias = dict[Symbol, int]
 Points: TypeAlias = list[Point]
+Limit: TypeAlias = tuple[Symbol, Expr, Expr]
 Kind = Literal["rational", "smooth"]
 Growth: TypeAlias = tuple[tuple[int, tuple[Symbol, ...]], ...]
 """A polynomial of sizes, as pairs of a coefficient and the factors of a monomial."""
@@ -54,12 +55,15 @@ class RandomFunction:
         The values of the symbols in its shapes and ranges, for which it reads inside.
     draws : list of dict
         All such values; the first are ``sizes``.
+    data : dict
+        The entries of tensors of integers that it was made with, by their place.
     """
 
     function: Expr
     variables: list[Expr] = field(default_factory=list)
     sizes: dict[Symbol, int] = field(default_factory=dict)
     draws: list[dict[Symbol, int]] = field(default_factory=list)
+    data: dict[Expr, dict[tuple[int, ...], int]] = field(default_factory=dict)
 
 
 class Generator:
@@ -189,6 +193,7 @@ class Generator:
         """A sum over one or two indices, whose bounds may depend on the indices outside."""
         limits: list[tuple[Symbol, Expr, Expr]] = []
         inner = points
+        owners = list(range(len(points)))
         for _ in range(self.random.choice(self.numbers_of_limits)):
             # An index name may stand for an index outside already: it is then hidden inside.
             # (Not inside the limits of one sum, where it is refused as a mistake.)
@@ -197,18 +202,24 @@ class Generator:
             if not free:
                 break
             index = self.random.choice(free)
-            limit, extended = self.limit(index, inner)
-            if not 0 < len(extended) <= self.most_points:
+            limit, ranges = self.limit(index, inner)
+            if not 0 < sum(map(len, ranges)) <= self.most_points:
                 continue
             limits.append(limit)
-            inner = extended
+            inner = [{**point, index: value} for point, values in zip(inner, ranges, strict=True) for value in values]
+            owners = [owner for owner, values in zip(owners, ranges, strict=True) for _ in values]
         if not limits:
             return self.leaf(points)
         body = self.scalar(inner, depth - 1)
-        return lambda: IndexedSum(body(), *reversed(limits))
+        binder = self.binder(len(set(owners)) == len(points))
+        return lambda: binder(body(), *reversed(limits))
 
-    def limit(self, index: Symbol, points: Points) -> tuple[tuple[Symbol, Expr, Expr], Points]:
-        """A limit of a sum, and the points extended by the values of its index."""
+    def binder(self, never_empty: bool) -> Callable[..., Expr]:
+        """What reduces: a sum."""
+        return IndexedSum
+
+    def limit(self, index: Symbol, points: Points) -> tuple[Limit, list[range]]:
+        """A limit of a sum, and the values of its index at each point."""
         visible = [s for s in points[0] if s != index]
         lo: Expr = sympy.Integer(self.random.choice((0, 0, 0, 1, -1)))
         hi: Expr = lo + self.random.randint(0, 3)
@@ -217,11 +228,7 @@ class Generator:
             lo, hi = self.random.choice(
                 [(lo, outer), (outer, hi + 1), (outer - 1, outer + 1), (2 * outer - 1, outer + 2), (lo, 3 - outer)]
             )
-        extended: Points = []
-        for point in points:
-            first, last = (int(bound.subs(point)) for bound in (lo, hi))
-            extended += [{**point, index: value} for value in range(first, last + 1)]
-        return (index, lo, hi), extended
+        return (index, lo, hi), [range(int(lo.subs(point)), int(hi.subs(point)) + 1) for point in points]
 
     def condition(self, points: Points) -> tuple[Expr, Points, Points]:
         """A condition on the indices, and the points at which it holds and at which it does not."""

@@ -1,8 +1,11 @@
-"""Random functions whose index maps are wider than affine: quotients, remainders and windows of all kinds.
+"""Random functions of all index maps and reductions: quotients, clamps, data, products and extremes over ranges.
 
 Beyond `ranges`: what stands in indices, conditions and the ends of ranges is drawn from the table
-`INDEX_FORMS`, and scalars now and then from the table `SCALARS`. A wider class of functions is one
-more entry there.
+`INDEX_FORMS`, scalars now and then from the table `SCALARS`, and what reduces from `BINDERS`. A wider
+class of functions is one more entry there.
+
+The entries of a tensor of integers are drawn when a form first uses them, so that what they select
+and where they end ranges is known as for any other form.
 """
 
 from __future__ import annotations
@@ -11,14 +14,19 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import sympy
-from sympy import Expr, Mod, Symbol, ceiling, floor
+from sympy import Abs, Expr, Max, Min, Mod, Symbol, ceiling, floor
 
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.testing.generate import Generator, Kind, Points, RandomFunction, Thunk, _Tensor
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.testing.generate import Generator, Kind, Points, RandomFunction, Thunk, _Tensor, at
 from sympy_tensordiff.testing.ranges import RangesGenerator
 
 Form: TypeAlias = tuple[Expr, list[int]]
 """An integer made of the indices in scope, and its value at every point."""
+
+BINDERS = (IndexedSum, IndexedSum, IndexedSum, IndexedProduct, IndexedProduct, IndexedMax, IndexedMin)
+"""What reduces; the last two not where a range is empty."""
 
 
 class MapsGenerator(RangesGenerator):
@@ -28,11 +36,31 @@ class MapsGenerator(RangesGenerator):
     divisors: tuple[Symbol, ...] = ()
     """The sizes that are extents, so that they are known to be positive."""
 
+    def __init__(self, seed: int, kind: Kind, kinks: bool, symbolic: bool) -> None:
+        super().__init__(seed, kind, kinks, symbolic, products=False)
+        self.nesting = 0
+        self.data: dict[Expr, dict[tuple[int, ...], int]] = {}
+        self.data_tensors = [self.data_tensor(name, extents) for name, extents in _DATA.items()]
+
+    def data_tensor(self, name: str, extents: tuple[int, ...]) -> _Tensor:
+        tensor = _Tensor(name, list(extents), [self.growth() for _ in extents])
+        tensor.built = TensorSymbol(name, self.shape(tensor), dtype=int)
+        self.data[tensor.built] = {}
+        return tensor
+
     def whole(self, rank: int) -> _Tensor:
         tensor = super().whole(rank)
-        held = [s for growth in tensor.growth for _, monomial in growth for s in monomial]
+        axes = zip(tensor.extents, tensor.growth, strict=True)
+        held = [s for length, growth in axes for _, monomial in growth for s in monomial if not length]
         self.divisors = tuple(dict.fromkeys(held))
         return tensor
+
+    def generate(self, rank: int, depth: int) -> RandomFunction:
+        made = super().generate(rank, depth)
+        made.data = {tensor: entries for tensor, entries in self.data.items() if made.function.has(tensor)}
+        return made
+
+    # ------------------------------------------------------------------ forms
 
     def affine(self, points: Points) -> Form:
         """A short affine form: an index, or a combination of two."""
@@ -44,6 +72,15 @@ class MapsGenerator(RangesGenerator):
         shift = self.random.choice((0, 0, 0, 1, 2, -1, -3, 5))
         form = sum((c * s for c, s in zip(factors, chosen, strict=True)), sympy.Integer(shift))
         return form, [shift + sum(c * p[s] for c, s in zip(factors, chosen, strict=True)) for p in points]
+
+    def part(self, points: Points) -> Form:
+        """What stands in a quotient, a clamp or an index of data: mostly affine, else one of these again."""
+        if self.nesting > 1 or self.random.random() < 0.75:
+            return self.affine(points)
+        self.nesting += 1
+        form, values = self.random.choice((*_CLAMPS, _entry, _quotient))(self, points)
+        self.nesting -= 1
+        return form, values
 
     def divisor(self, points: Points) -> Form:
         """A positive integer, or a size."""
@@ -66,38 +103,54 @@ class MapsGenerator(RangesGenerator):
             return super().end(points)
         return self.form(points, 12)
 
+    # ------------------------------------------------------------------ scalars
+
     def scalar(self, points: Points, depth: int) -> Thunk:
         if self.begun and depth > 0 and self.random.random() < 0.15:
             return self.random.choice(SCALARS)(self, points, depth)
         return super().scalar(points, depth)
 
+    def binder(self, never_empty: bool) -> Callable[..., Expr]:
+        """What reduces; the greatest value of nothing is infinite."""
+        return self.random.choice(BINDERS if never_empty else BINDERS[:-2])
 
-# ---------------------------------------------------------------------------- forms
+
+# ---------------------------------------------------------------------------- quotients
+
+
+def _division(generator: MapsGenerator, points: Points) -> tuple[Expr, Expr, list[tuple[int, int]]]:
+    """What is divided by what, and the values of both."""
+    while True:
+        (form, values), (divisor, by) = generator.part(points), generator.divisor(points)
+        pairs = list(zip(values, by, strict=True))
+        # SymPy 1.14 takes Max(2, Min(4, 2*i))/6 for an integer.
+        if not (form / divisor).is_integer or not any(v % d for v, d in pairs):
+            return form, divisor, pairs
 
 
 def _quotient(generator: MapsGenerator, points: Points) -> Form:
-    (form, values), (divisor, by) = generator.affine(points), generator.divisor(points)
-    return floor(form / divisor), [v // d for v, d in zip(values, by, strict=True)]
+    form, divisor, pairs = _division(generator, points)
+    return floor(form / divisor), [v // d for v, d in pairs]
 
 
 def _rounded_up(generator: MapsGenerator, points: Points) -> Form:
-    (form, values), (divisor, by) = generator.affine(points), generator.divisor(points)
-    return ceiling(form / divisor), [-(-v // d) for v, d in zip(values, by, strict=True)]
+    form, divisor, pairs = _division(generator, points)
+    return ceiling(form / divisor), [-(-v // d) for v, d in pairs]
 
 
 def _remainder(generator: MapsGenerator, points: Points) -> Form:
-    (form, values), (divisor, by) = generator.affine(points), generator.divisor(points)
-    return Mod(form, divisor), [v % d for v, d in zip(values, by, strict=True)]
+    form, divisor, pairs = _division(generator, points)
+    return Mod(form, divisor), [v % d for v, d in pairs]
 
 
 def _beside_affine(generator: MapsGenerator, points: Points) -> Form:
-    (form, values), (other, more) = generator.random.choice(_SIMPLE)(generator, points), generator.affine(points)
+    (form, values), (other, more) = generator.random.choice(_COMPOUNDS)(generator, points), generator.affine(points)
     factor = generator.random.choice((1, 1, -1, 2, 3))
     return other + factor * form, [w + factor * v for v, w in zip(values, more, strict=True)]
 
 
 def _two_compounds(generator: MapsGenerator, points: Points) -> Form:
-    (form, values), (other, more) = (generator.random.choice(_SIMPLE)(generator, points) for _ in range(2))
+    (form, values), (other, more) = (generator.random.choice(_COMPOUNDS)(generator, points) for _ in range(2))
     factor = generator.random.choice((1, 1, -1, 2, 4))
     return form + factor * other, [v + factor * w for v, w in zip(values, more, strict=True)]
 
@@ -117,15 +170,81 @@ def _nested(generator: MapsGenerator, points: Points) -> Form:
 def _digits(generator: MapsGenerator, points: Points) -> Form:
     """The digits of a form in other places, as in a transposition of what is flattened."""
     form, values = generator.affine(points)
-    (base, by), (place, at) = generator.divisor(points), generator.divisor(points)
-    moved = place * Mod(form, base) + floor(form / base)
-    return moved, [p * (v % b) + v // b for v, b, p in zip(values, by, at, strict=True)]
+    (base, by), (place, moved) = generator.divisor(points), generator.divisor(points)
+    digits = place * Mod(form, base) + floor(form / base)
+    return digits, [p * (v % b) + v // b for v, b, p in zip(values, by, moved, strict=True)]
+
+
+# ---------------------------------------------------------------------------- clamps
+
+
+def _held(generator: MapsGenerator, points: Points) -> Form:
+    """Between two numbers, or between 0 and a size as at the edge of an image."""
+    form, values = generator.part(points)
+    if generator.sizes and generator.random.random() < 0.5:
+        size = generator.random.choice(generator.sizes)
+        return Max(0, Min(form, size - 1)), [max(0, min(v, p[size] - 1)) for v, p in zip(values, points, strict=True)]
+    least, most = sorted(generator.random.choice(values) for _ in range(2))
+    return Max(least, Min(form, most)), [max(least, min(v, most)) for v in values]
+
+
+def _one_sided(generator: MapsGenerator, points: Points) -> Form:
+    form, values = generator.part(points)
+    end = generator.random.choice(values)
+    if generator.random.random() < 0.5:
+        return Max(form, end), [max(v, end) for v in values]
+    return Min(form, end), [min(v, end) for v in values]
+
+
+def _of_two(generator: MapsGenerator, points: Points) -> Form:
+    (form, values), (other, more) = generator.part(points), generator.affine(points)
+    if generator.random.random() < 0.5:
+        return Max(form, other), [max(pair) for pair in zip(values, more, strict=True)]
+    return Min(form, other), [min(pair) for pair in zip(values, more, strict=True)]
+
+
+def _distance(generator: MapsGenerator, points: Points) -> Form:
+    form, values = generator.part(points)
+    end = generator.random.choice(values)
+    return Abs(form - end), [abs(v - end) for v in values]
+
+
+# ---------------------------------------------------------------------------- data
+
+_DATA = {"idx": (8,), "jdx": (6,), "pairs": (5, 3), "place": (1,)}
+"""The tensors of integers and their extents, but for what these grow by."""
+
+
+def _entry(generator: MapsGenerator, points: Points) -> Form:
+    """An entry of a tensor of integers."""
+    tensor = generator.random.choice(generator.data_tensors)
+    assert tensor.built is not None
+    indices: list[Form] = []
+    for length, growth in zip(tensor.extents, tensor.growth, strict=True):
+        form, values = _placed(*generator.part(points))
+        if max(v - at(growth, point) for v, point in zip(values, points, strict=True)) >= length:
+            form, values = Mod(form, length), [v % length for v in values]
+        indices.append((form, values))
+    entries = generator.data[tensor.built]
+    places = list(zip(*(values for _, values in indices), strict=True))
+    for place in places:
+        entries.setdefault(place, generator.random.choice((0, 0, 1, 1, 2, 3, 4, -1)))
+    return Generator.entry(tensor, tuple(form for form, _ in indices)), [entries[place] for place in places]
+
+
+def _placed(form: Expr, values: list[int]) -> Form:
+    """A form whose least value is 0."""
+    least = min(values)
+    return form - least, [v - least for v in values]
 
 
 _SIMPLE = (_quotient, _quotient, _rounded_up, _remainder, _remainder)
+_CLAMPS = (_held, _one_sided, _of_two, _distance)
+_COMPOUNDS = (*_SIMPLE, *_CLAMPS, _entry, _entry, _entry)
 
 INDEX_FORMS: tuple[Callable[[MapsGenerator, Points], Form], ...] = (
-    *_SIMPLE,
+    *_COMPOUNDS,
+    _beside_affine,
     _beside_affine,
     _two_compounds,
     _nested,
@@ -139,7 +258,7 @@ INDEX_FORMS: tuple[Callable[[MapsGenerator, Points], Form], ...] = (
 
 
 def _window(generator: MapsGenerator, points: Points, depth: int) -> Thunk:
-    """A sum over the window of a pooling, or over the values that a quotient sends to one."""
+    """A reduction of the window of a pooling, or of the values that a quotient sends to one."""
     index = sympy.Symbol("w", integer=True)
     if index in points[0]:
         return generator.leaf(points)
@@ -151,7 +270,8 @@ def _window(generator: MapsGenerator, points: Points, depth: int) -> Thunk:
     if len(inner) > generator.most_points:
         return generator.leaf(points)
     body = generator.scalar(inner, depth - 1)
-    return lambda: IndexedSum(body(), (index, width * form, width * form + width - 1))
+    binder = generator.binder(never_empty=True)
+    return lambda: binder(body(), (index, width * form, width * form + width - 1))
 
 
 SCALARS: tuple[Callable[[MapsGenerator, Points, int], Thunk], ...] = (_window,)
@@ -167,7 +287,7 @@ def random_maps(
     kinks: bool = False,
     symbolic: bool | None = None,
 ) -> RandomFunction:
-    """A random function with wider index maps; same arguments, same function.
+    """A random function of all index maps and reductions; same arguments, same function.
 
     Parameters are those of `random_ranges`.
 
@@ -179,7 +299,7 @@ def random_maps(
     """
     symbolic = seed % 2 == 1 if symbolic is None else symbolic
     while True:
-        generator = MapsGenerator(seed, kind, kinks, symbolic, products=False)
+        generator = MapsGenerator(seed, kind, kinks, symbolic)
         made = generator.generate(rank or generator.random.choice((1, 1, 2, 2, 3)), depth)
         if made.variables:
             return made

@@ -8,16 +8,13 @@ sizes that are chosen after the function is made: it reads inside its shapes for
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import sympy
 from sympy import Expr, Symbol
 
-from sympy_tensordiff.symbolic.sums import IndexedSum
-from sympy_tensordiff.testing.generate import Growth, Kind, Points, RandomFunction, Thunk, _Tensor
+from sympy_tensordiff.testing.generate import Growth, Kind, Limit, Points, RandomFunction, Thunk, _Tensor
 from sympy_tensordiff.testing.language import LanguageGenerator
-
-Limit: TypeAlias = tuple[Symbol, Expr, Expr]
 
 _SIZES = (1, 2, 3, 4)
 _DRAWS = 3
@@ -94,9 +91,10 @@ class RangesGenerator(LanguageGenerator):
         inside = [{**point, index: value + constant} for point, value in zip(points, values, strict=True)]
         body = self.scalar(inside, depth - 1)
         gap = self.random.randint(1, 2)
-        return lambda: IndexedSum(body(), (index, low, low - gap))
+        binder = self.binder(never_empty=False)
+        return lambda: binder(body(), (index, low, low - gap))
 
-    def limit(self, index: Symbol, points: Points) -> tuple[Limit, Points]:
+    def limit(self, index: Symbol, points: Points) -> tuple[Limit, list[range]]:
         """A limit of a sum; its ends are forms in the indices outside now and then."""
         visible = [s for s in points[0] if s != index]
         if not visible or self.random.random() < 0.5:
@@ -106,12 +104,7 @@ class RangesGenerator(LanguageGenerator):
         if self.random.random() < 0.5:
             ends[1] = (ends[0][0] + 2, [value + 2 for value in ends[0][1]])
         (low, firsts), (high, lasts) = ends
-        extended = [
-            {**point, index: value}
-            for point, first, last in zip(points, firsts, lasts, strict=True)
-            for value in range(first, min(last, first + self.most_points) + 1)
-        ]
-        return (index, low, high), extended
+        return (index, low, high), [range(a, b + 1) for a, b in zip(firsts, lasts, strict=True)]
 
     def end(self, points: Points) -> tuple[Expr, list[int]]:
         """One end of a range."""

@@ -58,6 +58,7 @@ def random_values(
     *,
     low: float = -2,
     high: float = 2,
+    given: Mapping[Any, Any] | None = None,
 ) -> dict[Any, Any]:
     """Random values for all tensors and scalar symbols of some expressions, the sizes included.
 
@@ -73,6 +74,8 @@ def random_values(
         Fractions with a power of two below, which a double holds exactly, or doubles.
     low, high : float
         The range; rational values are never 0.
+    given : mapping, optional
+        Values that are not drawn.
     """
     expressions = as_expressions(expressions)
     generator = random.Random(seed)
@@ -83,12 +86,12 @@ def random_values(
         odd = 2 * generator.randrange(int(low * _DENOMINATOR) // 2, int(high * _DENOMINATOR) // 2) + 1
         return Fraction(odd, _DENOMINATOR)
 
-    given = dict(sizes or {})
-    values: dict[Any, Any] = {}
-    tensors = tensors_of(*expressions)
-    ranges = data_ranges(expressions, given) if any(tensor.dtype is int for tensor in tensors) else {}
+    known = dict(sizes or {})
+    values: dict[Any, Any] = dict(given or {})
+    tensors = [tensor for tensor in tensors_of(*expressions) if tensor not in values]
+    ranges = data_ranges(expressions, known) if any(tensor.dtype is int for tensor in tensors) else {}
     for tensor in tensors:
-        shape = concrete_shape(tensor, given)
+        shape = concrete_shape(tensor, known)
         if tensor.dtype is int:
             draws = [generator.randint(*ranges[tensor.name]) for _ in np.ndindex(shape)]
             values[tensor] = np.array(draws, dtype=np.int64).reshape(shape)
@@ -98,8 +101,10 @@ def random_values(
             array[position] = number()
         values[tensor] = array
     for symbol in symbols_of(*expressions):
-        if symbol in given:
-            values[symbol] = given[symbol]
+        if symbol in values:
+            continue
+        if symbol in known:
+            values[symbol] = known[symbol]
         elif symbol.is_integer:
             raise ArgumentError(f"no value given for the integer symbol {symbol}; pass sizes=")
         else:
