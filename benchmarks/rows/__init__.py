@@ -1,0 +1,9 @@
+"""All rows of the suite, one module for each family."""
+
+from __future__ import annotations
+
+from benchmarks.row import Row
+from benchmarks.rows import contractions, convolutions, factorization, networks, paper, particles, regression, signals
+
+MODULES = (paper, contractions, convolutions, signals, regression, factorization, particles, networks)
+ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}
