@@ -207,12 +207,17 @@ def test_an_index_that_a_size_multiplies_is_the_outer_loop():
 
 def test_a_number_is_divided_by_a_size():
     first = td.IndexedSum(sympy.Piecewise((x[i] * w[0], M * i >= 3), (0, True)), (i, 0, N - 1))
-    assert str(td.simplify_deltas(first)) == "w[0]*IndexedSum(x[i], (i, Max(0, ceiling(3/M)), N - 1))"
+    assert str(td.simplify_deltas(first)) == "w[0]*IndexedSum(x[i], (i, ceiling(3/M), N - 1))"
     last = td.IndexedSum(sympy.Piecewise((x[i] * w[0], M * i <= 3), (0, True)), (i, 0, N - 1))
     assert str(td.simplify_deltas(last)) == "w[0]*IndexedSum(x[i], (i, 0, Min(N - 1, floor(3/M))))"
+    below = sympy.Piecewise((v[i] * v[p] * w[0], sympy.And(M * i >= 3, i <= p)), (0, True))
+    inner = td.IndexedSum(below, (i, 0, N - 1), (p, -3, N - 1))  # only i >= 0 bounds p from below
+    text = "w[0]*IndexedSum(v[i]*v[p], (i, ceiling(3/M), p), (p, 0, N - 1))"
+    assert str(td.simplify_deltas(inner)) == text
     for sizes in ({N: 4, M: 1}, {N: 3, M: 2}, {N: 2, M: 5}):
         assert_derivative_exact(first, x, sizes, backends=())
         assert_derivative_exact(last, x, sizes, backends=())
+        assert_derivative_exact(inner, v, sizes, backends=())
 
 
 def test_an_entry_of_a_flat_matrix_may_be_taken_apart():

@@ -83,7 +83,7 @@ def project(
     while current is not None and remaining:
         system = current
         variable = min(remaining, key=lambda v: _cost(system, v))
-        if not irredundant and _cost(system, variable)[1] > 0:
+        if not irredundant and grows(system, variable):
             current = remove_redundant(system, facts)
             irredundant = True
             continue
@@ -91,11 +91,16 @@ def project(
         current = eliminate(system, variable)
         irredundant = irredundant or (current is not None and len(current) > len(system))
         if current is not None and irredundant:
-            current = _simplest(current, facts, most)
+            current = simplest(current, facts, most)
     return None if current is not None and FALSE in current else current
 
 
-def _simplest(rows: Sequence[Row], facts: Sequence[Row], most: int | None) -> tuple[Row, ...]:
+def grows(rows: Collection[Row], variable: Variable) -> bool:
+    """Whether the elimination of a variable may leave more rows than there are."""
+    return _cost(rows, variable)[1] > 0
+
+
+def simplest(rows: Sequence[Row], facts: Sequence[Row], most: int | None) -> tuple[Row, ...]:
     """The rows without redundant ones, and without the hardest to read where there are more than ``most``."""
     kept = remove_redundant(rows, facts)
     if most is None or len(kept) <= most:

@@ -14,9 +14,12 @@ from sympy_tensordiff.errors import LoopBoundError
 from .affine import Affine, Quotient, Row, Variable, quotient
 from .data import selected_in
 from .extrema import separated
-from .fourier_motzkin import eliminate
-from .implication import FALSE, implied, merge_parallel, remove_redundant
+from .fourier_motzkin import eliminate, grows, simplest
+from .implication import FALSE, implied, is_empty, merge_parallel, remove_redundant
 from .products import SymbolicQuotient, quotient_by, slope, times
+
+MOST = 16
+"""An order is chosen by so many rows: it decides how well the loops read and run, and not what they run over."""
 
 
 class Bounds(NamedTuple):
@@ -93,6 +96,7 @@ def bounds(
         kept = tuple(level) if len(level) == 2 and _are_inequalities(level) else remove_redundant(level, known)
         if FALSE in kept:
             return _nothing(variables)
+        kept = _without_weaker_than_multiples(kept, variable, known)
         nest.append(_bounds_of(variable, kept, known))
         known += kept
     return tuple(nest), guards
@@ -118,14 +122,20 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
     known = _without((*facts, *rows), loops)
     system = merge_parallel(_unfolded([row for row in rows if _holds_any(row, loops)], loops))
     inner: list[Variable] = []
+    irredundant = False
     while len(remaining) > 1 and system is not None:
         current = system
         chosen = min(reversed(remaining), key=lambda v: _innermost_cost(current, v, remaining))
+        if not irredundant and grows(current, chosen):
+            system = simplest(current, known, MOST)
+            irredundant = True
+            continue
         remaining.remove(chosen)
         inner.append(chosen)
         system = eliminate(_visible(current, chosen), chosen)
-        if system is not None and len(system) > len(current):
-            system = remove_redundant(system, known)
+        irredundant = irredundant or (system is not None and len(system) > len(current))
+        if system is not None and irredundant:
+            system = simplest(system, known, MOST)
     return (*remaining, *reversed(inner))
 
 
@@ -164,6 +174,19 @@ def _projected(system: tuple[Row, ...], variable: Variable, known: Sequence[Row]
 def _visible(rows: Sequence[Row], variable: Variable) -> list[Row]:
     """The rows without those that multiply the variable by a symbol: what follows from these would only tighten."""
     return [row for row in rows if variable not in row.form.hidden()]
+
+
+def _without_weaker_than_multiples(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
+    """The bounds of a loop without ``i >= 0`` beside ``M*i >= 3``: only the negation has products with what is known.
+
+    The systems of all loops together keep them, where no elimination sees the rows that a symbol multiplies.
+    """
+    kept = list(rows)
+    for row in rows if any(variable in row.form.hidden() for row in rows) else ():
+        others = [other for other in kept if other is not row]
+        if row.kind == "ge" and variable not in row.form.hidden() and is_empty((row.negation(), *others), known):
+            kept = others
+    return tuple(kept)
 
 
 def _nothing(variables: Sequence[Variable]) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:

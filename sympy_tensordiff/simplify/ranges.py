@@ -8,7 +8,7 @@ from itertools import product
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import merge_parallel
-from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty
+from sympy_tensordiff.integer.polyhedron import Bounds, implied
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 
 Facts = tuple[Row, ...]
@@ -117,9 +117,12 @@ def _projected(v: int, variables: Sequence[int], rows: Facts) -> Facts:
 
 
 def _is_one_value(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool:
-    """Whether two points that agree outside of ``variables`` provably have the same ``v``."""
+    """Whether two points that agree outside of ``variables`` provably have the same ``v``.
+
+    The pairs of points are one system for all variables, so that it is solved once.
+    """
     other = {w: Affine({-1 - w: 1}) for w in variables}
-    return is_empty((*rows, *(row.substitute(other) for row in rows), Row("ge", Affine({v: 1}) - other[v] - 1)))
+    return implied(Row("ge", other[v] - Affine({v: 1})), (*rows, *(row.substitute(other) for row in rows)))
 
 
 def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[dict[int, Affine], list[Row]] | None:

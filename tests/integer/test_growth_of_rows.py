@@ -120,3 +120,27 @@ def test_projection_of_no_more_than_so_many_rows(seed, monkeypatch):
     full = fourier_motzkin.project(rows, "abcd")
     assert full is not None
     assert all(implied(row, full) for row in shadow)
+
+
+def between_planes(random):
+    """Four indices between twenty planes around the origin, most of which are faces."""
+    return [Row("ge", Affine({v: random.randint(-3, 3) for v in "abcd"}, 12)) for _ in range(20)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_order_is_chosen_by_so_many_rows(seed, monkeypatch):
+    """What is eliminated only to choose stays small, where all the faces would be more."""
+    rows = between_planes(Random(seed))
+    given = []
+    eliminate = nests.eliminate
+
+    def watched(before, variable):
+        given.append(len(before))
+        return eliminate(before, variable)
+
+    monkeypatch.setattr(nests, "eliminate", watched)
+    assert sorted(order(rows, "abcd")) == list("abcd")
+    assert max(given) <= nests.MOST == 16
+    monkeypatch.setattr(nests, "MOST", len(rows) ** 2)
+    order(rows, "abcd")
+    assert max(given) > 16
