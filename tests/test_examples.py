@@ -27,4 +27,4 @@ def test_example_runs(script: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_examples() -> None:
-    assert [path.name for path in EXAMPLES] == ["deblur.py", "newton.py", "text_language.py"]
+    assert [path.name for path in EXAMPLES] == ["deblur.py", "motif.py", "newton.py", "text_language.py"]
