@@ -19,8 +19,9 @@ from sympy_tensordiff.graph.applications import Applications, Scope
 from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices, values_of
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
-from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.extrema import parts_in
+from sympy_tensordiff.integer.affine import Affine, Compound, Row
+from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import PositivePart
 
 CASES_LIMIT = 16
 """Conditions on indices that are no rows as they stand become at most so many cases; else they are masks."""
@@ -90,9 +91,9 @@ class Conditions(Applications):
         return [Row("ge", form)], [[Row("ge", -form - 1)]]
 
     def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
-        """As `_scaled`, without a maximum or minimum: of those a relation is several."""
+        """As `_scaled`, without a maximum or minimum, but of what selects data: of those a relation is several."""
         form = self._scaled(expr, scope)
-        return None if form is None or parts_in((form,)) else form
+        return None if form is None or _is_several(form) else form
 
     def _scaled(self, expr: Any, scope: Scope) -> Affine | None:
         """A positive multiple of a difference of indices as a form; None where it is no such thing."""
@@ -175,3 +176,9 @@ _RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {
     sympy.Eq: lambda a, b: ("eq", a, b),
     sympy.Ne: lambda a, b: ("ne", a, b),
 }
+
+
+def _is_several(form: Affine) -> bool:
+    """Whether a maximum or minimum stands in a form, apart from what selects its data."""
+    inner = [v for v, _ in form.terms if isinstance(v, Compound) and not isinstance(v, DataEntry)]
+    return any(isinstance(v, PositivePart) or any(map(_is_several, v.forms())) for v in inner)

@@ -13,7 +13,24 @@ from math import ceil, floor, isqrt, lcm
 from typing import Any
 
 import sympy
-from sympy import Abs, Add, And, Eq, Heaviside, KroneckerDelta, Max, Min, Mul, Or, Piecewise, Pow, Rational, S, sign
+from sympy import (
+    Abs,
+    Add,
+    And,
+    Dummy,
+    Eq,
+    Heaviside,
+    KroneckerDelta,
+    Max,
+    Min,
+    Mul,
+    Or,
+    Piecewise,
+    Pow,
+    Rational,
+    S,
+    sign,
+)
 from sympy.core.relational import Relational
 
 from sympy_tensordiff.symbolic.indices import is_data
@@ -57,10 +74,31 @@ def linear_condition(condition: Any, is_linear: Test) -> Any:
     given: dict[Any, Any] = {}
     for relation in condition.atoms(Relational):
         if on_indices(relation) and not _is_final(relation, is_linear):
-            rewritten = _rewritten(relation, is_linear)
+            rewritten = _with_symbols_for_data(relation, is_linear)
             if rewritten is not None:
                 given[relation] = rewritten
     return condition.xreplace(given) if given else condition
+
+
+def _with_symbols_for_data(relation: Any, is_linear: Test) -> Any:
+    """The relation as `_rewritten`; what selects its data has no cases, for one of them may leave the data."""
+    data = {Dummy(integer=True): entry for entry in _data_in(relation)}
+    plain = relation.xreplace({entry: symbol for symbol, entry in data.items()})
+    result = _rewritten(plain, lambda expr: is_linear(expr.xreplace(data)))
+    return None if result is None else result.xreplace(data)
+
+
+def _data_in(relation: Any) -> list[Any]:
+    """The entries of data in a relation, each once; those that select others are not looked for."""
+    found: set[Any] = set()
+    waiting = [relation]
+    while waiting:
+        part = waiting.pop()
+        if is_data(part):
+            found.add(part)
+        else:
+            waiting += part.args
+    return sorted(found, key=sympy.default_sort_key)
 
 
 def values_of(expr: Any) -> Cases | None:

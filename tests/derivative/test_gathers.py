@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sympy
-from sympy import Eq, KroneckerDelta, Mod, Piecewise, floor
+from sympy import Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError
@@ -177,3 +177,22 @@ def test_a_range_protects_data_in_a_delta_beside_it():
     f = total(y[j] * total(read, (k, first, first + 2)) ** 2, (j, 0, m - 1))
     values = {x: list(range(1, 8)), y: [2, 3, 5, 7, 1, 1, 1], wide: np.arange(30).reshape(5, 6) % 7, n: 1, m: 3}
     assert_equal(evaluate(td.hessian(f, x), values), derivative(f, (x, x), values), "beside a range")
+
+
+def test_what_selects_data_has_no_cases():
+    # Of both indices of a minimum one is outside of the data: an entry of data is one unknown, not a choice of two.
+    mirrored, clamped = label[Min(i, 6 - i)], label[Max(i - 3, 0)]
+    values = {x: list(range(1, 8)), label: [2, 0, 1, 0]}
+    for condition in (
+        mirrored >= 1,
+        Ne(mirrored, 2),
+        clamped + Max(i, 4) >= 5,
+        Max(clamped, i) >= 3,
+        floor(clamped / 2) + floor(Max(i, 2) / 2) >= 2,
+    ):
+        f = total(Piecewise((x[i] ** 2, condition), (x[i], True)), (i, 0, 6))
+        assert evaluate(td.simplify_deltas(f), values) == evaluate(f, values)
+        assert_equal(evaluate(td.gradient(f, x), values), derivative(f, (x,), values), str(condition))
+    assert str(td.gradient(total(Piecewise((x[i], mirrored >= 1), (0, True)), (i, 0, 6)), x).body) == (
+        "Piecewise((1, label[3 - Abs(p - 3)] >= 1), (0, True))"
+    )
