@@ -71,7 +71,8 @@ def by_hand_weights(stride: int, dilation: int, xp: Any, X: Array, W: Array, dY:
         for b in range(K):
             p, q = dilation * a, dilation * b
             columns[:, a, b] = X[:, :, p : p + last : stride, q : q + last : stride].swapaxes(0, 1)
-    return np.tensordot(dY, columns, axes=((0, 2, 3), (3, 4, 5)))
+    product = dY.swapaxes(0, 1).reshape(len(W), -1) @ columns.reshape(C * K * K, -1).T
+    return product.reshape(W.shape)
 
 
 def work(stride: int, dilation: int, variable: int, sizes: Sizes) -> Work:
