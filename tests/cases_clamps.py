@@ -98,6 +98,10 @@ _OWN: dict[str, Callable[[], Expr]] = {
         Piecewise((x_[i] ** 2 * x_[Max(i, j)], Abs(i - j) <= Min(2, M)), (0, True)), (i, N), (j, N)
     ),
     "as_a_bound": lambda: Tensor(Sum(x_[Max(0, i - k)] ** 2, (k, Max(0, i - 2), Min(i + 1, M))), (i, N)),
+    "upper_bounds": lambda: Sum(x_[Min(k, N - 1)] ** 2 * y_[j] ** 2, (k, 0, Max(i, j)), (i, 0, N - 1), (j, 0, M - 1)),
+    "lower_bounds": lambda: Tensor(Sum(x_[Max(k, 0)] ** 2 * x_[i], (k, Min(i, N - 1 - i) - 2, Min(i, 3))), (i, N)),
+    "both_bounds": lambda: Sum(A_[k, j] / (1 + x_[k] ** 2), (k, Min(i, j), Max(i, j)), (i, 0, N - 1), (j, 0, N - 1)),
+    "a_distance_as_bound": lambda: Tensor(Sum(x_[k] ** 2, (k, 0, Abs(i - 1))), (i, N - 1)),
     "under_a_table": lambda: Sum(Tensor(x_[Min(i, N - 2)] ** 2, (i, N))[Max(j - 1, 0)] * y_[j], (j, 0, Min(N, M) - 1)),
 }  # fmt: skip
 

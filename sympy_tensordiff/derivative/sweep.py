@@ -29,7 +29,9 @@ from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.nests import unfolded
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.unions import joined
 from sympy_tensordiff.simplify.choices import Choices
+from sympy_tensordiff.simplify.clamps import systems_without_clamps
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.tables import tabulated
@@ -286,10 +288,13 @@ class Sweep:
         """The rows without ``dropped``, and what the others say about the variables that stay; ``most`` of that."""
         gone = frozenset(dropped)
         outer = tuple(row for row in rows if row.form.atoms().isdisjoint(gone))
-        inner = [row for row in rows if not row.form.atoms().isdisjoint(gone)]
+        inner = tuple(row for row in rows if not row.form.atoms().isdisjoint(gone))
         if all(row.form.atoms() <= gone for row in inner):
             return outer
-        return outer + (project(_visible(inner, gone), dropped, outer, most) or ())
+        systems = systems_without_clamps(self.graph, gone, inner)
+        projected = [project(_visible(system, gone), dropped, outer, most) or () for system in systems]
+        stays = frozenset().union(*(row.form.atoms() for row in inner)) - gone
+        return outer + (joined(projected, self._ordered(stays)) if projected else ())
 
     # -------------------------------------------------------------- variables
 

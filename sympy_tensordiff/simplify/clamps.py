@@ -6,7 +6,7 @@ equation ``p == Min(i, 11)`` becomes ``p == i`` with ``i <= 11``, and ``p == 11`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
@@ -66,6 +66,18 @@ def cases_of_clamps(
     return found
 
 
+def systems_without_clamps(graph: Graph, variables: frozenset[int], rows: Facts) -> Iterator[Facts]:
+    """Systems with the points of ``rows``, each of them once, in which no maximum or minimum hides a variable."""
+    waiting = [rows]
+    while waiting:
+        system = waiting.pop()
+        cases = cases_of_clamps(graph, variables, system)
+        if cases is None:
+            yield system
+        else:
+            waiting += [case for case, _ in reversed(cases)]
+
+
 def _more_is_known(part: PositivePart, rows: Sequence[Row], variables: frozenset[int]) -> bool:
     """Whether the rows say more of the variables where the part is 0: that case is to hold the tie.
 
@@ -100,6 +112,19 @@ def decided_rows(rows: Facts, facts: Facts) -> Facts:
     for n, row in enumerate(rows):
         if parts_in((row.form,)):
             others = (*facts, *result[:n], *result[n + 1 :])
-            result[n] = row._replace(form=decided(row.form, others))
+            result[n] = _decided_bound(row._replace(form=decided(row.form, others)), others)
     variables = frozenset().union(*(row.form.atoms() for row in result))
     return tuple(part for row in result for part in separated(row, variables))
+
+
+def _decided_bound(row: Row, facts: Facts) -> Row:
+    """``k <= max(f, g)`` as ``k <= g`` where ``k >= f + 1`` is known: a greater one is needed to be a bound at all.
+
+    A row that adds a maximum follows from the one with any of its forms in place of it, so it may decide itself.
+    """
+    for part, c in row.form.terms if row.kind == "ge" else ():
+        if isinstance(part, PositivePart) and c > 0:
+            for sign, value in ((1, part.form), (-1, Affine())):
+                if implied(Row("ge", sign * part.form), (*facts, row)):
+                    return _decided_bound(row.substitute({part: value}), facts)
+    return row

@@ -120,6 +120,32 @@ def test_bounds_hold_maxima_of_indices_in_the_same_limits():
             assert td.lambdify(x, function, "numpy")(np.array(values, dtype=float)) == expected
 
 
+def test_a_maximum_of_indices_as_an_upper_bound_is_two_ranges():
+    w = TensorSymbol("w", N)
+    function = Tensor(Sum(x[k] ** 2, (k, 0, Max(i, N - 1 - i))), (i, N))
+    near = Sum(w[i], (i, 0, Min(N - p - 1, floor((N - 1) / 2))))
+    far = Sum(w[i], (i, Max(p, sympy.ceiling(N / 2)), N - 1))
+    assert td.vjp(function, x, w).body == sympy.Mul(2, near + far, x[p])
+    clamped = Tensor(Sum(x[k], (k, 0, Max(0, i - 1))), (i, N))
+    assert td.vjp(clamped, x, w).body == KroneckerDelta(0, p) * w[0] + Sum(w[i], (i, p + 1, N - 1))
+
+
+def test_bounds_stay_known_where_a_maximum_ties_them_to_indices_that_are_summed_first():
+    function = Sum(x[Min(k, N - 1)] * y[j], (k, 0, Max(i, j)), (i, 0, N - 1), (j, 0, M - 1))
+    pullback = td.gradient(function, x)
+    beyond = N * KroneckerDelta(p, N - 1) * Sum(y[j], (j, k, M - 1), (k, N, M - 1))
+    assert beyond in sympy.Add.make_args(pullback.body)
+    assert not masks(pullback)
+    nested = Sum(Sum(x[Min(k, N - 1)] ** 2, (k, 0, Max(i, j))) ** 2 * y[j] / x[0], (i, 0, N - 1), (j, 0, M - 1))
+    for sizes in ({N: 1, M: 4}, {N: 3, M: 2}):
+        assert_kernel_exact(nested, [x, y], sizes, order=2, kernels=KERNELS[:1])
+
+
+def test_products_over_ranges_that_end_at_a_maximum():
+    function = td.IndexedProduct(x[k] + y[j], (k, Min(i, j), Max(i, j)), (i, 0, N - 1), (j, 0, M - 1))
+    assert_kernel_exact(function, [x, y], {N: 2, M: 2}, order=1, kernels=KERNELS)
+
+
 # ---------------------------------------------------------------------------- checks and refusals
 
 
