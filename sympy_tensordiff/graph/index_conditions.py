@@ -50,14 +50,15 @@ _INDEX_PARTS = (
 
 def on_indices(expr: Any) -> bool:
     """Whether an expression or a condition is computed from integer symbols, data and rational numbers alone."""
-    waiting = [expr]
+    waiting, seen = [expr], {id(expr)}
     while waiting:
         part = waiting.pop()
         if isinstance(part, sympy.Idx) or is_data(part):
             continue
         if not isinstance(part, _INDEX_PARTS) or (part.is_Symbol and not part.is_integer):
             return False
-        waiting += part.args
+        waiting += [arg for arg in part.args if id(arg) not in seen]
+        seen.update(map(id, part.args))
     return True
 
 

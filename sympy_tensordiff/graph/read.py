@@ -12,6 +12,7 @@ import sympy
 
 from sympy_tensordiff.errors import IndexExpressionError, ShapeError, UnsupportedError
 from sympy_tensordiff.graph.applications import Scope
+from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read_tensors import TENSOR_METHODS, Tensors
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
@@ -24,8 +25,11 @@ from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import free_symbols_in
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
+
+EXTREMA = 6
+"""A value that more maxima and minima of indices make up is a function of them: as one form it doubles with each."""
 
 
 class Reader(Tensors):
@@ -186,16 +190,19 @@ class Reader(Tensors):
         base, exponent = yield self._all(expr.args, scope)
         return self.graph.pow(base, exponent)
 
-    def _rounding(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        try:
-            return self.graph.index(self.affine(expr, scope))
-        except IndexExpressionError:
-            if isinstance(expr, sympy.Mod):
-                raise UnsupportedError(
-                    f"{expr} is the remainder of a value, which is not supported: write x - n*floor(x/n)"
-                ) from None
-            node: Node = yield self._function(expr, scope)
-            return node
+    def _integer(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """What may be an index expression, which is exact; the same function of values where it is none."""
+        if on_indices(expr) and _extrema(expr) <= EXTREMA:
+            try:
+                return self.graph.index(self.affine(expr, scope))
+            except IndexExpressionError:
+                pass
+        if isinstance(expr, sympy.Mod):
+            raise UnsupportedError(
+                f"{expr} is the remainder of a value, which is not supported: write x - n*floor(x/n)"
+            )
+        node: Node = yield self._function(expr, scope)
+        return node
 
     def _native(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """SymPy's own notation."""
@@ -219,6 +226,11 @@ class Reader(Tensors):
         return self.graph.guard([row], self.graph.one)
 
 
+def _extrema(expr: Any) -> int:
+    """How many maxima and minima of two an expression is made of."""
+    return sum(max(1, len(node.args) - 1) for node in nodes_in([expr]) if isinstance(node, _EXTREMA))
+
+
 def _described(tensor: TensorSymbol) -> str:
     return f"one of shape {tensor.shape}{' of integers' * (tensor.dtype is int)}"
 
@@ -240,6 +252,8 @@ def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affin
     return found
 
 
+_EXTREMA = (sympy.Max, sympy.Min, sympy.Abs)
+
 _REDUCTIONS = {IndexedSum: "sum", IndexedProduct: "prod", IndexedMax: "max", IndexedMin: "min"}
 
 _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
@@ -256,9 +270,9 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (sympy.Pow, Reader._pow),
     (sympy.KroneckerDelta, Reader._delta),
     (sympy.Piecewise, Reader._piecewise),
-    ((sympy.floor, sympy.ceiling, sympy.Mod), Reader._rounding),
+    ((sympy.floor, sympy.ceiling, sympy.Mod, *_EXTREMA), Reader._integer),
     ((sympy.sign, sympy.Heaviside), Reader._indicator),
-    ((sympy.Function, sympy.Max, sympy.Min), Reader._function),
+    (sympy.Function, Reader._function),
     (sympy.Derivative, Reader._derivative),
     (sympy.Subs, Reader._subs),
 ]

@@ -12,6 +12,8 @@ from sympy import Abs, KroneckerDelta, Max, Min, Mod, Piecewise, floor
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -144,6 +146,47 @@ def test_bounds_stay_known_where_a_maximum_ties_them_to_indices_that_are_summed_
 def test_products_over_ranges_that_end_at_a_maximum():
     function = td.IndexedProduct(x[k] + y[j], (k, Min(i, j), Max(i, j)), (i, 0, N - 1), (j, 0, M - 1))
     assert_kernel_exact(function, [x, y], {N: 2, M: 2}, order=1, kernels=KERNELS)
+
+
+# ---------------------------------------------------------------------------- as values
+
+IDX = TensorSymbol("idx", N, dtype=int)
+VALUES = {
+    "factors": Max(i, 1) * Abs(i - 2) * x[i] ** 2,
+    "exponents": x[i] ** Max(i, 1) + x[i] ** Abs(i - 2),
+    "bases": 2 ** Max(i, 1) * x[i] ** 2 / Max(i, 1),
+    "arguments": x[i] ** 2 * Max(Min(i, 2) * x[i], Min(i, 3)),
+    "rounded": (floor(i / 2) + Mod(i, 3)) * x[i] ** Mod(i, 4),
+    "of_data": Max(IDX[i], 1) * x[i] ** Abs(IDX[i] - 1),
+    "of_products": Max(i * N - 3, 1) * x[i] ** 2 + Max(i**2, 3) * x[i] ** 3,
+    "not_integers": Max(i / 2, 1) * x[i] ** 2,
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_maxima_as_values_equal_the_oracle(name):
+    function = Sum(VALUES[name], (i, 0, N - 1))
+    assert_kernel_exact(function, [x], {N: 5}, order=2, kernels=KERNELS[:1])
+
+
+def test_maxima_of_indices_are_exact_integers():
+    reader = Reader(Graph())
+    for value in (Max(i, 1), Abs(i - j), Min(i, N - 1, 3), Max(IDX[i], 0)):
+        assert reader.read(value).op == "index"
+    for value in (Max(i, x[i]), Abs(x[i]), Max(i / 2, 1), Max(*td.indices("a:9"))):
+        assert reader.read(value).op not in ("index", "const")
+    shared = x[i]
+    for _ in range(60):
+        shared = Abs(sympy.Add(sympy.Mul(shared, shared, evaluate=False), 1, evaluate=False), evaluate=False)
+    assert reader.read(shared).op != "index"
+
+
+def test_exponents_that_a_maximum_keeps_from_0_need_no_condition():
+    function = Sum(x[i] ** Max(i, 1), (i, 0, N - 1))
+    assert td.gradient(function, x).body == Max(p, 1) * x[p] ** Max(0, p - 1)
+    distance = Sum(x[i] ** Abs(i - 2), (i, 0, N - 1))
+    (pair, _) = td.gradient(distance, x).body.args
+    assert pair.cond == (Abs(p - 2) >= 1)
 
 
 # ---------------------------------------------------------------------------- checks and refusals
