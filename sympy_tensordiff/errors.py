@@ -5,6 +5,8 @@ also the built-in exception a Python programmer would expect in its place.
 """
 
 import unicodedata
+from collections.abc import Callable
+from typing import Any
 
 
 class TensorDiffError(Exception):
@@ -32,7 +34,19 @@ class UnsupportedError(TensorDiffError, NotImplementedError):
 
 
 class LoopBoundError(UnsupportedError, ValueError):
-    """The range of a sum cannot be written as the bounds of loops; the caller writes the index without rounding."""
+    """The range of a sum cannot be written as the bounds of loops; the caller writes the index without rounding.
+
+    The message is a text with places, and the variables and conditions that stand there.
+    """
+
+    def __str__(self) -> str:
+        text, *parts = self.args
+        return str(text).format(*parts)
+
+    def named(self, name: Callable[[Any], Any]) -> "LoopBoundError":
+        """The same error with ``name(part)`` in place of each variable or condition."""
+        text, *parts = self.args
+        return type(self)(text, *map(name, parts))
 
 
 class ArgumentError(TensorDiffError, ValueError):

@@ -248,6 +248,16 @@ CHECKS = {
         LoopBoundError,
         "no bounds of a loop express .* split the sum by the remainder",
     ),
+    "range of remainders": (
+        lambda: bounds([Row("mod", Affine({"i": 1}), 2), Row("ge", Affine({"i": 1}))], ["i"]),
+        LoopBoundError,
+        "no bounds of the loop over i express .*i.* mod 2 == 0",
+    ),
+    "range that ends nowhere": (
+        lambda: bounds([Row("ge", Affine({"i": 1}))], ["i"]),
+        LoopBoundError,
+        "the index i has no upper bound in the indices outside of its loop: give its range numbers",
+    ),
     "a name that is not defined": (lambda: Names((), ())("s"), VerificationError, "'s' is used, but not defined"),
     "complex data": (
         lambda: td.lambdify([x], f, "numpy")(np.ones(5) * 1j),

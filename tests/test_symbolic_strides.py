@@ -196,6 +196,19 @@ def test_refusals():
     assert x[N * M - 1] is not None  # sizes of the shape, not indices
 
 
+def test_conditions_that_no_loops_express_are_shown_in_the_names_of_the_indices():
+    scaled = sympy.Piecewise((x[i] * v[j], K * i <= M * j), (0, True))
+    with pytest.raises(LoopBoundError, match=r"over i express -K\*i \+ M\*j >= 0: its factor is not known"):
+        td.simplify_deltas(td.IndexedSum(scaled, (i, 0, N - 1), (j, 0, N - 1)))
+    inner = sympy.Dummy("i", integer=True)
+    with pytest.raises(LoopBoundError, match=r"express -K\*i_1 \+ M\*i >= 0|express -K\*i \+ M\*i_1 >= 0"):
+        scaled = sympy.Piecewise((x[i] * v[inner], K * i <= M * inner), (0, True))
+        td.simplify_deltas(td.IndexedSum(scaled, (i, 0, N - 1), (inner, 0, N - 1)))
+    error = LoopBoundError("no bounds over {} express {}", 3, Row("ge", Affine({3: 1})))
+    again = pickle.loads(pickle.dumps(error.named(str)))
+    assert str(error) == str(again) == "no bounds over 3 express 3 >= 0"
+
+
 def test_an_index_that_a_size_multiplies_is_the_outer_loop():
     rows = sympy.Piecewise((x[p] * v[i], p < N), (0, True))  # M*i <= p says nothing about p alone
     blocks = td.IndexedSum(rows, (p, M * i, M * i + 1), (i, 0, N - 1))

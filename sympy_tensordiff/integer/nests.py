@@ -59,9 +59,9 @@ def bounds(
 
     Raises
     ------
-    ValueError
+    LoopBoundError
         If a variable has no lower or no upper bound, or a congruence or quotient holds a loop
-        variable in a way that no bound expresses.
+        variable in a way that no bound expresses. The error holds variables: whoever knows their names gives them.
 
     Examples
     --------
@@ -145,8 +145,10 @@ def _check_data(rows: Sequence[Row], variables: Sequence[Variable]) -> None:
         innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
         if innermost is not None and innermost in selected_in(row.form):
             raise LoopBoundError(
-                f"no bounds of a loop express {row!r}, which data decide that {innermost!r} selects: write the "
-                "condition as a case of the summand, Piecewise((..., condition), (0, True))"
+                "no bounds of a loop express {}, which data decide that {} selects: write the condition as a case of "
+                "the summand, Piecewise((..., condition), (0, True))",
+                row,
+                innermost,
             )
 
 
@@ -201,7 +203,7 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
     for row in rows:
         c = row.form.coefficient(variable)
         if row.kind == "mod":
-            raise ValueError(f"no bounds of the loop over {variable!r} express {row!r}")
+            raise LoopBoundError("no bounds of the loop over {} express {}", variable, row)
         if variable in row.form.hidden():
             below, above = _divided_bounds(variable, row, (*rows, *known))
         else:
@@ -214,8 +216,9 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
     for found, side in ((lows, "lower"), (highs, "upper")):
         if not found:
             raise LoopBoundError(
-                f"the variable {variable!r} has no {side} bound in the other variables outside of its loop: "
-                "give its range numbers or sizes as ends"
+                f"the index {{}} has no {side} bound in the indices outside of its loop: give its range numbers or "
+                "sizes as ends",
+                variable,
             )
     return Bounds(variable, tuple(lows), tuple(highs))
 
@@ -233,8 +236,10 @@ def _divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple
             high = [(quotient_by(-rest, divisor), 1)] if sign < 0 or row.kind == "eq" else []
             return low, high
     raise LoopBoundError(
-        f"no bounds of a loop over {variable!r} express {row!r}: its factor is not known to be positive, or the row "
-        "holds it in another way too; make the factor an extent, and add an index with the coefficient 1"
+        "no bounds of a loop over {} express {}: its factor is not known to be positive, or the row holds it in "
+        "another way too; make the factor an extent, and add an index with the coefficient 1",
+        variable,
+        row,
     )
 
 
@@ -245,8 +250,9 @@ def _unfolded(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
         written = unfolded(row, loops)
         if written is None:
             raise LoopBoundError(
-                f"no bounds of a loop express {row!r}, a multiple of a rounded quotient of one index beside another "
-                "index: split the sum by the remainder, e.g. write i = 2*k + l with l = 0, 1"
+                "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside another index: "
+                "split the sum by the remainder, e.g. write i = 2*k + l with l = 0, 1",
+                row,
             )
         result += written
     return result

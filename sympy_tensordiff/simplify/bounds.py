@@ -20,7 +20,7 @@ from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import apart, data_terms, selected_in, without_common_data, without_tied_data
-from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, is_empty, order, remove_redundant
+from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, remove_redundant
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
@@ -33,6 +33,7 @@ from sympy_tensordiff.simplify.ranges import (
     Facts,
     bound_rows,
     divided_value,
+    nest,
     single_value,
     to_residues,
     without_exact_floors,
@@ -186,7 +187,7 @@ class _Tighten:
         variables, rows, body = graph.inside(node, _atoms(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
-        limits, outer = bounds(rows, order(rows, variables, facts), facts)
+        limits, outer = nest(graph, rows, variables, facts)
         if not outer:  # what no bound tells would be no guard of the whole
             limits, body = without_idle_indices(graph, node.op, limits, body, facts, self.harmless)
             if not limits:
@@ -295,7 +296,7 @@ class _Tighten:
                 # Guards have come to the top of the summand: they are rows of other sums.
                 again = yield self.visit(summation(graph, variables, rows, new), facts)
                 return again
-            limits, outer = bounds(rows, order(rows, variables, facts), facts)
+            limits, outer = nest(graph, rows, variables, facts)
             # What the rows say of one variable together may leave it a single value.
             single = single_value(variables, tuple(bound_rows(limits)), facts)
             if single is None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import product
+from typing import Any
 
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.errors import LoopBoundError
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.write_forms import unlike
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import merge_parallel
-from sympy_tensordiff.integer.polyhedron import Bounds, implied
+from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, order
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 
 Facts = tuple[Row, ...]
@@ -16,6 +21,31 @@ ZERO = Affine()
 
 MOST = 16
 """A projection that is only asked for the value of one variable is held to so many rows."""
+
+
+def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Facts) -> tuple[tuple[Bounds, ...], Facts]:
+    """Triangular bounds of the variables in a good order, and the rows that hold none of them.
+
+    Raises
+    ------
+    LoopBoundError
+        Where none express the rows; under the names that the variables have.
+    """
+    try:
+        return bounds(rows, order(rows, variables, facts), facts)
+    except LoopBoundError as error:
+        raise error.named(lambda part: _named(graph, part)) from None
+
+
+def _named(graph: Graph, part: Any) -> str:
+    """A variable or a row in words; two variables of one name are told apart."""
+    if not isinstance(part, Row):
+        return graph.names[part]
+    names: dict[Variable, str] = {}
+    for v in sorted(part.form.atoms()):
+        names[v] = unlike(graph.names[v], set(names.values()))
+    form = part.form.substitute({v: Affine.variable(name) for v, name in names.items()})
+    return f"{shown(form)} {'>=' if part.kind == 'ge' else '=='} 0"
 
 
 def bound_rows(limits: Iterable[Bounds]) -> list[Row]:
