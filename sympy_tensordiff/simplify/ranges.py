@@ -40,7 +40,7 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Fac
 def _named(graph: Graph, part: Any) -> str:
     """A variable or a row in words; two variables of one name are told apart."""
     if not isinstance(part, Row):
-        return graph.names[part]
+        return str(graph.names[part])
     names: dict[Variable, str] = {}
     for v in sorted(part.form.atoms()):
         names[v] = unlike(graph.names[v], set(names.values()))

@@ -55,6 +55,8 @@ def arranged(index: Any) -> Any:
         return type(index)(_fraction(index.args[0]), evaluate=False)
     if isinstance(index, Abs | Max | Min | Mod):
         return type(index)(*map(arranged, index.args), evaluate=False)
+    if index.is_Mul and index.args[0].is_Integer:
+        return _times(*index.as_coeff_Mul())
     if index.is_Mul and any(factor.is_Add for factor in index.args):
         return Mul(*map(arranged, index.args), evaluate=False)
     return index
@@ -71,7 +73,9 @@ def _ordered(total: Any) -> list[Any]:
 
 def _times(coefficient: Any, factor: Any) -> Any:
     """``coefficient*factor`` with the factor arranged."""
-    return coefficient * factor if factor.is_Atom else Mul(coefficient, arranged(factor), evaluate=coefficient == 1)
+    if factor.is_Atom or coefficient == 1:
+        return coefficient * arranged(factor)
+    return Mul(coefficient, *Mul.make_args(arranged(factor)), evaluate=False)
 
 
 def _fraction(argument: Any) -> Any:
@@ -88,7 +92,7 @@ def _fraction(argument: Any) -> Any:
 
 
 def _inverse(factor: Any) -> Any:
-    return Pow(arranged(factor), -1, evaluate=False) if factor.is_Add else 1 / factor
+    return Pow(arranged(factor), -1, evaluate=False) if factor.is_Add or factor.is_Integer else 1 / factor
 
 
 def _with_remainders(index: Any) -> Any:

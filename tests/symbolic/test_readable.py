@@ -26,6 +26,9 @@ TEXTS = {
     q - p + 4 * floor(p / 4): "q - Mod(p, 4)",
     p - 3 * floor(p / 4): "Mod(p, 4) + floor(p/4)",
     p + 1 - 5 * floor((p + 1) / 5): "Mod(p + 1, 5)",
+    floor((N - p + 1) / (2 * N)): "floor((N - p + 1)/(2*N))",
+    -floor((p + 2) / (2 * N)): "-floor((p + 2)/(2*N))",
+    p + 2 * N * q - 2 * N: "2*N*q + p - 2*N",
     Max(0, 1 - K + p): "Max(0, p - K + 1)",
     Min(N - 1, floor(p / 2)): "Min(N - 1, floor(p/2))",
 }
@@ -44,6 +47,7 @@ def test_latex_and_pictures():
     total = td.IndexedSum(x[k], (k, ceiling((p - K + 1) / 2), 9 - p))
     assert sympy.latex(total) == (r"\sum_{k=\left\lceil{\frac{p - K + 1}{2}}\right\rceil}^{9 - p} x_{k}")
     assert sympy.latex(x[p - 4 * floor(p / 4)]) == r"x_{p \bmod 4}"
+    assert sympy.latex(x[-floor((p + 2) / (2 * N))]) == r"x_{- \left\lfloor{\frac{p + 2}{2 N}}\right\rfloor}"
     assert sympy.pretty(x[p - k + 1]) == "x[p - k + 1]"
 
 
