@@ -42,8 +42,6 @@ for _name, _first, _second in (("V33", _upper, _lower), ("V33_swapped", _lower, 
 _periodic, _kernel = x_of(4, 5, 2), TensorSymbol("w", (3, 2))
 _turned = Sum(_periodic[Mod(i + a, 4), Mod(j + b, 5), n] * Abs(_kernel[a, b]), (a, 0, 2), (b, 0, 1))
 one("L10", _turned, (i, 4), (j, 5), (n, 2), by=(_periodic, _kernel))
-_x3 = x_of(3)
-one("L11", Sum(_x3[Mod(i, 3)], (i, 0, 4)), by=(_x3,), values={_x3: [1, 2, 3]}, gradient={_x3: [2, 2, 1]})
 _x5 = x_of(5)
 one("H7", _x5[floor(i / 4)] + _x5[ceiling(i / 4)], (i, 16), by=(_x5,))
 
