@@ -201,8 +201,9 @@ class Sweep:
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free.union(*(form.atoms() for form in read), *(row.form.atoms() for row in rows))
-            known.append(self._projected(rows, self._ordered(used - tensor.free)))
-        return tuple(row for row in known[0] if all(row in others for others in known[1:]))
+            projected = self._projected(rows, self._ordered(used - tensor.free))
+            known += [] if projected is None else [projected]
+        return tuple(row for row in known[0] if all(row in others for others in known[1:])) if known else ()
 
     def _entry_cotangent(self, tensor: Node, index: Sequence[Affine]) -> Node:
         """The cotangent of a comprehension as a tensor of its own, at ``index``."""
@@ -231,7 +232,7 @@ class Sweep:
             found = self._stage(node, *part)
             if found is None:
                 yield part
-            else:
+            elif found[1] is not self.graph.zero:
                 staged.append(found)
         if staged:
             common = set(staged[0][0]).intersection(*(rows for rows, _ in staged[1:]))
@@ -253,6 +254,8 @@ class Sweep:
         inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
         sharp = all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ())
         outer = self._projected(rows, dropped, None if sharp else FACES)
+        if outer is None:
+            return (), self.graph.zero
         if not sharp:
             # The projection may hold points where the sum is empty all the same.
             outer += unconditional_reads(self.graph, node, rows)
@@ -266,7 +269,8 @@ class Sweep:
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
         if not node.total and all(_visible([row], frozenset(dropped)) for row in rows):
             cotangent = self._chosen_outside(cotangent)
-        return normalise_rows(outer) or (), cotangent
+        normal = normalise_rows(outer)
+        return ((), self.graph.zero) if normal is None else (normal, cotangent)
 
     def _chosen_outside(self, cotangent: Node) -> Node:
         """A sum of a choice that its indices do not matter to as the choice of a sum.
@@ -284,17 +288,21 @@ class Sweep:
                     return graph.select(factor.args[0], *map(self._chosen_outside, parts))
         return cotangent
 
-    def _projected(self, rows: Rows, dropped: Sequence[int], most: int | None = None) -> Rows:
-        """The rows without ``dropped``, and what the others say about the variables that stay; ``most`` of that."""
+    def _projected(self, rows: Rows, dropped: Sequence[int], most: int | None = None) -> Rows | None:
+        """The rows without ``dropped``, and what the others say about the variables that stay; ``most`` of that.
+
+        None where the rows contradict each other, so that there is nothing to sum.
+        """
         gone = frozenset(dropped)
         outer = tuple(row for row in rows if row.form.atoms().isdisjoint(gone))
         inner = tuple(row for row in rows if not row.form.atoms().isdisjoint(gone))
         if all(row.form.atoms() <= gone for row in inner):
             return outer
         systems = systems_without_clamps(self.graph, gone, inner)
-        projected = [project(_visible(system, gone), dropped, outer, most) or () for system in systems]
+        found = (project(_visible(system, gone), dropped, outer, most) for system in systems)
+        projected = [rows for rows in found if rows is not None]
         stays = frozenset().union(*(row.form.atoms() for row in inner)) - gone
-        return outer + (joined(projected, self._ordered(stays)) if projected else ())
+        return outer + joined(projected, self._ordered(stays)) if projected else None
 
     # -------------------------------------------------------------- variables
 

@@ -1,10 +1,11 @@
 """Nodes that stand in a sum that is empty for some indices, which no linear condition tells."""
 
+import pytest
 import sympy
 
-from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
+from sympy_tensordiff import IndexedProduct, IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
 from sympy_tensordiff.reference import evaluate, hvp
-from sympy_tensordiff.testing.exact import as_scalar, assert_equal
+from sympy_tensordiff.testing.exact import as_scalar, assert_equal, assert_kernel_exact
 from sympy_tensordiff.testing.values import random_values
 
 i, k, m, N = indices("i k m N")
@@ -24,3 +25,12 @@ def test_a_node_in_a_sum_that_is_empty_between_the_integers_is_not_read_there() 
         ((exact_first, exact_second),) = hvp(as_scalar(function, G), {y: values[along]}, values)
         assert_equal(evaluate(first, values), exact_first, f"first, N = {size}")
         assert_equal(evaluate(second, values), exact_second, f"second, N = {size}")
+
+
+@pytest.mark.parametrize("reduction", [IndexedProduct, IndexedSum])
+def test_ranges_that_only_their_quotients_show_to_be_empty(reduction) -> None:
+    # floor(i/2) + 2 <= m <= floor(i/2) has no point; m is what a table reads beside it.
+    z = TensorSymbol("z", (1,))
+    entry = TensorComprehension(z[0] ** (k + 3 * m), (k, 3))[m - 2 * N]
+    never = IndexedSum(reduction(entry, (N, -2 * i, 1 - 2 * i)), (m, sympy.floor(i / 2) + 2, sympy.floor(i / 2)))
+    assert_kernel_exact(TensorComprehension(never + z[0] ** 2, (i, 1)), [z], order=2)
