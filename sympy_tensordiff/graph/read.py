@@ -187,8 +187,12 @@ class Reader(Tensors):
         return self.graph.mul((yield self._all(expr.args, scope)))
 
     def _pow(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        base, exponent = yield self._all(expr.args, scope)
-        return self.graph.pow(base, exponent)
+        base, exponent = expr.args
+        if base is sympy.zoo:
+            # SymPy makes 0**(-3*c), which is 1 at c = 0, zoo**c.
+            base, exponent = sympy.S.Zero, -exponent
+        nodes = yield self._all((base, exponent), scope)
+        return self.graph.pow(*nodes)
 
     def _integer(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """What may be an index expression, which is exact; the same function of values where it is none."""

@@ -176,6 +176,14 @@ def _by(function: Callable[..., Any]) -> Rule:
     return rule
 
 
+def _power(compile_: Compile, node: Expr) -> Compiled:
+    base, exponent = node.args
+    if base is sympy.zoo:  # what SymPy makes of 0**(-exponent), which is 1 where the exponent is 0
+        base, exponent = sympy.S.Zero, -exponent
+    arguments = compile_(base), compile_(exponent)
+    return lambda env: duals.power(*(a(env) for a in arguments))
+
+
 def _function(compile_: Compile, node: Expr) -> Compiled:
     if isinstance(node, sympy.DiracDelta):
         raise UnsupportedError(f"the reference interpreter has no value for {node.func}: {node}")
@@ -233,7 +241,7 @@ SCALAR_RULES: dict[type, Rule] = {
     type(sympy.zoo): _constant,
     sympy.Add: _add,
     sympy.Mul: _multiply,
-    sympy.Pow: _by(duals.power),
+    sympy.Pow: _power,
     sympy.KroneckerDelta: _delta,
     sympy.Piecewise: _piecewise,
     sympy.ITE: _if_then_else,

@@ -2,11 +2,12 @@
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 import sympy
 from sympy import exp, log
 
-from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices
+from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, lambdify
 from sympy_tensordiff.graph.arithmetic import JOINED_LIMIT
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.reference import evaluate
@@ -54,3 +55,12 @@ def test_cross_entropy_has_one_gradient_however_it_is_written():
     )
     for way in ways:
         assert_equal(evaluate(found[0], values), derivative(way, (x,), values), str(way))
+
+
+def test_a_power_of_zero_that_sympy_inverts_is_one_where_the_exponent_is_zero():
+    inverted = sympy.S.Zero ** (-2 * i * (i + 1))
+    assert inverted.has(sympy.zoo)
+    function = TensorComprehension(x[i] * inverted, (i, 1))
+    values = random_values((function,), {N: 2}, 3)
+    assert evaluate(function, values) == [values[x][0]]
+    assert lambdify((x,), function, backend="numpy")(np.array([2.0, 3.0])) == [2.0]
