@@ -153,7 +153,7 @@ ENTRIES = {
     ),
     "case": (lambda: x[Piecewise((i, i > 0), (0, True))], IndexExpressionError, "is no index"),
     "sum": (lambda: x[td.IndexedSum(k, (k, 0, 1))], IndexExpressionError, "is no index"),
-    "negative modulus": (lambda: x[Mod(i, -n / 2)], IndexExpressionError, "modulus of .*must be a positive integer"),
+    "half a modulus": (lambda: x[Mod(i, -n / 2)], IndexExpressionError, "not an integer for all values .*round it"),
     "symbolic power": (lambda: x[floor(i / 2**n)], IndexExpressionError, r"2\*\*\(?-?n\)? is a power"),
     "slice": (lambda: x[1:3], IndexExpressionError, "slices are not supported; .*comprehension"),
     "ellipsis": (lambda: x[...], IndexExpressionError, "slices are not supported"),
@@ -764,7 +764,8 @@ def test_a_symbol_without_assumptions_is_real():
 
 
 def test_every_error_of_ours_is_also_one_of_python():
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and kind is not TensorDiffError]
+    own = [kind for kind in vars(errors).values() if getattr(kind, "__module__", "") == errors.__name__]
+    kinds = [kind for kind in own if isinstance(kind, type) and kind is not TensorDiffError]
     assert len(kinds) >= 9
     for kind in kinds:
         assert issubclass(kind, TensorDiffError)
