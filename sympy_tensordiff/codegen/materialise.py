@@ -25,7 +25,7 @@ CHEAP = 4
 
 _FUNCTION = 20
 _LIGHT = frozenset({sympy.Abs, sympy.sign, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.Heaviside})
-_CONDITIONS = frozenset({"compare", "and", "or", "not"})
+CONDITIONS = frozenset({"compare", "and", "or", "not"})
 
 
 def arrays_of(roots: Sequence[Node]) -> set[Node]:
@@ -46,7 +46,7 @@ class _Materialising:
         self.costs: dict[Node, int] = {}
         for part in parts:
             cost = self.cost(part)
-            if cost > LARGE and part.shape and part.op not in _CONDITIONS and all(v >= 0 for v in part.free):
+            if cost > LARGE and part.shape and part.op not in CONDITIONS and all(v >= 0 for v in part.free):
                 self.arrays.add(part)
                 cost = 1
             self.costs[part] = cost
@@ -88,7 +88,7 @@ class _Materialising:
         # What index notation computes behind a condition reads nothing where that fails.
         always = bool(node.shape) or (by.shape and by.op != "select") or by.op == "ein"
         closed = all(v >= 0 for v in node.free)
-        if apart and always and closed and node.op not in _CONDITIONS and self.costs[node] > CHEAP:
+        if apart and always and closed and node.op not in CONDITIONS and self.costs[node] > CHEAP:
             self.arrays.add(node)
         else:
             self.users[node] = None if apart else user

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 
 from sympy_tensordiff.codegen.functions import is_external
+from sympy_tensordiff.codegen.materialise import CONDITIONS
 from sympy_tensordiff.codegen.plan import Context
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 
@@ -35,18 +36,20 @@ def shared_parts(
     of a kernel, and in all results. What only one branch of a choice needs is left there, and so is what calls a
     function of the user's.
     """
-    here = uses(node)
+    elsewhere = _used_elsewhere(node, totals)
     found = []
     stack = [(node, context)]
     seen = {node}
     while stack:
         part, around = stack.pop()
         if part is not node:
-            if not part.height or part.shape or part.op in ("select", "comprehension"):
+            if not part.height or part.shape or part.op == "comprehension":
                 continue
-            elsewhere = any(total[part] > here[part] for total in totals)
-            if elsewhere and part.op in _ARITHMETIC and known >= part.free and not _calls_external(part):
+            kept = part.op in _ARITHMETIC or (part.op == "select" and _is_number(part))
+            if part in elsewhere and kept and known >= part.free and not _calls_external(part):
                 found.append((part, around))
+                continue
+            if part.op == "select":
                 continue
         if part.op in RANGED or part.op == "guard":
             around = around.inside(graph.bound(part) if part.op in RANGED else (), part.data)
@@ -54,6 +57,31 @@ def shared_parts(
         seen.update(new)
         stack += ((arg, around) for arg in new)
     return found
+
+
+def _used_elsewhere(node: Node, totals: Sequence[Counter[Node]]) -> set[Node]:
+    """The parts of ``node`` that something outside of it uses, itself or as a part of what it uses."""
+    here = uses(node)
+    found = {part for part in here if any(total[part] > here[part] for total in totals)}
+    stack = list(found)
+    while stack:
+        new = [arg for arg in stack.pop().args if arg in here and arg not in found]
+        found.update(new)
+        stack += new
+    return found
+
+
+def _is_number(choice: Node) -> bool:
+    """Whether a choice is one between numbers, and not between conditions."""
+    stack, seen = [choice], {choice}
+    while stack:
+        part = stack.pop()
+        new = [arg for arg in part.args[1:] if arg.op == "select" and arg not in seen]
+        seen.update(new)
+        stack += new
+        if any(arg.op in CONDITIONS for arg in part.args[1:]):
+            return False
+    return True
 
 
 def _calls_external(node: Node) -> bool:
