@@ -161,8 +161,12 @@ class _Tighten:
 
         Where nothing is chosen the product is 0 and its other factors are not meant. If some could
         do harm there, the conditions without which nothing is chosen guard the product; behind an
-        addition of guards, what may still do harm goes inside.
+        addition of guards, what may still do harm goes inside. So do conditions on data around one.
         """
+        if node.op == "guard" and not self.choices.reads_no_data_outside(node.data, facts):
+            guards = self.graph.cases(node.args[0])
+            if len(guards) > 1 and all(term.op == "guard" for term in guards):
+                return self.graph.add([self.graph.guard(node.data, term) for term in guards])
         for n, factor in enumerate(node.args if node.op == "mul" else ()):
             if factor.plain:
                 continue

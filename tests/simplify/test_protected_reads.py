@@ -1,13 +1,14 @@
 """Nothing is read outside of its shape where a cotangent that is made of guards is 0, at any order."""
 
+import numpy as np
 import pytest
-from sympy import And, Piecewise, cos, exp, log, sin, sqrt
+from sympy import And, Eq, Mod, Ne, Piecewise, cos, exp, floor, log, sin, sqrt
 
-from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian, lambdify
+from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, jacobian, lambdify
 from sympy_tensordiff.derivative import elementwise
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.testing.exact import assert_equal
@@ -80,3 +81,18 @@ def test_common_conditions_of_an_addition_protect_the_other_factors():
     loose = graph.add([nested, graph.mul([a, b])])
     (result,) = tighten(graph, [graph.mul([loose, before])], facts, frozenset([n]))
     assert result.op == "mul"
+
+
+DATA = TensorSymbol("data", 3, dtype=int)
+
+
+@pytest.mark.parametrize("factor", [1, y[i]])
+def test_conditions_on_data_stay_behind_an_addition_of_guards(factor):
+    function = where(factor * x[DATA[-2 * i]], ~(Eq(Mod(M, 2), 0) & Ne(floor((M + 5) / N), 9)))
+    function = TensorComprehension(function, (i, N))
+    first = jacobian(function, x)
+    for sizes, reads in (({N: 4, M: 4}, False), ({N: 1, M: 4}, True), ({N: 1, M: 3}, True)):
+        values = random_values((function, x), sizes, 1, given={DATA: np.array([0, 9, 9])})
+        expected = differentiate(function, x, values)
+        assert expected.any() == reads
+        assert_equal(evaluate(first, values), expected, str(sizes))
