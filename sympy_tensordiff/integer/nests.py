@@ -41,6 +41,13 @@ class Bounds(NamedTuple):
         high = min(form.evaluate(values) // divisor for form, divisor in self.highs)
         return range(low, high + 1)
 
+    def substitute(self, mapping: Mapping[Variable, Affine]) -> Bounds:
+        """The bounds with other variables replaced."""
+        lows, highs = (
+            tuple((form.substitute(mapping), divisor) for form, divisor in side) for side in (self.lows, self.highs)
+        )
+        return Bounds(self.variable, lows, highs)
+
 
 def bounds(
     rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Row] = ()

@@ -15,6 +15,7 @@ from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, order
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
+from sympy_tensordiff.simplify.shelters import sheltered
 
 Facts = tuple[Row, ...]
 ZERO = Affine()
@@ -31,10 +32,14 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Fac
     LoopBoundError
         Where none express the rows; under the names that the variables have.
     """
+    rows, data = sheltered(graph, rows, variables, facts)
     try:
-        return bounds(rows, order(rows, variables, facts), facts)
+        limits, outer = bounds(rows, order(rows, variables, facts), facts)
     except LoopBoundError as error:
-        raise error.named(lambda part: _named(graph, part)) from None
+        raise error.named(
+            lambda part: _named(graph, part.substitute(data) if isinstance(part, Row) else part)
+        ) from None
+    return tuple(limit.substitute(data) for limit in limits) if data else limits, outer
 
 
 def _named(graph: Graph, part: Any) -> str:

@@ -4,7 +4,18 @@ import numpy as np
 import pytest
 from sympy import And, Eq, Mod, Ne, Piecewise, cos, exp, floor, log, sin, sqrt
 
-from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, jacobian, lambdify
+from sympy_tensordiff import (
+    IndexedMax,
+    IndexedProduct,
+    IndexedSum,
+    TensorComprehension,
+    TensorSymbol,
+    gradient,
+    indices,
+    jacobian,
+    lambdify,
+    simplify_deltas,
+)
 from sympy_tensordiff.derivative import elementwise
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -14,7 +25,7 @@ from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
-i, j, N, M = indices("i j N M")
+i, j, k, N, M = indices("i j k N M")
 x, y, u = TensorSymbol("x", N), TensorSymbol("y", N), TensorSymbol("u", (M, N))
 
 
@@ -94,5 +105,27 @@ def test_conditions_on_data_stay_behind_an_addition_of_guards(factor):
     for sizes, reads in (({N: 4, M: 4}, False), ({N: 1, M: 4}, True), ({N: 1, M: 3}, True)):
         values = random_values((function, x), sizes, 1, given={DATA: np.array([0, 9, 9])})
         expected = differentiate(function, x, values)
+        assert expected.any() == reads
+        assert_equal(evaluate(first, values), expected, str(sizes))
+
+
+SHELTERED = (i, N, j + DATA[M - 3]), (j, N, 2 * M - 1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        IndexedSum(y[0] ** 2, *SHELTERED),
+        IndexedProduct(y[0], *SHELTERED),
+        IndexedMax(y[0] * j, *SHELTERED),
+        IndexedSum(k * y[0], (k, 0, i), *SHELTERED),
+    ],
+)
+def test_bounds_of_a_loop_hold_no_data_that_are_read_inside_of_it(function):
+    told, first = simplify_deltas(function), gradient(function, y)
+    for sizes, reads in (({N: 3, M: 1}, False), ({N: 1, M: 3}, True), ({N: 2, M: 5}, True)):
+        values = random_values((function,), sizes, 1, given={DATA: np.array([2, 9, 0])})
+        assert_equal(evaluate(told, values), evaluate(function, values), str(sizes))
+        expected = differentiate(function, y, values)
         assert expected.any() == reads
         assert_equal(evaluate(first, values), expected, str(sizes))
