@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sympy
-from sympy import Eq, Mod, Piecewise, ceiling, floor, frac
+from sympy import Eq, KroneckerDelta, Mod, Piecewise, ceiling, floor, frac
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.printers.lanes import _extreme_of
@@ -168,3 +168,12 @@ def test_a_divisor_is_not_positive_because_of_the_read_that_it_divides():
     function = Table(LINE[Mod(i, n)], (i, 3))
     with pytest.raises(UnsupportedError, match="divided by n, which is not known to be positive"):
         pullback(function, LINE)
+
+
+def test_a_remainder_between_free_indices_stays():
+    entry = x(N)[Mod(i + p, N)].diff(x(N)[k])
+    assert entry == KroneckerDelta(k, Mod(i + p, N))
+    for result in (entry, 2 * entry, entry + KroneckerDelta(i, p), Piecewise((entry, i < 3), (0, True))):
+        assert td.simplify_deltas(result) == result
+    with pytest.raises(UnsupportedError, match="divided by N, which is not known to be positive"):
+        td.simplify_deltas(Sum(entry, (i, 0, 3)))

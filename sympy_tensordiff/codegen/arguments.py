@@ -189,6 +189,11 @@ def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
         array = np.asarray(value)
     except ValueError as error:
         raise ArgumentTypeError(f"argument {argument.label} is no array: {error}") from None
+    if argument.dtype == "integer" and array.dtype.kind not in "iu":
+        wayout = "np.flatnonzero makes them of a mask" if array.dtype.kind == "b" else "pass .astype(int)"
+        raise ArgumentTypeError(
+            f"argument {argument.label} has dtype {array.dtype}, but selects entries: integers are needed; {wayout}"
+        )
     if array.dtype.kind not in "biuf":
         raise ArgumentTypeError(
             f"argument {argument.label} has dtype {array.dtype}; real numbers (float64, float32, integers) are needed"
@@ -202,11 +207,6 @@ def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
     """An array of integers of any type as one of indices."""
     array = _read_array(argument, value)
-    if array.dtype.kind not in "iu":
-        wayout = "numbers from 0 on are needed, e.g. np.flatnonzero" if array.dtype.kind == "b" else "pass .astype(int)"
-        raise ArgumentTypeError(
-            f"argument {argument.label} has dtype {array.dtype}, but selects entries: integers are needed; {wayout}"
-        )
     if array.dtype.itemsize == 8 and (abs(int(array.max())) > _MOST_DATA or abs(int(array.min())) > _MOST_DATA):
         worst = max(int(array.max()), -int(array.min()), key=abs)
         raise ArgumentError(f"argument {argument.label} holds an integer of size {worst}, too large for an index")

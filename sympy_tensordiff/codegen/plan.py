@@ -17,6 +17,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.integer.polyhedron import FALSE, remove_redundant
 
 Rows = tuple[Row, ...]
@@ -103,7 +104,7 @@ class Planner:
     def outside_of(self, inner: Context, outer: Context) -> Context:
         """``outer``, with what the rows of ``inner`` say about its variables and the sizes."""
         gone = [v for v in inner.variables if v not in outer.variables]
-        rows = project(_visible(inner.rows, gone), gone, self.facts)
+        rows = project(inner.rows, gone, self.facts)
         return Context(outer.variables, (FALSE,) if rows is None else rows)
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
@@ -122,7 +123,7 @@ class Planner:
 
     def _needed(self, forms: Sequence[Affine], axes: Sequence[int], context: Context) -> Rows | None:
         """Where the combinations run when the axes and loops run: the projection of the context."""
-        rows = _plain(context)
+        rows = [row for row in context.rows if not data_entries([row.form])]
         rows += [Row("eq", Affine.variable(axis) - form) for axis, form in zip(axes, forms, strict=True)]
         projected = project(rows, context.variables, self.facts)
         return None if projected is None else remove_redundant(projected, self.facts)
@@ -150,11 +151,6 @@ class Planner:
         return tuple(lows), tuple(highs)
 
 
-def _plain(context: Context) -> list[Row]:
-    """The rows that a projection can be made of."""
-    return [r for r in _visible(context.rows, context.variables) if not data_entries([r.form])]
-
-
 def _tests(forms: Sequence[Affine], axes: Sequence[int], context: Context) -> tuple[Rows, bool]:
     """The conditions on data that concern these forms alone, over the axes, and whether nothing is lost otherwise.
 
@@ -163,17 +159,22 @@ def _tests(forms: Sequence[Affine], axes: Sequence[int], context: Context) -> tu
     outer = frozenset(context.variables)
     places = {form.terms[0][0]: Affine.variable(axis) for form, axis in zip(forms, axes, strict=True)}
     units = all(form.terms[0][1] == 1 and len(form.terms) == 1 for form in forms)
-    plain = _plain(context)
-    data = [row for row in context.rows if row not in plain and data_entries([row.form])]
+    data = [row for row in context.rows if data_entries([row.form])]
     own = [row for row in data if units and outer & row.form.atoms() <= places.keys()]
-    exact = units and len(plain) + len(own) == len(context.rows) and all(_is_difference(row, outer) for row in plain)
+    others = (row for row in context.rows if row not in data)
+    exact = units and len(own) == len(data) and all(_is_difference(row, outer) for row in others)
     return tuple(row.substitute(places) for row in own), exact
 
 
 def _is_difference(row: Row, variables: frozenset[int]) -> bool:
-    """Whether a row compares one variable with another, or bounds one."""
-    held = [c for v, c in row.form.terms if v in variables]
-    return len(held) < 2 or sorted(held) == [-1, 1]
+    """Whether a row, in lowest terms, compares one variable with another, or bounds one."""
+    reduced = normalise(row)
+    if isinstance(reduced, bool):
+        return reduced
+    held = sorted(c for v, c in reduced.form.terms if v in variables)
+    if reduced.kind == "mod" or not reduced.form.hidden().isdisjoint(variables):
+        return reduced.form.atoms().isdisjoint(variables)
+    return held in ([], [-1], [1], [-1, 1])
 
 
 def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
@@ -198,11 +199,6 @@ def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
             if any(vector):
                 found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
     return found
-
-
-def _visible(rows: Rows, gone: Sequence[int]) -> list[Row]:
-    """What elimination of the variables that are ``gone`` sees of the rows."""
-    return [r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(gone)]
 
 
 def _units(count: int) -> list[tuple[int, ...]]:

@@ -8,10 +8,13 @@ import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.derivative.tensor_sweep import total
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.write import write_all
+from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.hooks import register_derivative, register_jacobian, register_simplification
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import nodes_in
 
 register_derivative(entry_derivative)
 
@@ -311,8 +314,19 @@ def simplify_deltas(e: Any) -> Any:
     Piecewise((x[floor(j/2)], (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
     """
     e = as_operand(e, "the expression")
-    work = Differentiation(e)
+    try:
+        work = Differentiation(e)
+    except UnsupportedError:
+        # A derivative by one entry need not show any more that its divisors are positive.
+        if _has_ranges(e):
+            raise
+        return e
     return work.finish(work.root)
+
+
+def _has_ranges(e: Any) -> bool:
+    """Whether there is anything but numbers, entries of symbols, and functions of these."""
+    return any(isinstance(node, (Binder, TensorExpr)) and not isinstance(node, TensorSymbol) for node in nodes_in([e]))
 
 
 def _simplified(e: Any) -> Any:

@@ -81,7 +81,7 @@ def project(
     remaining = list(dict.fromkeys(drop))
     irredundant = False
     while current is not None and remaining:
-        system = current
+        system = current = _visible(current, remaining)
         variable = min(remaining, key=lambda v: _cost(system, v))
         if not irredundant and grows(system, variable):
             current = remove_redundant(system, facts)
@@ -107,6 +107,11 @@ def simplest(rows: Sequence[Row], facts: Sequence[Row], most: int | None) -> tup
         return kept
     simple = set(sorted(kept, key=complexity)[:most])
     return tuple(row for row in kept if row in simple)
+
+
+def _visible(rows: Iterable[Row], variables: Collection[Variable]) -> tuple[Row, ...]:
+    """The rows, in lowest terms, that show what they say of the variables by coefficients alone."""
+    return tuple(r for r in rows if (r.form.atoms() if r.kind == "mod" else r.form.hidden()).isdisjoint(variables))
 
 
 def _cost(rows: Collection[Row], variable: Variable) -> tuple[int, int]:

@@ -12,7 +12,6 @@ from sympy_tensordiff.graph.write_forms import unlike
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.implication import merge_parallel
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, order
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 from sympy_tensordiff.simplify.shelters import sheltered
@@ -145,9 +144,7 @@ def _projected(v: int, variables: Sequence[int], rows: Facts) -> Facts:
     if len(others) > 1 and not any(v in row.form.hidden() for row in plain) and not _is_one_value(v, variables, plain):
         return ()
     for other in sorted(others):
-        # In lowest terms, a row may hide what it has not hidden before.
-        visible = [row for row in merge_parallel(plain) or () if other not in row.form.hidden()]
-        plain = list(project(visible, [other], most=MOST) or ())
+        plain = list(project(plain, [other], most=MOST) or ())
     return tuple(plain)
 
 

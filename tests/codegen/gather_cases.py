@@ -101,6 +101,11 @@ CASES = {
     "distances": Gather(
         td.IndexedSum(sp.exp(-((z[r[i]] - z[c[i]]) ** 2)), (i, 0, K - 1)), (z,), {r: [0, 3, 3, 4]}
     ),
+    "mirrored": Gather(
+        td.IndexedSum(
+            td.IndexedMax(z[idx[sp.Min(sp.Mod(k, 2 * K), 2 * K - 1 - sp.Mod(k, 2 * K))]], (k, 0, i)) * v[i],
+            (i, 0, K - 1)), (z, v),
+    ),
     "sums inside": Gather(td.IndexedSum(w[i, j] * logsumexp * x[idx[i], j], (j, 0, m - 1), (i, 0, K - 1)), (x, w)),
 }  # fmt: skip
 

@@ -83,8 +83,9 @@ def test_data_do_not_take_part_in_the_promotion():
 
 REFUSED = {
     r"idx has dtype float64, but selects entries: integers are needed; pass .astype\(int\)": np.ones(3),
-    r"idx has dtype bool, but selects entries: integers are needed; numbers from 0 on": np.ones(3, bool),
-    r"idx has dtype complex128": np.ones(3, complex),
+    r"idx has dtype bool, but selects entries: integers are needed; np.flatnonzero makes them": np.ones(3, bool),
+    r"idx has dtype complex128, but selects entries: integers are needed": np.ones(3, complex),
+    r"idx has dtype object, but selects entries: integers are needed; pass .astype\(int\)": np.ones(3, object),
 }
 
 

@@ -8,6 +8,7 @@ import random_systems as systems
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.fourier_motzkin import eliminate, project
 from sympy_tensordiff.integer.implication import is_empty
+from sympy_tensordiff.integer.products import quotient_by
 
 H, J, K, N, P = (Affine.variable(v) for v in ("h", "j", "k", "n", "p"))
 
@@ -89,6 +90,16 @@ def test_hidden_variables_are_refused():
         eliminate([Row("mod", H + J, 2)], "h")
     with pytest.raises(ValueError, match="quotient"):
         eliminate([ge(2 * quotient(H + 1, 2) - 3 * J)], "h")
+
+
+def test_rows_that_hide_what_goes_are_left_out_of_a_projection():
+    # In lowest terms floor(p/n) >= h + j is p >= n*h + n*j.
+    by_size = quotient_by(P, N)
+    rows = [ge(H), ge(J - 1), ge(P - 2 - H), ge(by_size - H - J)]
+    assert project(rows, ["h"]) == (ge(J - 1), ge(P - 2))
+    # A row may come to hide a variable when another has gone.
+    assert project([ge(by_size - K), ge(K - 2 * H), ge(H - J), ge(K - J)], ["k", "h"]) == ()
+    assert project([Row("mod", H + J, 2), ge(H - J), ge(P - H)], ["h"]) == (ge(P - J),)
 
 
 def test_projection_of_a_cube_stays_small():
