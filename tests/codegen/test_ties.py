@@ -98,11 +98,22 @@ def test_a_comparison_with_another_value_stays():
     assert td.lambdify([x], own, "numpy")(np.array([5.0, 1.0, 9.0, 9.0])[[0, 1]] - 4).tolist() == [1, 0]
 
 
-def test_refusals():
+def test_values_between_rounded_bounds_are_kept():
     s = Symbol("s", real=True)
     rows = td.TensorComprehension(td.IndexedMax(exp(k * s), (k, 0, floor(i / 2))), (i, n))
+    shares = td.lambdify([s, d], td.vjp(rows, s, d), "numpy")
+    weights = np.arange(1.0, 8)
+    last = np.arange(7) // 2
+    assert shares(-0.5, weights) == 0
+    assert shares(0.0, weights) == weights @ (last / 2)
+    np.testing.assert_allclose(shares(0.5, weights), weights @ (last * np.exp(last / 2)), rtol=1e-12)
+
+
+def test_refusals():
+    s = Symbol("s", real=True)
+    rows = td.TensorComprehension(td.IndexedMax(exp(k * s), (k, 0, floor(i / m))) * b[0], (i, n))
     with pytest.raises(UnsupportedError, match="cannot be kept, for their indices have no bounds of their own"):
-        td.lambdify([s, d], td.vjp(rows, s, d), "numpy")
+        td.lambdify([s, b, d], td.vjp(rows, s, d), "numpy")
     other = td.TensorComprehension(Piecewise((1, Eq(exp(x[i]) * x[i], VALUES)), (0, True)), (i, n))
     with pytest.raises(UnsupportedError, match="cannot tell which of the values it is that is compared"):
         td.lambdify([x], other, "numpy")
