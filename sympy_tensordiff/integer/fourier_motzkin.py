@@ -68,7 +68,8 @@ def project(
     Law: as `eliminate`, for all variables together. Before the rows grow, and where they have grown, those implied
     by the others and ``facts`` (which must not hold the variables) are removed, so that the number of rows stays
     near the number of faces. Where they have grown to more than ``most``, only the simplest stay: all points fulfil
-    the result, but it may hold others.
+    the result, but it may hold others. So it is where a congruence, a quotient or a product holds one of the
+    variables, at first or after others have gone: such rows are left out.
 
     Examples
     --------
