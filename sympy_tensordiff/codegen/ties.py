@@ -22,6 +22,7 @@ from sympy_tensordiff.graph.instances import instance
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
+from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.simplify.facts import unconditional_reads
 
 _EXTREMA = frozenset({"max", "min"})
@@ -251,7 +252,9 @@ def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
     stack = [node]
     while stack:
         part = stack.pop()
-        if part.op in ("add", "mul"):
+        if part.op == "add":
+            roundings -= _most_terms(part) - 1
+        elif part.op == "mul":
             roundings -= len(part.args) - 1 - (part.args[0].op == "const" and part.args[0].data in (1, -1))
         known = part.op == "read" and (part.args[0].op == "tensor" or part.args[0].free <= closed)
         if known or part.op in ("const", "scalar", "index"):
@@ -261,3 +264,17 @@ def _is_exact(node: Node, closed: frozenset[int], roundings: int) -> bool:
             return False
         stack += part.args
     return True
+
+
+def _most_terms(total: Node) -> int:
+    """How many terms of an addition may differ from 0 at once: no more than one of guards that exclude each other."""
+    groups: list[list[Rows]] = []
+    for term in total.args:
+        rows = term.data if term.op == "guard" else ()
+        for group in groups:
+            if all(is_empty((*rows, *other)) for other in group):
+                group.append(rows)
+                break
+        else:
+            groups.append([rows])
+    return len(groups)

@@ -7,6 +7,7 @@ from typing import Any
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Variable
+from sympy_tensordiff.integer.data import data_entries
 
 Forms = tuple[Affine, ...]
 Found = Mapping[Variable, Affine]
@@ -60,7 +61,14 @@ def _integer(node: Node) -> Affine | None:
 
 
 def _reads(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """The forms in a node, each with what those have in common with it that may be the same."""
+    """The forms in a node and in the data there, each with what those have in common with it that may be the same."""
+    for place, forms in _places(part):
+        yield place, forms
+        for entry in data_entries(forms):
+            yield ("data", entry.tensor), entry.index
+
+
+def _places(part: Node) -> Iterator[tuple[Any, Forms]]:
     if part.op == "read":
         yield (part.args[0] if part.args[0].op == "tensor" else "table"), part.data
     elif part.op == "index" or (part.op == "const" and isinstance(part.data, int)):
