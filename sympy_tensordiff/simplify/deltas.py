@@ -22,6 +22,7 @@ from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
+from sympy_tensordiff.simplify.shelters import without_index
 
 
 def summation(graph: Graph, variables: Sequence[int], rows: Iterable[Row], body: Node) -> Node:
@@ -155,7 +156,8 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
     for form in _equations(inner):
         for v in kept:
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
-                return {v: Affine({v: 1}) - form * c}, rows, [w for w in kept if w != v]
+                value = Affine({v: 1}) - form * c
+                return {v: value}, (*rows, *without_index(graph, v, value, rows)), [w for w in kept if w != v]
     for row in inner:
         for found in sorted(rounded(row.form), key=_size, reverse=True):
             if not found.atoms().isdisjoint(kept) and not is_opaque(Affine.variable(found), kept):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, apart, data_entries
+from sympy_tensordiff.integer.fourier_motzkin import eliminate
 from sympy_tensordiff.integer.polyhedron import implied
 
 Facts = tuple[Row, ...]
@@ -76,3 +77,15 @@ def _bounded(variables: Sequence[int], rows: Sequence[Row]) -> list[int]:
         own = [row.form for row in rows if lost.isdisjoint(row.form.atoms())]
         left = [v for v in kept if len({form.coefficient(v) > 0 for form in own if form.coefficient(v)}) == 2]
     return kept
+
+
+def without_index(graph: Graph, v: int, value: Affine, rows: Sequence[Row]) -> Facts:
+    """What rows say of the others, where an index becomes data that these may read outside of their tensors.
+
+    With the data in its place the rows say the same, and no longer before the data are read.
+    """
+    plain = [row for row in apart(rows)[0] if row.kind == "ge"]
+    others = [row for row in plain if v not in row.form.atoms()]
+    if all(implied(row, others) for row in graph.inside_data([value])):
+        return ()
+    return eliminate([row for row in plain if v not in row.form.hidden()], v) or ()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sympy import And, Eq, Mod, Ne, Piecewise, cos, exp, floor, log, sin, sqrt
+from sympy import And, Eq, KroneckerDelta, Mod, Ne, Piecewise, cos, exp, floor, log, sin, sqrt
 
 from sympy_tensordiff import (
     IndexedMax,
@@ -129,3 +129,14 @@ def test_bounds_of_a_loop_hold_no_data_that_are_read_inside_of_it(function):
         expected = differentiate(function, y, values)
         assert expected.any() == reads
         assert_equal(evaluate(first, values), expected, str(sizes))
+
+
+def test_an_index_that_becomes_data_leaves_behind_what_it_said_of_others():
+    a, z, w = TensorSymbol("a", 5), TensorSymbol("z", (6, 4)), TensorSymbol("w", (6, 4))
+    chosen = KroneckerDelta(j, DATA[floor(i / 5)]) * a[3 - i] * z[floor(-j / 2) - 2 * i + 5, j + 1]
+    slope = IndexedSum(gradient(IndexedSum(chosen, (i, 0, 2), (j, 0, 2)), z)[i, j] * w[i, j], (i, 0, 5), (j, 0, 3))
+    second = gradient(slope, a)
+    values = random_values((slope,), {}, 1, given={DATA: np.array([2, -9, 9])})
+    expected = differentiate(slope, a, values)
+    assert expected.any()
+    assert_equal(evaluate(second, values), expected, "by the other factor")
