@@ -124,6 +124,7 @@ CHAINED |= {"H3", "clamp_under_a_table", "V33", "V33_swapped", "map_rolled_twice
 CHAINED |= {name for name in ALL if name.startswith(("chain", "H5_", "V31_"))}
 
 # What a read shares with its neighbours is summed before: there are fewer visits than tuples.
+BOUNDS = [("upper_bounds", "x"), ("upper_bounds", "y"), ("both_bounds", "x"), ("both_bounds", "A")]
 FEWER = {
     **dict.fromkeys([("V4", "A"), ("V5", "A"), ("V6", "A"), ("V7", "A")], "the derivative of a step is 0"),
     **dict.fromkeys([("padding", "w"), ("padding_squared", "w"), ("symbolic_padding", "w")], "0 in the padding"),
@@ -139,6 +140,10 @@ FEWER = {
     **dict.fromkeys([("L11_clamp", "x"), ("clamp_two_in_one_index", "z")], "a number at the end is counted"),
     **dict.fromkeys([("clamp_of_quotients", "x"), ("clamp_with_stride", "x")], "pieces of one value are one"),
     **dict.fromkeys([("clamp_constant_exterior", "y")], "0 outside of the image"),
+    **dict.fromkeys([(f"clamp_{name}", v) for name, v in BOUNDS], "what an index does not matter to is summed apart"),
+    **dict.fromkeys(
+        [("softmax", "x")], "sums stand before the entries, and the greatest exponent has a loop of its own"
+    ),
     **dict.fromkeys([("map_backwards", "x"), ("map_periodic_laplacian", "x")], "two reads are of one place"),
 }
 

@@ -18,7 +18,7 @@ def joined(systems: Sequence[Sequence[Row]], variables: Iterable[Variable]) -> t
     --------
     >>> i, k, n = (Affine.variable(v) for v in "ikn")
     >>> joined([[Row("ge", k), Row("ge", i - k)], [Row("ge", k), Row("ge", n - k)]], ["k"])
-    (k >= 0, i - k + max(0, -i + n) >= 0)
+    (k >= 0, -k + n + max(0, i - n) >= 0)
     """
     first, *others = systems
     found = [row for row in first if all(row in other for other in others)]
