@@ -34,3 +34,15 @@ def test_ranges_that_only_their_quotients_show_to_be_empty(reduction) -> None:
     entry = TensorComprehension(z[0] ** (k + 3 * m), (k, 3))[m - 2 * N]
     never = IndexedSum(reduction(entry, (N, -2 * i, 1 - 2 * i)), (m, sympy.floor(i / 2) + 2, sympy.floor(i / 2)))
     assert_kernel_exact(TensorComprehension(never + z[0] ** 2, (i, 1)), [z], order=2)
+
+
+def test_a_node_in_a_sum_over_some_remainders_is_not_read_where_none_is_met() -> None:
+    # At i = 3 the values 6 and 7 leave the remainders 2 and 3; no rows over i say so, and y is read at -1 there.
+    squares = IndexedSum(y[2 - i + k] ** 2, (k, 0, N))
+    chosen = sympy.Piecewise((m * x[i] / (squares + 1), sympy.Mod(m, 4) <= 1), (0, True))
+    function = TensorComprehension(IndexedSum(chosen, (m, 2 * i, 2 * i + 1)), (i, 4))
+    first = vjp(function, y, G)
+    for size in (-1, 0, 1, 3):
+        values = random_values((function, x, y, G, along), {N: size}, seed=size + 1)
+        ((exact_first, _),) = hvp(as_scalar(function, G), {y: values[along]}, values)
+        assert_equal(evaluate(first, values), exact_first, f"first, N = {size}")
