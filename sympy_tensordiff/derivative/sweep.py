@@ -148,9 +148,21 @@ class Sweep:
         elif node.op == "guard":
             self._hand(node.args[0], rows + node.data, cotangent)
         else:
+            if not anyway:
+                rows += self._inside(node, rows, cotangent)
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):
                     self._hand(arg, rows, pull(self.graph, node, cotangent, position, anyway=anyway))
+
+    def _inside(self, node: Node, rows: Rows, cotangent: Node) -> Rows:
+        """What keeps the reads of a node, which its slope repeats, inside of shapes where the cotangent is chosen.
+
+        Where they are outside the function has not asked for the node: the cotangent, a sum perhaps, chooses nothing.
+        """
+        if not is_chosen(self.graph, cotangent):
+            return ()
+        reads = unconditional_reads(self.graph, node, rows, most=READS)
+        return tuple(row for row in reads if not implied(row, rows))
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
         if node.op == "prod":

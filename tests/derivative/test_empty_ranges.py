@@ -4,6 +4,7 @@ import pytest
 import sympy
 
 from sympy_tensordiff import IndexedProduct, IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
+from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import evaluate, hvp
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal, assert_kernel_exact
 from sympy_tensordiff.testing.values import random_values
@@ -46,3 +47,42 @@ def test_a_node_in_a_sum_over_some_remainders_is_not_read_where_none_is_met() ->
         values = random_values((function, x, y, G, along), {N: size}, seed=size + 1)
         ((exact_first, _),) = hvp(as_scalar(function, G), {y: values[along]}, values)
         assert_equal(evaluate(first, values), exact_first, f"first, N = {size}")
+
+
+a, c, M = sympy.Symbol("a", real=True), TensorSymbol("c", (2 * N + 1,)), indices("M")
+w, H, step = TensorSymbol("w", (N + 9,)), TensorSymbol("H", (M,)), TensorSymbol("step", (N + 9,))
+OUTSIDE = w[5 * M - N - 6]
+SOME = sympy.Eq(N - 5 * i, 2) | (N + 2 * i > 4)
+LESS = a < c[N - M - i + 3]
+
+
+def where(condition, value, otherwise=0):
+    return sympy.Piecewise((value, condition), (otherwise, True), evaluate=False)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        where(SOME & LESS, where(OUTSIDE > 0, w[20 - 3 * M - 2 * N]), a),
+        where(SOME & LESS, where(a > -1, where(OUTSIDE > 0, w[0]))),
+        where(SOME & LESS, sympy.Max(OUTSIDE, w[0])),
+        where(LESS, where(a > 0, w[0] * OUTSIDE**2)),
+        where(LESS, sympy.sin(w[0] * OUTSIDE**2)),
+    ],
+    ids=["condition", "inner condition", "maximum", "product", "function"],
+)
+def test_what_is_read_outside_where_nothing_is_chosen_is_not_read_by_the_derivative(entry) -> None:
+    # Cotangents arrive as sums over i, which may be empty, and choose nothing, where w is read at -4.
+    function = TensorComprehension(entry, (i, M))
+    slope = vjp(function, w, H)
+    checked = 0
+    for number, (size, length) in enumerate([(3, 1), (5, 1), (4, 4), (5, 2)] * 4):
+        values = random_values((function, c, w, a, H, step), {N: size, M: length}, seed=number)
+        try:
+            evaluate(function, values)
+        except OutOfShapeError:
+            continue
+        checked += 5 * length < size + 6
+        ((exact, _),) = hvp(as_scalar(function, H), {w: values[step]}, values)
+        assert_equal(evaluate(slope, values), exact, f"N = {size}, M = {length}, values {number}")
+    assert checked
