@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.implication import implied, is_empty
 
 Rows = tuple[Row, ...]
 
@@ -156,7 +157,7 @@ def _part(
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
     kept = tuple(v for v in variables if v in held)
-    if not _bound(kept, outer):
+    if not _bound(kept, outer) or _shelter(graph, forms, own, outer):
         inner, own, outer, kept = (), (), bounds, variables
     if not _bound(kept, outer) or not _bound(inner, own):
         return None
@@ -166,6 +167,12 @@ def _part(
     if not _bound((*free, *kept, *inside), (*ranges, *outer)):
         return None
     return _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
+
+
+def _shelter(graph: Graph, forms: Sequence[Affine], inner: Rows, outer: Rows) -> bool:
+    """Whether data in forms are inside of their tensors only where inner loops run: there they have to be read."""
+    needed = graph.inside_data(forms) if inner else []
+    return any(not implied(row, outer) and is_empty((row.negation(), *inner, *outer)) for row in needed)
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:

@@ -99,9 +99,10 @@ def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, 
 def residues(variables: frozenset[int], rows: tuple[Row, ...]) -> list[tuple[Row, ...]] | None:
     """The rows with one congruence per remainder in place of a row that allows some; None without such a row.
 
-    An equation may take the variables from the loops, so that nothing has to be split.
+    An equation may take the variables from the loops, so that nothing has to be split. One with data is only tested.
     """
-    free = variables.difference(*(row.form.atoms() for row in rows if row.kind == "eq"))
+    solved = (row.form for row in rows if row.kind == "eq" and not is_opaque(row.form, variables))
+    free = variables.difference(*(form.atoms() for form in solved))
     for row in rows:
         if row.kind == "ge" and not row.form.atoms().isdisjoint(free) and not is_opaque(row.form, variables):
             found = remainders("ge", row.form)

@@ -131,6 +131,23 @@ def test_all_data_outside():
 # ---------------------------------------------------------------------------- checks
 
 
+def test_data_that_inner_loops_protect():
+    """``idx[3*i]`` is outside of 6 entries for ``i == 2``, where the range of ``j`` is empty."""
+    window = (j, sp.ceiling((4 * i - 2) / sp.S(5)), sp.floor(4 * i / sp.S(5)))
+    selects, values = td.TensorSymbol("idx", 6, dtype=int), td.TensorSymbol("x", 4)
+    total = td.IndexedSum(values[selects[3 * i]] ** 2, window, (i, 0, 2))
+    gradient = td.lambdify((selects, values), td.gradient(total, values), "numpy")
+    data, numbers = np.array([2, 9, 9, 0, 9, 9]), np.array([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(gradient(data, numbers), [0, 0, 6, 0])
+
+
+def test_remainders_of_what_selects_data_are_sums_of_their_own():
+    selects, values = td.TensorSymbol("idx", 7, dtype=int), td.TensorSymbol("x", 4)
+    total = td.IndexedSum(sp.Piecewise((values[selects[i]] ** 2, sp.Mod(4 * i, 5) <= 1), (0, True)), (i, 0, 6))
+    sums = td.gradient(total, values).body.atoms(td.IndexedSum)
+    assert [len(found.limits) for found in sums] == [1]
+
+
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_bad_data_are_refused_before_any_read(backend):
     function = td.lambdify((x, w, idx), (TABLE, td.gradient(TABLE, x)), backend)
