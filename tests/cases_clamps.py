@@ -41,8 +41,7 @@ def _extended(boundary: Boundary) -> Case:
 
 for _name, (_boundary, _given) in BOUNDARIES.items():
     case(f"H5_{_name}")(partial(_h5, _boundary, _given))
-    if _name != "mirror_interior":  # its period is no extent
-        case(f"clamp_{_name}")(partial(_extended, _boundary))
+    case(f"clamp_{_name}")(partial(_extended, _boundary))
 
 
 @case("H3")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import sympy
-from sympy import Eq, KroneckerDelta, Mod, Piecewise, ceiling, floor, frac
+from sympy import Eq, KroneckerDelta, Max, Mod, Piecewise, ceiling, floor, frac
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.printers.lanes import _extreme_of
-from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
+from sympy_tensordiff.reference import evaluate
 
 i, j, k, n, p = td.indices("i j k n p")
 a, b = td.indices("a b")
@@ -168,6 +170,59 @@ def test_a_divisor_is_not_positive_because_of_the_read_that_it_divides():
     function = Table(LINE[Mod(i, n)], (i, 3))
     with pytest.raises(UnsupportedError, match="divided by n, which is not known to be positive"):
         pullback(function, LINE)
+
+
+def test_a_range_that_is_divided_does_not_make_its_divisor_positive():
+    function = Table(Sum(LINE[k], (k, 0, floor(i / n))), (i, 3))
+    with pytest.raises(UnsupportedError, match="divided by n, which is not known to be positive"):
+        pullback(function, LINE)
+
+
+# ---------------------------------------------------------------- divisors that are positive
+
+POSITIVE = sympy.Symbol("m", integer=True, positive=True)
+
+
+def test_a_divisor_may_be_declared_positive():
+    function = Table(LINE[floor(i / POSITIVE)] ** 2 * LINE[Mod(i, POSITIVE)], (i, 11))
+    result = pullback(function, LINE)
+    for steps in (1, 4, 12):
+        fixed = function.subs(POSITIVE, steps)
+        values = {LINE: np.arange(1, 13), td.TensorSymbol("G", 11): np.arange(3, 14)}
+        expected = evaluate(pullback(fixed, LINE), values)
+        assert (evaluate(result, {**values, POSITIVE: steps}) == expected).all()
+
+
+@pytest.mark.parametrize("declared", ["positive", "nonnegative"])
+def test_calls_with_numbers_other_than_declared_are_refused(declared):
+    least = sympy.Symbol("m", integer=True, **{declared: True})
+    divided = td.lambdify((LINE, least), Table(LINE[floor(i / (least + 1))], (i, 11)), "numpy")
+    assert divided(np.arange(12.0), 1).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
+    with pytest.raises(ArgumentError, match=r"m has to be at least \d \(m = -1 from argument m\)"):
+        divided(np.arange(12.0), -1)
+
+
+MIRROR = x(N)[Mod(i, 2 * N - 2) - 2 * Max(0, Mod(i, 2 * N - 2) - N + 1)]
+
+
+def test_a_divisor_that_can_be_0_and_not_negative_is_taken_for_positive():
+    function = Table(MIRROR**2, (i, 3 * N))
+    both = td.lambdify((x(N), td.TensorSymbol("G", 3 * N)), (function, pullback(function, x(N))), "numpy")
+    value, slope = both(np.array([1.0, 2.0, 3.0]), np.ones(9))
+    assert value.tolist() == [1, 4, 9, 4, 1, 4, 9, 4, 1]
+    assert slope.tolist() == [6, 16, 12]
+    with pytest.raises(ArgumentError, match=r"N has to be at least 2 \(N = 1 from axis 0 of x\)"):
+        both(np.ones(1), np.ones(3))
+
+
+def test_a_condition_that_makes_a_divisor_positive_is_kept():
+    function = Table(Piecewise((MIRROR**2, N >= 2), (x(N)[0] ** 3, True)), (i, N))
+    value = td.lambdify(x(N), function, "numpy")
+    assert value(np.array([2.0])).tolist() == [8]
+    assert value(np.array([2.0, 3.0])).tolist() == [4, 9]
+    slope = pullback(function, x(N))
+    G = td.TensorSymbol("G", N)
+    assert evaluate(slope, {x(N): np.array([2, 3]), G: np.array([1, 1])}).tolist() == [4, 6]
 
 
 def test_a_remainder_between_free_indices_stays():

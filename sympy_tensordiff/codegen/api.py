@@ -18,7 +18,8 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.simplify.facts import check_divisors, size_variables
+from sympy_tensordiff.simplify.divisors import grant_divisors
+from sympy_tensordiff.simplify.facts import size_variables
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -144,7 +145,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     arguments, names, arrays = _arguments(reader, args)
     _check_complete(graph, nodes, names, arrays)
     sizes = size_variables([*reader.leaves(), *nodes])
-    check_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
+    grant_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
     arguments = tuple(

@@ -101,6 +101,10 @@ class ArgumentChecker:
                 raise ArgumentError(
                     f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"
                 )
+        for check in self.program.granted:
+            if all(row.holds(values) for row in check.violation):
+                names = {name for row in check.violation for name in row.form.atoms()}
+                raise ArgumentError(f"{check.message} ({_known(names, values, origin)})")
         for argument in self.arguments:
             if argument.shape:
                 self._compare(argument, given[argument.name].shape, values, origin)

@@ -44,7 +44,7 @@ def call_facts(program: Program) -> Rows:
     for size in program.sizes:
         rows += [Row("ge", Affine.variable(size.name) - form) for form in size.lows]
         rows += [Row("ge", form - Affine.variable(size.name)) for form in size.highs]
-    for check in program.checks:
+    for check in (*program.granted, *program.checks):
         if len(check.violation) == 1 and check.violation[0].kind == "ge" and not check.points:
             rows.append(Row("ge", -check.violation[0].form - 1))
     return tuple(dict.fromkeys(row for row in rows if not row.form.is_constant))

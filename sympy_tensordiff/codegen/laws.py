@@ -83,6 +83,8 @@ def _check_globals(program: Program) -> Kinds:
     integers = {a.name for a in program.arguments if a.kind == "integer"} | set(solved)
     for argument in program.arguments:
         _check_forms(f"argument {argument.name}", argument.shape, integers)
+    for check in program.granted:
+        _check_forms("a check", [row.form for row in check.violation], integers)
     for size in program.sizes:
         if bool(size.lows) == bool(size.highs):
             raise VerificationError(f"size {size.name}: exactly one of lows and highs is needed")

@@ -357,6 +357,8 @@ class Program:
     temporaries: tuple[Array, ...]
     kernels: tuple[Step, ...]
     sizes: tuple[Size, ...] = ()
+    granted: tuple[Check, ...] = ()
+    """What sizes are taken for: checked before anything is computed from them."""
     checks: tuple[Check, ...] = ()
     data_checks: tuple[DataCheck, ...] = ()
     structure: str = "."

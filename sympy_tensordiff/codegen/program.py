@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.results import SINGLE
-from sympy_tensordiff.codegen.sizes import check_determined
+from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.ties import with_kept_values
@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.codegen.walk import uses
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
@@ -91,10 +91,10 @@ def assemble(
         structure=structure,
         notes=tuple(lowering.notes),
     )
+    program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
-    program = replace(
-        program, checks=(*_length_checks(program), *_read_checks(program)), data_checks=data_checks(program)
-    )
+    checks = (*_length_checks(program), *_read_checks(program))
+    program = replace(program, checks=checks, data_checks=data_checks(program))
     verify(program)
     return program
 
@@ -106,6 +106,20 @@ def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> 
     assert definition.step is not None
     lowering.kernels.append(definition.step)
     return loops.Array(definition.name, tuple([lowering.form(extent) for extent in definition.array.shape]))
+
+
+def _granted_checks(program: Program, granted: Iterable[Row], names: Mapping[Any, str]) -> tuple[Check, ...]:
+    """A check for each row over sizes that kernels rely on, and that no shape of an argument tells."""
+    prover = Prover(program)
+    known = {a.name for a in program.arguments if a.kind == "integer"}
+    known |= {solved.name for solved in solve_sizes(program.arguments)}
+    checks = []
+    for row in granted:
+        told = row.substitute({v: Affine.variable(names[v]) for v in row.form.atoms() if v in names})
+        if told.form.atoms() <= known and not prover.proves(told):
+            least = -told.form.constant
+            checks.append(Check((told.negation(),), f"{shown(told.form + least)} has to be at least {least}"))
+    return tuple(checks)
 
 
 def _length_checks(program: Program) -> tuple[Check, ...]:

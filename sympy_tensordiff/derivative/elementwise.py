@@ -25,8 +25,9 @@ from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.einsums import as_einsums
-from sympy_tensordiff.simplify.facts import check_divisors, input_facts, size_variables
+from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.signs import with_signs
@@ -56,8 +57,8 @@ class Differentiation:
         self.graph = Graph()
         self.reader = Reader(self.graph)
         self.root, *self.inputs = recognise(self.graph, [self.reader.read(part) for part in (expr, *also)])
+        grant_divisors(self.graph, self.reader.divisors, [self.root, *self.inputs])
         self.facts = input_facts(self.graph, [self.root, *self.inputs])
-        check_divisors(self.graph, self.reader.divisors, [self.root, *self.inputs])
         self.names = names_in([expr, *also])
 
     def of(self, node: Node) -> Differentiation:

@@ -65,6 +65,7 @@ class Table:
         self._table: dict[tuple[Any, ...], Node] = {}
         self.names: list[str] = []
         self.integers: dict[str, Node] = {}
+        self.granted: dict[Row, None] = {}
         self.zero = self.const(0)
         self.one = self.const(1)
 

@@ -21,6 +21,8 @@ of which some may be scalars; products, sums over axes, transposes, deltas are `
 
 An entry of a tensor of integers is never a ``read``: it is the index that is one `DataEntry`, as in the
 forms of other reads. ``Graph.integers`` holds the nodes of these tensors by their names.
+``Graph.granted`` holds what is taken for granted of sizes and free indices: what their symbols are declared
+to be, and that what divides is positive. Kernels refuse calls with others.
 
 Kinds of nodes (`op`), their `data` and `args`:
 

@@ -73,7 +73,9 @@ class Reader(Tensors):
         if scope and symbol in scope:
             return scope[symbol]
         if symbol not in self.free:
-            self.free[symbol] = self.bind(symbol)
+            self.free[symbol] = variable = self.bind(symbol)
+            if symbol.is_nonnegative:
+                self.graph.granted[Row("ge", Affine({variable: 1}, -bool(symbol.is_positive)))] = None
         return self.free[symbol]
 
     def bind(self, symbol: Any) -> int:

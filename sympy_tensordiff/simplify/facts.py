@@ -6,16 +6,14 @@ and those inside a sum only where the sum is provably not empty.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
-from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import parts_in, separated
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
-from sympy_tensordiff.integer.products import SymbolicQuotient, factors_in
-from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.integer.products import factors_in
 from sympy_tensordiff.simplify.choices import inside_shape
 
 Facts = tuple[Row, ...]
@@ -35,42 +33,27 @@ def size_variables(nodes: Sequence[Node]) -> frozenset[int]:
     return frozenset(v for extent in extents_of(nodes) for v in extent.atoms() if v >= 0)
 
 
-def input_facts(graph: Graph, roots: Sequence[Node], *, divided: bool = True) -> Facts:
+def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
     """The facts that the expressions ``roots`` (as the user wrote them) stand for.
 
-    Rows over sizes and free indices: every extent is at least 1, and so is each factor of one that
-    is a product; every unconditional read lies inside its shape, at the extreme points of the
+    Rows over sizes and free indices: what is granted; every extent is at least 1, and so is each factor of one
+    that is a product; every unconditional read lies inside its shape, at the extreme points of the
     ranges around it. Reads that can never do so say nothing: they have to stay, so that the call
-    can refuse them. Without ``divided``, reads at quotients by sizes say nothing either.
+    can refuse them.
     """
     extents = extents_of([*roots, *graph.integers.values()])
-    if not any(root.free for root in roots) and all(extent.is_constant for extent in extents):
+    if not graph.granted and not any(root.free for root in roots) and all(extent.is_constant for extent in extents):
         return ()
     sizes = [*extents, *map(Affine.variable, factors_in(extents))]
-    positive = normalise_rows(Row("ge", size - 1) for size in sizes) or ()
+    positive = normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes))) or ()
     rows = dict.fromkeys(positive)
     seen: Seen = set()
     for root in roots:
-        for row in unconditional_reads(graph, root, tuple(rows), seen, divided=divided):
+        for row in unconditional_reads(graph, root, tuple(rows), seen):
             # One with a maximum is two cases, of which every question would be asked.
             if not parts_in((row.form,)):
                 rows[row] = None
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
-
-
-def check_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[Node]) -> None:
-    """Refuse an index with a rounded quotient by a form that expressions do not show to be positive.
-
-    What a read at such a quotient says is known only where its divisor is positive.
-    """
-    facts = input_facts(graph, roots, divided=False) if divisors else ()
-    for divisor in divisors:
-        if not implied(Row("ge", divisor - 1), facts):
-            shown = divisor.substitute({v: Affine.variable(graph.names[v]) for v in divisor.atoms()})
-            raise UnsupportedError(
-                f"an index is divided by {shown}, which is not known to be positive: it must be an extent of a tensor, "
-                "or made of such extents"
-            )
 
 
 Seen = set[tuple[Node, Facts]]
@@ -83,14 +66,11 @@ def unconditional_reads(
     known: Facts,
     seen: Seen | None = None,
     most: int | None = None,
-    *,
-    divided: bool = True,
 ) -> Facts:
     """The rows that say that the unconditional reads of an expression lie inside their shapes.
 
     They are over its sizes and free indices; ``known`` decides which ranges are not empty. What has
-    been ``seen`` for another expression is left out. No more than ``most`` nodes are looked at,
-    and without ``divided`` no reads at quotients by sizes.
+    been ``seen`` for another expression is left out. No more than ``most`` nodes are looked at.
     """
     found: list[Row] = []
     seen = set() if seen is None else seen
@@ -109,20 +89,13 @@ def unconditional_reads(
                 continue
             stack.append((body, context + rows, (*variables, *bound)))
             continue
-        for row in () if not divided and _is_divided(node) else inside_shape(graph, node):
+        for row in inside_shape(graph, node):
             extreme = _at_extreme(row, bound, context)
             if extreme is not None:
                 found.append(extreme)
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
     parts = [part for row in found for part in separated(row, row.form.atoms())]
     return normalise_rows(row for row in parts if not (row.form.compounds() and implied(row, ()))) or ()
-
-
-def _is_divided(read: Node) -> bool:
-    """Whether an index of a read holds a quotient by a size."""
-    forms = read.data if read.op == "read" else ()
-    compounds = (found for form in forms for found in form.compounds())
-    return any(isinstance(found, SymbolicQuotient) for found in definitions(compounds))
 
 
 def _limits(variable: int, rows: Sequence[Row]) -> tuple[list[Affine], list[Affine]]:
