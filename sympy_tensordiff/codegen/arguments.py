@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.loops import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polyhedron import find_point
 from sympy_tensordiff.integer.products import factors_in
@@ -101,10 +101,7 @@ class ArgumentChecker:
                 raise ArgumentError(
                     f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"
                 )
-        for check in self.program.granted:
-            if all(row.holds(values) for row in check.violation):
-                names = {name for row in check.violation for name in row.form.atoms()}
-                raise ArgumentError(f"{check.message} ({_known(names, values, origin)})")
+        _make(self.program.granted, ArgumentError, values, origin)
         for argument in self.arguments:
             if argument.shape:
                 self._compare(argument, given[argument.name].shape, values, origin)
@@ -118,10 +115,7 @@ class ArgumentChecker:
         for size in self.program.sizes:
             candidates = [form.evaluate(values) for form in size.lows or size.highs]
             values[size.name] = max(candidates) if size.lows else min(candidates)
-        for check in self.program.checks:
-            if all(row.holds(values) for row in check.violation) and _happens(check, values):
-                names = {name for row in (*check.violation, *check.points) for name in row.form.atoms()} & origin.keys()
-                raise OutOfShapeError(f"{check.message} ({_known(names, values, origin)})")
+        _make(self.program.checks, OutOfShapeError, values, origin)
         return values
 
     def _compare(
@@ -140,6 +134,16 @@ _SEARCH_LIMIT = 20_000
 
 _MOST_DATA = 2**40
 """Data are no larger than this, so that the kernels can compute with them."""
+
+
+def _make(
+    checks: Sequence[Check], error: type[TensorDiffError], values: dict[str, int], origin: dict[str, str]
+) -> None:
+    """Raise the error of the first check that fails."""
+    for check in checks:
+        if all(row.holds(values) for row in check.violation) and _happens(check, values):
+            names = {name for row in (*check.violation, *check.points) for name in row.form.atoms()} & origin.keys()
+            raise error(f"{check.message} ({_known(names, values, origin)})")
 
 
 def _happens(check: Check, values: dict[str, int]) -> bool:
