@@ -26,20 +26,22 @@ USAGE = f"""{PROGRAM} [options] [INPUT]
        {PROGRAM} demo [--quick] [--seed SEED]"""
 
 DESCRIPTION = """\
-Differentiates a tensor expression, written in the text language of Lippmann's thesis:
+Differentiates a tensor expression, written in the text language of Lippmann's thesis, or in index
+notation:
 
   declare x 1 expression x *(i,i->) x derivative wrt x
+  declare x[n]  s = sum(x[i]**2, i)  derivative wrt x
 
-declares tensors with their orders, gives an expression of them, and says what to differentiate by
-(several "derivative wrt" for higher orders). INPUT is such a text in quotes, or the name of a file;
+Both declare tensors with their orders or shapes, give an expression of them, and say what to
+differentiate by (several "derivative wrt" for higher orders). INPUT is such a text in quotes, or the name of a file;
 without it, and for "-", standard input is read. "demo" shows what else the package does."""
 
 EPILOG = f"""\
 forms:
-  text     the text language (the default)
+  text     the text language (the default for inputs in it)
   pretty   in two dimensions, in ASCII where the terminal has nothing else
   latex    LaTeX
-  index    index notation: sums over indices
+  index    index notation: sums over indices (the default for inputs in it)
   numpy, numba, cuda
            the Python module that computes it; its arguments are the tensors in the order of their
            declaration, then sizes that no tensor has
@@ -56,6 +58,7 @@ examples:
   {PROGRAM} --form numba "declare x 1 expression exp(x) *(i,i->) x derivative wrt x"
   {PROGRAM} --expression --form index "declare x 1 expression tanh(x) derivative wrt x"
   {PROGRAM} "declare x 1 expression sin(x) *(i,i->) x derivative wrt x derivative wrt x"
+  {PROGRAM} "declare w[m] d[n] f[n-m+1]  f[i] = sum(w[k]*d[i+k], k)  derivative wrt d"
 """
 
 
@@ -71,13 +74,15 @@ def run(arguments: list[str]) -> int:
         return 2
     try:
         source = read_input(given, options.file)
-        parsed = td.parse(source.text)
+        indexed = _is_indexed(source.text)
+        parsed = td.parse_indexed(source.text) if indexed else td.parse(source.text)
     except UnreadableError as error:
         complain(str(error))
         return 2
     except ParseError as error:
         complain(f"{source.origin}, {error}" if source.origin else str(error))
         return 2
+    options.form = options.form or ("index" if indexed else "text")
     try:
         return _answer(parsed, options)
     except TensorDiffError as error:
@@ -85,6 +90,11 @@ def run(arguments: list[str]) -> int:
     except RecursionError:
         complain("the expression or its derivative is nested too deeply for SymPy")
     return 1
+
+
+def _is_indexed(text: str) -> bool:
+    """Whether an input is in index notation, which defines an entry: the text language has no ``=``."""
+    return any("=" in line.partition("#")[0] for line in text.splitlines())
 
 
 def complain(message: str) -> None:
@@ -106,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("input", nargs="*", metavar="INPUT", help="a text of the language, a file, or -")
     parser.add_argument("--file", metavar="FILE", help="read the input from this file")
-    parser.add_argument("--form", choices=FORMS, default="text", help="how the answer is printed (see below)")
+    parser.add_argument("--form", choices=FORMS, help="how the answer is printed (see below)")
     simple = parser.add_mutually_exclusive_group()
     simple.add_argument(
         "--simplify", dest="simplify", action="store_true", default=True, help="simplify the derivative (default)"

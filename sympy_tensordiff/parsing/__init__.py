@@ -1,10 +1,12 @@
 """The text language of the thesis: text in, tensor expressions out.
 
 The grammar makes a tree (`syntax`), which gets orders, constants and axes, each by one pass, and then
-becomes an expression (`build`). `to_text` makes a text of an expression (`text_writer`).
+becomes an expression (`build`). `to_text` makes a text of an expression (`text_writer`). Index
+notation is a language of its own, in `indexed`.
 """
 
 from sympy_tensordiff.parsing.api import ParsedExpression, parse
+from sympy_tensordiff.parsing.indexed.api import parse_indexed
 from sympy_tensordiff.parsing.to_text import to_text
 
-__all__ = ["ParsedExpression", "parse", "to_text"]
+__all__ = ["ParsedExpression", "parse", "parse_indexed", "to_text"]

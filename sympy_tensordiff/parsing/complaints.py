@@ -44,10 +44,10 @@ HINTS = {
     "_": "names are letters and digits, beginning with a letter",
     ".": "a number has a digit before or behind the point",
     "@": "write the product with its letters, as in `A *(ij,jk->ik) B`",
-    "[": "parentheses are round; tensors are written without indices",
-    "]": "parentheses are round; tensors are written without indices",
+    "[": "parentheses are round; tensors are written without indices (`parse_indexed` reads entries such as x[i])",
+    "]": "parentheses are round; tensors are written without indices (`parse_indexed` reads entries such as x[i])",
     "'": "write the transpose as `(ij->ji)A`",
-    "=": "an input states an expression, and no equation",
+    "=": "an input states an expression, and no equation (`parse_indexed` reads f[i] = …)",
 }
 
 

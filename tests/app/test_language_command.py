@@ -59,6 +59,22 @@ def test_forms(run):
     assert answer(run, "--form", "index", QUADRATIC) == index
 
 
+INDEXED = "declare A[m, n], x[n]  # f = A @ x\nf[i] = sum(A[i, j]*x[j]**2, j)  derivative wrt x"
+
+
+def test_index_notation(run):
+    parsed = td.parse_indexed(INDEXED)
+    assert answer(run, INDEXED) == answer(run, "--form", "index", INDEXED) == str(parsed.derivative())
+    assert answer(run, "--expression", INDEXED) == str(parsed.expression)
+    assert answer(run, "--form", "latex", INDEXED) == sympy.latex(parsed.derivative())
+    assert answer(run, "--check", INDEXED).count("largest relative error") == 3
+    assert answer(run, QUADRATIC + "  # x = y") == answer(run, QUADRATIC)
+    code, out, err = run(INDEXED.replace("x[j]", "z[j]"))
+    assert (code, out) == (2, "") and "line 2, column 20: z is no declared tensor" in err
+    code, out, err = run("--form", "text", INDEXED)
+    assert (code, out) == (1, "") and "another --form can say it" in err
+
+
 def test_index_form_is_written_out(run):
     """Entries of what is read stand where they are read, with an index of their own in every sum."""
     softmax = "declare x 1 expression exp(x) / ((i->)exp(x)) derivative wrt x"

@@ -1,0 +1,172 @@
+"""Index notation as text: what it means, what it refuses, and that what is printed can be read again."""
+
+import contextlib
+import random
+import string
+
+import cases
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
+from sympy_tensordiff.parsing.indexed.syntax import DEEPEST, LONGEST
+from sympy_tensordiff.symbolic.scalar_functions import sigmoid
+
+i, j, k, m, n, p = td.indices("i j k m n p")
+A, x, y = td.TensorSymbol("A", (m, n)), td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+a, idx = td.TensorSymbol("a", ()), td.TensorSymbol("idx", m, dtype=int)
+
+DECLARED = "declare A[m, n], x[n], y[n], a, int idx[m], int p "
+
+
+def table(body, *axes):
+    return td.TensorComprehension(body, *axes)
+
+
+MEANINGS = {
+    "f[i] = sum(A[i, j]*x[j], j)": table(td.IndexedSum(A[i, j] * x[j], (j, 0, n - 1)), (i, m)),
+    "s = sum(x[j]*y[k], (j, 0, k), (k, 0, n - 1))": td.IndexedSum(x[j] * y[k], (j, 0, k), (k, 0, n - 1)),
+    "f[i] = prod(A[i, j], j) - IndexedMax(A[i, j], j)": table(
+        td.IndexedProduct(A[i, j], (j, 0, n - 1)) - td.IndexedMax(A[i, j], (j, 0, n - 1)), (i, m)
+    ),
+    "f[i] = x[i]**2**-1": table(sympy.sqrt(x[i]), (i, n)),
+    "f[i] = -x[i]^2 - 2*x[i]/a/4 + .5e1": table(-(x[i] ** 2) - x[i] / a / 2 + 5, (i, n)),
+    "f[i] = where(0 <= i < p | ~(i != 4), x[i], 0)": table(
+        sympy.Piecewise((x[i], ((i >= 0) & (i < p)) | sympy.Eq(i, 4)), (0, True)), (i, n)
+    ),
+    "f[i] = where(x[i] > 0 and not i < 2 or i == 0, x[i], a)": table(
+        sympy.Piecewise((x[i], ((x[i] > 0) & (i >= 2)) | sympy.Eq(i, 0)), (a, True)), (i, n)
+    ),
+    "f[i] = sigmoid(x[i])*max(x[i], y[i], a)*relu(x[i])": table(
+        sigmoid(x[i]) * sympy.Max(x[i], y[i], a) * sympy.Max(x[i], 0), (i, n)
+    ),
+    "s = sum(y[idx[k]]*delta(k, p), k)": td.IndexedSum(y[idx[k]] * sympy.KroneckerDelta(k, p), (k, 0, m - 1)),
+    "f[i] = TensorComprehension(x[j]**2, (j, n))[n - 1 - i]*x[i]": table(
+        table(x[j] ** 2, (j, n))[n - 1 - i] * x[i], (i, n)
+    ),
+    "s = x[0]*E*pi  # the end = here": x[0] * sympy.E * sympy.pi,
+    "s = ((a)); ": a,
+}
+
+
+@pytest.mark.parametrize("text", MEANINGS)
+def test_meaning(text) -> None:
+    parsed = td.parse_indexed(f"{DECLARED}\n{text}\nderivative wrt x")
+    assert parsed.expression == MEANINGS[text]
+    assert parsed.arguments == (x,)
+    assert list(parsed.tensors) == ["A", "x", "y", "a", "idx"]
+
+
+def test_declared_results_and_higher_orders() -> None:
+    parsed = td.parse_indexed("declare d[n], f[n - 2]  f[i] = (d[i] - d[i + 2])**3 derivative wrt d derivative wrt d")
+    d = td.TensorSymbol("d", n)
+    assert parsed.expression == table((d[i] - d[i + 2]) ** 3, (i, n - 2))
+    assert parsed.derivative().shape == (n - 2, n, n)
+
+
+REFUSED = {
+    "": "the input is empty",
+    "declare x[n] f[i] = x[i]": "the end of the input is not expected here, but .*derivative wrt",
+    "declare x[n] f[i] = x[i] + derivative wrt x": "`derivative` is not expected here, but an operand",
+    "declare x[n] f[i] = x[i] @ x[i] derivative wrt x": "'@' does not belong to index notation",
+    "declare x[n] f[i] = __import__(1) derivative wrt x": "'_' does not belong",
+    "declare x[n] f[i] = y[i] derivative wrt x": "y is no declared tensor; take a declared name: x",
+    "declare x[n] f[i] = q derivative wrt x": "q is neither declared nor an index here; .*int q",
+    "declare x[n] f[i] = x*2 derivative wrt x": r"x has 1 axes: read an entry, x\[i\]",
+    "declare x[n] f[i] = x[i, i] derivative wrt x": "1",
+    "declare x[n] f[i] = x[i/2] derivative wrt x": "i",
+    "declare x[n] f[i] = x[i] derivative wrt z": "wrt takes a declared tensor, and z is none; take a declared name: x",
+    "declare = 1 derivative wrt z": "`=` is not expected here, but a name",
+    "declare a s = 1 derivative wrt z": "take a declared name: a",
+    "declare int a s = 1 derivative wrt z": "z is none; there is none: write its shape",
+    "declare int x[n] s = 1 derivative wrt x": "nothing is differentiated by x, a tensor of integers",
+    "declare x[n] x[m] s = 1 derivative wrt x": "x is declared twice",
+    "declare x[n] y[x] s = 1 derivative wrt x": "x is a tensor and stands in a shape",
+    "declare lambda[n] s = 1 derivative wrt lambda": "lambda is a keyword of Python; take another name, e.g. lambda1",
+    "declare sum[n] s = 1 derivative wrt sum": "sum is a function; take another name, e.g. sum1",
+    "declare x[n] f[x] = 1 derivative wrt x": "x is a tensor, so no index has this name",
+    "declare x[n] f[n] = 1 derivative wrt x": "n is a size, so no index has this name",
+    "declare x[n] f[i, i] = x[i] derivative wrt x": "each a name of its own",
+    "declare x[n] f[i + 1] = x[i] derivative wrt x": "the left side holds indices",
+    "declare x[n], f[n, n] f[i] = x[i] derivative wrt x": "f is declared with 2 axes and defined with 1",
+    "declare x[n] f[i] = x[2*i] derivative wrt x": "no axis tells how far i runs",
+    "declare x[n], y[m] s = sum(x[i]*y[i], i) derivative wrt x": "i runs to n along x .* and i runs to m along y",
+    "declare x[n] s = sum(x[i]) derivative wrt x": "sum takes a body and one range or more",
+    "declare x[n] s = sum(x[i], (i, 3)) derivative wrt x": r"a range is \(k, first, last\), or a name alone",
+    "declare x[n] s = TensorComprehension(x[i], (i, 0, 3))[2] derivative wrt x": r"a range is \(i, extent\)",
+    "declare x[n] s = sin(x[0], 1) derivative wrt x": "sin takes 1 arguments, and 2 are given",
+    "declare x[n] s = Heaviside(x[0], 1, 2) derivative wrt x": "takes 1 to 2 arguments, and 3",
+    "declare x[n] s = system(x[0]) derivative wrt x": "system is no function; the functions are sin",
+    "declare x[n] s = x[0](1) derivative wrt x": "is not expected here",
+    "declare x[n] s = (x[0] + 1)[0] derivative wrt x": "this is no declared tensor",
+    "declare x[n] s = sin(1)[0] derivative wrt x": "only a tensor has entries",
+    "declare x[n] s = (1, 2) derivative wrt x": "several values in parentheses",
+    "declare x[n] s = 1 < 2 derivative wrt x": "a number is expected here, not a condition",
+    "declare x[n] s = 1 + (x[0] < 2) derivative wrt x": "a number is expected here, not a condition",
+    "declare x[n] s = where(1, 2, 3) derivative wrt x": "a condition is expected here",
+    "declare x[n] s = where(x[0] < 1, 2) derivative wrt x": "where takes a condition and two values",
+    "declare x[n] s = Piecewise(1) derivative wrt x": "Piecewise takes pairs",
+    "declare x[n] s = 1 + TensorComprehension(x[i], i) derivative wrt x": "not a tensor with 1 axes: read an entry",
+    "declare x[n] s = x[0]/0 derivative wrt x": "this divides by 0",
+    "declare x[n] s = Mod(3, 0) derivative wrt x": "this divides by 0",
+    "declare x[n] s = 0**(-1) derivative wrt x": "the value is not finite, or not real",
+    "declare x[n] s = sqrt(-1) derivative wrt x": "the value is not finite, or not real",
+    "declare x[n] s = log(0) derivative wrt x": "the value is not finite, or not real",
+    "declare x[n] s = 9**9**9 derivative wrt x": "more than 1,000 digits",
+    "declare x[n] s = exp(9**9*log(7)) derivative wrt x": "more than 1,000 digits",
+    "declare x[n] s = 1e999 derivative wrt x": "the number 1e999 is longer than 1,000 digits, or no double",
+    f"declare x[n] s = {'9' * 2000} derivative wrt x": "is longer than 1,000 digits",
+    f"declare x[n] s = {'(' * 5}{'sin(' * DEEPEST}1{')' * DEEPEST}{')' * 5} derivative wrt x": "levels inside of each",
+    f"declare x[n] s = {'1+' * LONGEST}1 derivative wrt x": "at most 20,000 are read",
+    "declare x[0] s = x[0] derivative wrt x": "0",
+    "declare x[n] s = x[-1] derivative wrt x": "-1",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
+def test_refused(text) -> None:
+    with pytest.raises(ParseError, match=REFUSED[text]) as caught:
+        td.parse_indexed(text)
+    assert 1 <= caught.value.column <= len(caught.value.text) + 1
+
+
+def test_no_text() -> None:
+    with pytest.raises(ArgumentTypeError, match="the input of parse_indexed is a text, not int"):
+        td.parse_indexed(3)
+
+
+UNREAD = {
+    "H5_mirror_image", "clamp_mirror_image", "map_pixel_unshuffle",  # SymPy writes their remainders in another form
+    "choice_exclusive_or",  # ^ is a power
+    "choice_domain_of_a_choice",  # a value that is not finite, in a case that never holds
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in cases.names() if name not in UNREAD])
+def test_what_is_printed_can_be_read_again(name) -> None:
+    case = cases.build(name)
+    tensors = {t.name: t for t in case.function.atoms(td.TensorSymbol)}
+    tensors |= {v.name: v for v in case.variables if isinstance(v, td.TensorSymbol)}
+    scalars = {s for s in case.function.free_symbols - {*tensors.values()} if not s.is_integer}
+    sizes = {s for tensor in tensors.values() for extent in tensor.shape for s in extent.free_symbols}
+    integers = {s for s in case.function.free_symbols - {*tensors.values()} if s.is_integer} - sizes
+    declared = [
+        "int " * (tensor.dtype is int) + tensor.name + f"[{', '.join(map(str, tensor.shape))}]" * bool(tensor.shape)
+        for tensor in tensors.values()
+    ]
+    declared += [str(scalar) for scalar in scalars] + [f"int {integer}" for integer in integers]
+    wrt = next(v for v in case.variables if getattr(v, "dtype", float) is float)
+    parsed = td.parse_indexed(f"declare {' '.join(declared)}\nresult = {case.function}\nderivative wrt {wrt}")
+    assert parsed.expression == case.function.subs({s: td.TensorSymbol(str(s), ()) for s in scalars})
+
+
+def test_no_text_gives_another_error_than_ours() -> None:
+    generator = random.Random(5)
+    pieces = [*"()[]+-*/^,<>=&|~ijknx0123456789.e", "x[", "sum(", "where(", "**", "derivative wrt x", "declare x[n] "]
+    pieces += ["f[i] = x[i]", "Mod(", "prod(x[i], i)", "IndexedMax(", "(i, 0, n)", " or ", " not ", "Piecewise((", "1e"]
+    for _ in range(300):
+        middle = "".join(generator.choices(pieces + list(string.printable), k=generator.randrange(1, 12)))
+        text = f"declare x[n], y[n, n] f[i] = x[i]{middle}*y[i, 0] derivative wrt x"
+        with contextlib.suppress(TensorDiffError):
+            td.parse_indexed(text).derivative()
