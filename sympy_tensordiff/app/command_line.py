@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from sympy_tensordiff.app import demo, language_command
 from sympy_tensordiff.app.language_command import PROGRAM, complain
@@ -22,7 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain("the answer cannot be written: standard output is closed")
         return 1
     try:
-        code = _demo(given[1:]) if given[:1] == ["demo"] else language_command.run(given)
+        commands = {"demo": _demo, "serve": _serve}
+        command = commands.get(given[0]) if given else None
+        code = language_command.run(given) if command is None else command(given[1:])
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -57,3 +61,44 @@ def _demo(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     sizes = QUICK_SIZES if options.quick else PAPER_SIZES
     return 0 if demo.run(sizes, seed=options.seed) else 1
+
+
+def _serve(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog=f"{PROGRAM} serve", description="Serve a page to try the package, to browsers on this machine."
+    )
+    parser.add_argument("--port", type=_port, default=8765, help="where to listen (default 8765; 0: any free port)")
+    parser.add_argument("--workers", type=_positive, default=2, help="processes that answer (default 2)")
+    parser.add_argument("--seconds", type=_positive, default=10, help="how long an answer may take (default 10)")
+    options = parser.parse_args(arguments)
+    try:
+        from sympy_tensordiff.app.web.server import Server, serve
+    except ImportError as error:
+        complain(f"the page needs {error.name}: pip install 'sympy-tensordiff[page]'")
+        return 1
+    try:
+        asyncio.run(_served(Server, serve, options))
+    except OSError as error:
+        complain(f"port {options.port} cannot be used: {error.strerror or error}; choose another one with --port")
+        return 1
+    return 0
+
+
+async def _served(server: Any, serve: Any, options: argparse.Namespace) -> None:
+    running = server(options.port, options.workers, options.seconds)
+    print(f"{running.url}  (Ctrl-C ends it)", flush=True)
+    await serve(running)
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number < 65536:
+        raise ValueError
+    return number
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if not 0 < number <= 600:
+        raise ValueError
+    return number

@@ -23,7 +23,8 @@ FORMS = ("text", "pretty", "latex", "index", *BACKENDS)
 _PRINTED = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
 
 USAGE = f"""{PROGRAM} [options] [INPUT]
-       {PROGRAM} demo [--quick] [--seed SEED]"""
+       {PROGRAM} demo [--quick] [--seed SEED]
+       {PROGRAM} serve [--port PORT]"""
 
 DESCRIPTION = """\
 Differentiates a tensor expression, written in the text language of Lippmann's thesis, or in index
@@ -34,7 +35,8 @@ notation:
 
 Both declare tensors with their orders or shapes, give an expression of them, and say what to
 differentiate by (several "derivative wrt" for higher orders). INPUT is such a text in quotes, or the name of a file;
-without it, and for "-", standard input is read. "demo" shows what else the package does."""
+without it, and for "-", standard input is read. "demo" shows what else the package does; "serve" opens
+a page in which all this can be tried in a browser."""
 
 EPILOG = f"""\
 forms:

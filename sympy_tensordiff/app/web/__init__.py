@@ -1,0 +1,1 @@
+"""A local page to try the package: requests (`server`) go to worker processes (`workers`), which answer (`answers`)."""

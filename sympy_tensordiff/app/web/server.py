@@ -1,0 +1,213 @@
+"""The server of the page: files, examples and answers, for this machine only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+from importlib.resources import files
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPServerRequest
+from tornado.web import Application, HTTPError, RequestHandler
+
+from sympy_tensordiff.app.web.examples import EXAMPLES
+from sympy_tensordiff.app.web.requests import LONGEST, RequestError, request_of
+from sympy_tensordiff.app.web.workers import BusyError, LostError, Pool, SlowError
+
+HOST = "127.0.0.1"
+LARGEST_BODY = 8 * LONGEST
+"""The most bytes of a request: JSON may write a character in six, and one outside of the first plane in twelve."""
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "woff2": "font/woff2",
+}
+
+
+class _Handler(RequestHandler):
+    """What all answers have in common: who may ask, and the headers."""
+
+    def set_default_headers(self) -> None:
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+        self.clear_header("Server")
+
+    def prepare(self) -> None:
+        if not is_own(self.request, self.settings["port"]):
+            raise HTTPError(403, reason="Only this page may ask")
+
+    def write_error(self, status_code: int, **details: Any) -> None:
+        self.tell({"error": self._reason})
+
+    def tell(self, answer: Any) -> None:
+        self.set_header("Content-Type", "application/json; charset=utf-8")
+        self.finish(json.dumps(answer))
+
+
+class _Nothing(_Handler):
+    """What there is not."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        raise HTTPError(404)
+
+
+class _Files(_Handler):
+    """The files of the page, which are read when the server starts: a name is a key, and no path."""
+
+    def get(self, name: str) -> None:
+        content = self.settings["page"].get(name or "index.html")
+        if content is None:
+            raise HTTPError(404)
+        self.set_header("Content-Type", _TYPES[(name or "index.html").rpartition(".")[2]])
+        self.finish(content)
+
+
+class _Examples(_Handler):
+    def get(self) -> None:
+        self.tell(EXAMPLES)
+
+
+class _Answers(_Handler):
+    async def post(self) -> None:
+        if self.request.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
+            raise HTTPError(415, reason="A request is JSON")
+        try:
+            request = request_of(self.request.body)
+        except RequestError as error:
+            self.set_status(400)
+            self.tell({"error": str(error)})
+            return
+        pool: Pool = self.settings["pool"]
+        try:
+            self.tell(await pool.ask(request))
+        except BusyError:
+            self.set_status(503)
+            self.tell({"error": "too many requests are waiting; ask again"})
+        except SlowError:
+            self.tell({"error": f"this takes longer than {pool.seconds:g} seconds; use the package itself for it"})
+        except LostError:
+            self.tell({"error": "this needs more memory than there is for one answer"})
+
+
+def is_own(request: HTTPServerRequest, port: int) -> bool:
+    """Whether a request is to this machine by name, and no other site has made it.
+
+    The name is looked at since any site may let its own lead to this machine (DNS rebinding).
+    """
+    own = {f"{name}:{port}" for name in ("localhost", HOST)}
+    origin = request.headers.get("Origin")
+    site = request.headers.get("Sec-Fetch-Site", "none")
+    is_link = site == "cross-site" and request.headers.get("Sec-Fetch-Mode") == "navigate"
+    return (
+        request.headers.get("Host", "").lower() in own
+        and (origin is None or origin.lower() in {f"http://{name}" for name in own})
+        and (site in ("none", "same-origin") or is_link)
+    )
+
+
+def page_files() -> dict[str, bytes]:
+    """The files of the page by their names."""
+    found: dict[str, bytes] = {}
+    waiting = [("", files(__package__).joinpath("static"))]
+    while waiting:
+        prefix, folder = waiting.pop()
+        for entry in folder.iterdir():
+            if entry.is_dir():
+                waiting.append((f"{prefix}{entry.name}/", entry))
+            elif entry.name.rpartition(".")[2] in _TYPES:
+                found[prefix + entry.name] = entry.read_bytes()
+    return found
+
+
+def listening(port: int) -> socket.socket:
+    """A socket that listens on this machine."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # elsewhere this would share the port with others
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setblocking(False)
+        listener.bind((HOST, port))
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+class Server:
+    """A server that listens on this machine.
+
+    Parameters
+    ----------
+    port : int
+        0: any that is free.
+    workers : int
+        The number of processes that answer.
+    seconds : float
+        How long an answer may take.
+    waiting : int
+        So many requests may wait for a worker.
+
+    Raises
+    ------
+    OSError
+        If the port is taken.
+    """
+
+    def __init__(self, port: int = 0, workers: int = 2, seconds: float = 10, waiting: int = 32) -> None:
+        listener = listening(port)
+        self.port: int = listener.getsockname()[1]
+        self.pool = Pool(workers, seconds, waiting)
+        application = Application(
+            [(r"/api/examples", _Examples), (r"/api/answer", _Answers), (r"/([\w./-]*)", _Files)],
+            default_handler_class=_Nothing,
+            page=page_files(),
+            pool=self.pool,
+            port=self.port,
+            log_function=lambda handler: None,
+        )
+        self._server = HTTPServer(
+            application,
+            max_body_size=LARGEST_BODY,
+            max_buffer_size=2 * LARGEST_BODY,
+            max_header_size=16_384,
+            body_timeout=10,
+            idle_connection_timeout=60,
+        )
+        self._server.add_socket(listener)
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{HOST}:{self.port}/"
+
+    async def close(self) -> None:
+        """Stop listening, and end the workers."""
+        self._server.stop()
+        await self._server.close_all_connections()
+        self.pool.close()
+
+
+async def serve(server: Server) -> None:
+    """Serve until the task is cancelled."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await server.close()

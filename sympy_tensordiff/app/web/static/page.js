@@ -1,0 +1,236 @@
+// What is typed goes to the server, and what it answers is shown. The state is in the address, behind "#".
+
+const TABS = [
+  ["latex", "LaTeX"], ["index", "Index notation"], ["einsum", "Einsum"], ["matrix", "Matrix"],
+  ["numpy", "NumPy"], ["numba", "Numba"], ["cuda", "CUDA"], ["graph", "Graph"], ["check", "Check"],
+];
+const FORMULAS = new Set(["latex", "index", "einsum", "matrix"]);
+const PAUSE = 250; // milliseconds without a key until the server is asked
+
+const at = (id) => document.getElementById(id);
+const [source, language, order, examples] = ["source", "language", "order", "examples"].map(at);
+let tab = "latex";
+let asked = 0; // the number of the last question: answers to others come too late
+let told = {}; // answers to the present question, by what was asked for
+let timer = null;
+let given = [];
+
+// ---------------------------------------------------------------- questions
+
+async function ask(want) {
+  const body = JSON.stringify({
+    language: language.value, source: source.value, order: Number(order.value), want,
+  });
+  try {
+    const response = await fetch("api/answer", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+    return await response.json();
+  } catch {
+    return { error: "the server does not answer; is it still running?" };
+  }
+}
+
+function changed() {
+  clearTimeout(timer);
+  asked += 1;
+  keep();
+  for (const id of ["expression", "derivative", "text", "graph"]) at(id).classList.add("old");
+  timer = setTimeout(renew, PAUSE);
+}
+
+async function renew() {
+  const question = asked;
+  told = {};
+  busy(true);
+  const answer = await ask("formulas");
+  if (question !== asked) return;
+  busy(false);
+  told.formulas = answer;
+  complain(answer);
+  if (!answer.error) {
+    formula(at("expression"), answer.expression);
+    formula(at("derivative"), answer.derivative.latex);
+    const by = answer.wrt.join(", ");
+    at("shape").textContent = `by ${by}` + (answer.shape ? `, of shape ${answer.shape}` : ", a number");
+  }
+  await show();
+}
+
+async function show() {
+  const want = FORMULAS.has(tab) ? "formulas" : tab;
+  if (!told.formulas || told.formulas.error) return;
+  if (!told[want]) {
+    const question = asked;
+    const wanted = tab;
+    write({ text: "…" });
+    busy(true);
+    const answer = await ask(want);
+    if (question !== asked) return;
+    told[want] = answer;
+    busy(false);
+    if (wanted !== tab) return;
+  }
+  const answer = told[want];
+  if (answer.error) write(answer);
+  else if (want === "formulas") write(answer.derivative[tab]);
+  else write(answer.code ?? answer.check ?? answer.graph);
+}
+
+function busy(is) {
+  at("state").textContent = is ? "computing …" : "";
+  document.querySelector(".answer").setAttribute("aria-busy", String(is));
+}
+
+// ---------------------------------------------------------------- answers
+
+// The policy of the page forbids style attributes, which KaTeX sets for roots; what a script sets is allowed.
+const setAttribute = Element.prototype.setAttribute;
+Element.prototype.setAttribute = function (name, value) {
+  if (name === "style") this.style.cssText = value;
+  else setAttribute.call(this, name, value);
+};
+
+function formula(place, form) {
+  place.classList.remove("old");
+  place.textContent = "";
+  if (form.error) place.textContent = form.error;
+  else window.katex.render(form.text, place, { displayMode: true, throwOnError: false, trust: false, maxExpand: 1000 });
+}
+
+function complain(answer) {
+  const place = at("complaint");
+  place.textContent = "";
+  source.setAttribute("aria-invalid", String(Boolean(answer.error)));
+  if (!answer.error) return;
+  if (answer.place) {
+    const lines = answer.place.text.split("\n");
+    place.append(lines[0]);
+    const marked = document.createElement("pre");
+    marked.textContent = lines.slice(1).join("\n");
+    place.append(marked);
+  } else {
+    place.textContent = answer.error;
+  }
+}
+
+function write(form) {
+  const text = at("text");
+  const picture = at("graph");
+  const drawn = tab === "graph" && !form.error && form.text !== "…";
+  text.classList.remove("old");
+  picture.classList.remove("old");
+  text.classList.toggle("wrong", Boolean(form.error));
+  text.classList.toggle("wrapped", FORMULAS.has(tab));
+  text.textContent = form.error ?? form.text;
+  text.hidden = drawn;
+  picture.hidden = !drawn;
+  if (drawn) picture.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(form.text);
+  at("copy").disabled = Boolean(form.error);
+}
+
+// ---------------------------------------------------------------- tabs
+
+for (const [name, title] of TABS) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.id = `tab-${name}`;
+  button.textContent = title;
+  button.setAttribute("role", "tab");
+  button.setAttribute("aria-controls", "panel");
+  button.addEventListener("click", () => choose(name));
+  at("tabs").append(button);
+}
+
+function choose(name) {
+  tab = name;
+  for (const [other] of TABS) {
+    const button = at(`tab-${other}`);
+    button.setAttribute("aria-selected", String(other === name));
+    button.tabIndex = other === name ? 0 : -1;
+  }
+  at("panel").setAttribute("aria-labelledby", `tab-${name}`);
+  keep();
+  show();
+}
+
+at("tabs").addEventListener("keydown", (event) => {
+  const names = TABS.map(([name]) => name);
+  const here = names.indexOf(tab);
+  const there = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: names.length - 1 }[event.key];
+  if (there === undefined) return;
+  event.preventDefault();
+  choose(names[(there + names.length) % names.length]);
+  at(`tab-${tab}`).focus();
+});
+
+// ---------------------------------------------------------------- copies and links
+
+async function copy(text, button) {
+  const label = button.dataset.label ?? button.textContent;
+  button.dataset.label = label;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Copying is not allowed";
+  }
+  setTimeout(() => { button.textContent = label; }, 1500);
+}
+
+at("copy").addEventListener("click", () => copy(at("text").textContent, at("copy")));
+at("link").addEventListener("click", () => copy(location.href, at("link")));
+
+function keep() {
+  const state = { l: language.value, s: source.value, o: order.value, t: tab };
+  history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
+}
+
+function restored() {
+  try {
+    const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
+    if (typeof state.s !== "string" || !["index", "text"].includes(state.l)) return false;
+    source.value = state.s.slice(0, 20000);
+    language.value = state.l;
+    order.value = state.o === "2" ? "2" : "1";
+    if (TABS.some(([name]) => name === state.t)) tab = state.t;
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// ---------------------------------------------------------------- start
+
+function help() {
+  at("help-index").hidden = language.value !== "index";
+  at("help-text").hidden = language.value !== "text";
+}
+
+function start(example) {
+  language.value = example.language;
+  source.value = example.source;
+  order.value = "1";
+  help();
+  changed();
+}
+
+source.addEventListener("input", changed);
+order.addEventListener("change", changed);
+language.addEventListener("change", () => { help(); changed(); });
+examples.addEventListener("change", () => {
+  if (examples.value !== "") start(given[Number(examples.value)]);
+});
+window.addEventListener("hashchange", () => {
+  if (restored()) { help(); choose(tab); changed(); }
+});
+
+const known = restored();
+help();
+choose(tab);
+try {
+  given = await (await fetch("api/examples")).json();
+} catch {
+  given = [];
+}
+given.forEach((example, number) => examples.add(new Option(example.title, String(number))));
+if (known) changed();
+else if (given.length) { examples.value = "0"; start(given[0]); }

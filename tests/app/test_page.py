@@ -1,0 +1,293 @@
+"""The page: what it answers, whom it answers, and that nothing brings it down."""
+
+import asyncio
+import http.client
+import json
+import random
+import threading
+
+import pytest
+
+import sympy_tensordiff as td
+from sympy_tensordiff.app import command_line
+from sympy_tensordiff.app.web import answers
+from sympy_tensordiff.app.web.examples import EXAMPLES
+from sympy_tensordiff.app.web.requests import LONGEST, WANTS, Request, RequestError, request_of
+
+pytest.importorskip("tornado")
+import contextlib
+
+from sympy_tensordiff.app.web.server import LARGEST_BODY, Server, page_files
+
+SINE = {"language": "text", "source": "declare x 1 expression sin(x) derivative wrt x", "order": 1, "want": "formulas"}
+
+
+@pytest.fixture(scope="module")
+def server():
+    """A server with one worker, in a thread of its own."""
+    started: list = []
+    loop = asyncio.new_event_loop()
+
+    async def start():
+        started.append(Server(port=0, workers=1, seconds=60, waiting=2))
+
+    def run():
+        asyncio.set_event_loop(loop)
+        loop.run_until_complete(start())
+        loop.run_forever()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while not started and thread.is_alive():
+        thread.join(0.01)
+    yield started[0]
+    asyncio.run_coroutine_threadsafe(started[0].close(), loop).result(30)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(30)
+    loop.close()
+
+
+def call(server, method="GET", path="/", body=None, **headers):
+    """The status, the headers and the content of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
+    try:
+        connection.request(method, path, body, {name.replace("_", "-"): text for name, text in headers.items()})
+        response = connection.getresponse()
+        return response.status, dict(response.getheaders()), response.read()
+    finally:
+        connection.close()
+
+
+def asked(server, changes=None, **headers):
+    body = json.dumps({**SINE, **(changes or {})})
+    status, _, content = call(server, "POST", "/api/answer", body, Content_Type="application/json", **headers)
+    return status, json.loads(content)
+
+
+# ---------------------------------------------------------------------------- answers
+
+
+def told(**changes):
+    return answers.answer(Request(**{**SINE, **changes}))
+
+
+def test_formulas() -> None:
+    found = told(source="declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x")
+    assert found["derivative"]["matrix"] == {"text": "(A + A.T) @ x"}
+    assert found["derivative"]["einsum"] == {"text": "x *(j,ij->i) (A + (ji->ij) A)"}
+    index = "TensorComprehension(IndexedSum((A[i, j] + A[j, i])*x[j], (j, 0, n - 1)), (i, n))"
+    assert found["derivative"]["index"] == {"text": index}
+    assert found["derivative"]["latex"] == {"text": r"\left(A + A^{\top}\right) x"}
+    assert (found["wrt"], found["shape"]) == (["x"], "n")
+    assert found["tensors"] == [{"name": "A", "shape": "n × n"}, {"name": "x", "shape": "n"}]
+
+
+def test_once_more() -> None:
+    assert told(order=2)["derivative"]["einsum"]["text"].count("sin") == 1
+    assert told(order=2)["wrt"] == ["x", "x"]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example["title"] for example in EXAMPLES])
+def test_examples(example) -> None:
+    question = {"language": example["language"], "source": example["source"]}
+    for order in (1, 2):
+        found = told(**question, order=order)
+        assert "error" not in found, found
+        assert "text" in found["derivative"]["latex"] and "text" in found["derivative"]["index"]
+    assert "def run(" in told(**question, want="numba")["code"]["text"]
+    assert "largest relative error" in told(**question, want="check")["check"]["text"]
+
+
+def test_graph_and_code() -> None:
+    assert told(want="graph")["graph"].get("text", "<svg dot is not installed").count("<svg") == 1
+    assert "cuda.grid" in told(want="cuda")["code"]["text"] and "np.cos" in told(want="numpy")["code"]["text"]
+
+
+def test_wrong_inputs_are_told_with_their_places() -> None:
+    found = told(language="index", source="declare x[n]\nf[i] = x[i] + z[i] derivative wrt x")
+    assert (found["place"]["line"], found["place"]["column"]) == (2, 15)
+    assert found["place"]["text"].endswith("\n              ^")
+    assert "not declared" in told(source="declare x 1 expression y derivative wrt x")["error"]
+
+
+def test_what_has_no_form_says_so() -> None:
+    found = told(language="index", source="declare x[n] s = prod(x[i], i) derivative wrt x")
+    assert "there are no operations on whole tensors" in found["derivative"]["matrix"]["error"]
+    assert "to_text" in found["derivative"]["einsum"]["error"]
+    large = answers.form(lambda: "x" * (answers.LONGEST + 1))
+    assert large == {"error": "this takes 200,001 characters, and at most 200,000 are shown"}
+
+
+def test_a_wrong_derivative_is_told(monkeypatch) -> None:
+    x = td.TensorSymbol("x", 3)
+    parsed = td.ParsedExpression({"x": x}, td.sin(x), (x,))
+    found = answers.form(lambda: answers.checked(parsed, td.diag(td.sin(x))))
+    assert "the check has failed for" in found["error"]
+
+
+BAD_REQUESTS = {
+    b"": "no JSON text",
+    b"\xff\xfe": "no JSON text",
+    b"[" * 100_000: "no JSON text",
+    b"[]": "a request has language, source, order and want",
+    b'{"language": "text"}': "a request has language, source, order and want",
+    json.dumps({**SINE, "more": 1}).encode(): "a request has",
+    json.dumps({**SINE, "source": 3}).encode(): "the source is a text of at most 20,000 characters",
+    json.dumps({**SINE, "source": "x" * (LONGEST + 1)}).encode(): "at most 20,000 characters",
+    json.dumps({**SINE, "source": "\ud800"}).encode(): "half a character",
+    json.dumps({**SINE, "language": "python"}).encode(): "language is one of index, text",
+    json.dumps({**SINE, "language": ["text"]}).encode(): "language is one of index, text",
+    json.dumps({**SINE, "order": 3}).encode(): "order is one of 1, 2",
+    json.dumps({**SINE, "order": True}).encode(): "order is one of 1, 2",
+    json.dumps({**SINE, "order": 1.0}).encode(): "order is one of 1, 2",
+    json.dumps({**SINE, "want": "../"}).encode(): f"want is one of {', '.join(WANTS)}",
+}
+
+
+@pytest.mark.parametrize("body", BAD_REQUESTS, ids=range(len(BAD_REQUESTS)))
+def test_bad_requests(body) -> None:
+    with pytest.raises(RequestError, match=BAD_REQUESTS[body]):
+        request_of(body)
+
+
+# ---------------------------------------------------------------------------- the server
+
+
+def test_the_page_and_its_files(server) -> None:
+    status, headers, content = call(server)
+    assert status == 200 and b"<textarea" in content
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff" and "Server" not in headers
+    names = page_files()
+    assert {"index.html", "page.css", "page.js", "icon.svg", "katex/katex.min.js", "katex/katex.min.css"} <= set(names)
+    for name in ("page.js", "katex/katex.min.css", "katex/fonts/KaTeX_Main-Regular.woff2"):
+        assert call(server, path=f"/{name}")[2] == names[name]
+    assert json.loads(call(server, path="/api/examples")[2]) == EXAMPLES
+    own = b"".join(content for name, content in names.items() if not name.startswith("katex/"))
+    assert b"//" not in own.replace(b"http://www.w3.org", b"").replace(b"// ", b"")  # nothing from elsewhere
+
+
+PATHS = [
+    *("/../server.py", "/%2e%2e/server.py", "/..%2fserver.py", "/katex/../../answers.py", "/static/page.js"),
+    *("//etc/passwd", "/etc/passwd", "/index.html%00", "/api/", "/api/answer/x", "/katex", "/katex/"),
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_other_paths_lead_nowhere(server, path) -> None:
+    assert call(server, path=path)[0] == 404
+
+
+def test_an_answer(server) -> None:
+    status, found = asked(server)
+    assert status == 200 and found["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+    status, found = asked(server, {"source": "declare x 1 expression </script><img> derivative wrt x"})
+    assert status == 200 and found["place"]["line"] == 1
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://example.org"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Host": "example.org"},
+        {"Host": "127.0.0.1.example.org:80"},
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "cors"},
+        {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "navigate"},
+    ],
+)
+def test_other_sites_may_not_ask(server, headers) -> None:
+    assert asked(server, **headers)[0] == 403
+    assert call(server, **headers)[0] == 403
+
+
+def test_own_names_may_ask(server) -> None:
+    for name in ("localhost", "127.0.0.1"):
+        host = f"{name}:{server.port}"
+        assert asked(server, Host=host, Origin=f"http://{host}", Sec_Fetch_Site="same-origin")[0] == 200
+    assert call(server, Sec_Fetch_Site="cross-site", Sec_Fetch_Mode="navigate")[0] == 200  # a link to the page
+
+
+def test_hostile_calls(server) -> None:
+    plain = json.dumps(SINE)
+    assert call(server, "POST", "/api/answer", plain, Content_Type="text/plain")[0] == 415
+    assert call(server, "POST", "/api/answer", plain)[0] == 415
+    assert call(server, "POST", "/api/answer", "{", Content_Type="application/json")[0] == 400
+    assert call(server, "GET", "/api/answer")[0] == 405
+    assert call(server, "DELETE", "/")[0] == 405
+    for length in (LARGEST_BODY + 1, 10**12):
+        body = b"x" * min(length, LARGEST_BODY + 1)
+        try:
+            status = call(server, "POST", "/api/answer", body, Content_Length=str(length))[0]
+        except (http.client.HTTPException, ConnectionError):
+            status = 400  # the server has hung up
+        assert status in (400, 413)
+    with contextlib.suppress(http.client.HTTPException, ConnectionError):
+        assert call(server, path="/" + "x" * 60_000)[0] in (400, 414, 431)
+    assert asked(server)[0] == 200
+
+
+def test_random_bytes(server) -> None:
+    generator = random.Random(3)
+    pieces = [
+        plain.encode() for plain in ("declare x 1 expression ", "x", "*(i,i->)", "derivative wrt x", "[", "{", '"')
+    ]
+    for _ in range(60):
+        content = b"".join(generator.choices([*pieces, bytes([generator.randrange(256)])], k=generator.randrange(9)))
+        changes = {"source": content.decode("latin-1"), "language": generator.choice(["index", "text"])}
+        assert asked(server, changes)[0] == 200
+        assert call(server, "POST", "/api/answer", content, Content_Type="application/json")[0] == 400
+    assert asked(server)[0] == 200
+
+
+def test_a_slow_answer_is_given_up_and_the_worker_replaced(server) -> None:
+    worker = server.pool.workers[0]
+    server.pool.seconds = 0.01
+    deep = f"declare x 1 expression {'sin(' * 3000}x{')' * 3000} derivative wrt x"
+    try:
+        assert "takes longer than 0.01 seconds" in asked(server, {"source": deep})[1]["error"]
+    finally:
+        server.pool.seconds = 60
+    assert server.pool.workers[0] is not worker and not worker.process.is_alive()
+    assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+
+
+def test_a_worker_that_dies_is_replaced(server) -> None:
+    server.pool.workers[0].process.kill()
+    assert "more memory than there is" in asked(server)[1]["error"]
+    assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+
+
+def test_several_users_at_once(server) -> None:
+    found = []
+    users = [threading.Thread(target=lambda: found.append(asked(server))) for _ in range(6)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join(90)
+    statuses = [status for status, _ in found]
+    assert len(found) == 6 and set(statuses) <= {200, 503} and statuses.count(200) >= 3
+    assert all("too many requests" in answer["error"] for status, answer in found if status == 503)
+
+
+# ---------------------------------------------------------------------------- the command
+
+
+def test_a_port_that_is_taken(server, capsys) -> None:
+    assert command_line.main(["serve", "--port", str(server.port)]) == 1
+    assert f"port {server.port} cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--port", "70000"], ["--port", "x"], ["--workers", "0"], ["--seconds", "9999"]])
+def test_wrong_options(arguments, capsys) -> None:
+    with pytest.raises(SystemExit) as stop:
+        command_line.main(["serve", *arguments])
+    assert stop.value.code == 2 and arguments[1] in capsys.readouterr().err
+
+
+def test_without_the_framework(monkeypatch, capsys) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "sympy_tensordiff.app.web.server", None)
+    assert command_line.main(["serve"]) == 1
+    assert "pip install 'sympy-tensordiff[page]'" in capsys.readouterr().err

@@ -1,0 +1,178 @@
+"""The page in a browser without a window; skipped where playwright or Chromium is missing."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.parse
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytest.importorskip("tornado")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+
+
+@pytest.fixture(scope="module")
+def url():
+    command = [sys.executable, "-m", "sympy_tensordiff", "serve", "--port", "0", "--seconds", "60"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield re.search(r"http://\S+", process.stdout.readline())[0]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130  # as of other commands that are interrupted
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        options = ["--no-sandbox"] if os.name == "posix" and os.geteuid() == 0 else []
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser, url):
+    """The page with the first example; nothing is asked from elsewhere, and nothing is complained of."""
+    context = browser.new_context(
+        permissions=["clipboard-read", "clipboard-write"], viewport={"width": 1300, "height": 900}
+    )
+    opened = context.new_page()
+    complaints: list[str] = []
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.on("request", lambda request: complaints.append(request.url) if not is_own(request.url, url) else None)
+    opened.set_default_timeout(60_000)
+    opened.goto(url)
+    opened.wait_for_selector("#derivative .katex")
+    yield opened
+    assert complaints == []
+    context.close()
+
+
+def is_own(asked, url):
+    return asked.startswith((url, "data:"))
+
+
+def settled(page):
+    """Wait until what is typed has been answered."""
+    page.wait_for_timeout(400)
+    page.wait_for_selector(".answer[aria-busy='false']")
+    page.wait_for_timeout(50)
+
+
+def typed(page, text):
+    page.fill("#source", text)
+    settled(page)
+
+
+def test_typing(page):
+    page.click("#tab-index")
+    typed(page, "declare x[n]\ns = sum(x[i]**3, i)\nderivative wrt x")
+    assert page.inner_text("#text") == "TensorComprehension(3*x[p]**2, (p, n))"
+    assert page.inner_text("#shape") == "by x, of shape n"
+    page.select_option("#order", "2")
+    settled(page)
+    assert page.inner_text("#text") == "TensorComprehension(6*KroneckerDelta(p, q)*x[p], (p, n), (q, n))"
+    assert page.locator("#derivative .katex").count() == 1
+
+
+def test_an_error_has_a_caret_and_goes_away(page):
+    typed(page, "declare x[n]\ns = sum(y[i], i)\nderivative wrt x")
+    assert page.get_attribute("#source", "aria-invalid") == "true"
+    assert "line 2, column 9: y is no declared tensor" in page.inner_text("#complaint")
+    assert page.text_content("#complaint pre").split("\n")[1] == " " * 8 + "^"
+    typed(page, "declare x[n]\ns = sum(x[i], i)\nderivative wrt x")
+    assert page.inner_text("#complaint") == "" and page.get_attribute("#source", "aria-invalid") == "false"
+
+
+def test_names_are_never_markup(page):
+    typed(page, "declare x[n] <img src=x onerror=alert(1)> derivative wrt x")
+    assert "<" in page.inner_text("#complaint") and page.locator("#complaint img").count() == 0
+
+
+def test_all_forms_and_copies(page):
+    page.select_option("#examples", label="Quadratic form")
+    settled(page)
+    found = {}
+    for name in ("latex", "index", "einsum", "matrix", "numpy", "numba", "cuda", "check"):
+        page.click(f"#tab-{name}")
+        settled(page)
+        page.click("#copy")
+        page.wait_for_selector("#copy:has-text('Copied')")
+        found[name] = page.evaluate("navigator.clipboard.readText()")
+        assert found[name] == page.text_content("#text")
+    assert found["matrix"] == "(A + A.T) @ x" and "import numpy" in found["numpy"]
+    assert "njit" in found["numba"] and "cuda.grid" in found["cuda"] and "relative error" in found["check"]
+    page.click("#tab-graph")
+    settled(page)
+    if shutil.which("dot"):
+        assert page.evaluate("document.getElementById('graph').naturalWidth") > 50
+
+
+def test_every_example(page):
+    for number in range(page.locator("#examples option").count() - 1):
+        page.select_option("#examples", str(number))
+        settled(page)
+        assert page.inner_text("#complaint") == ""
+        assert page.locator("#derivative .katex").count() == 1
+        assert page.locator("#derivative .katex-error").count() == 0
+
+
+def test_a_link_restores_the_state(page, browser, url):
+    page.select_option("#examples", label="Inverse of a matrix")
+    settled(page)
+    page.click("#tab-matrix")
+    page.click("#link")
+    address = page.evaluate("navigator.clipboard.readText()")
+    state = json.loads(urllib.parse.unquote(address.partition("#")[2]))
+    assert state["l"] == "text" and state["t"] == "matrix"
+    other = browser.new_page()
+    other.goto(address)
+    other.wait_for_selector("#derivative .katex", timeout=60_000)
+    settled(other)
+    assert other.inner_text("#text") == "-outer(inv(A).T @ b, inv(A) @ b)"
+    other.goto(url + "#" + urllib.parse.quote('{"s": 3}'))
+    other.close()
+
+
+def test_keyboard_only(page):
+    page.keyboard.press("Tab")
+    seen = []
+    for _ in range(12):
+        seen.append(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+        page.keyboard.press("Tab")
+    assert seen[:5] == ["examples", "language", "order", "source", "link"]
+    page.focus("#tab-latex")
+    for key, tab in [
+        ("ArrowRight", "index"),
+        ("End", "check"),
+        ("ArrowRight", "latex"),
+        ("ArrowLeft", "check"),
+        ("Home", "latex"),
+    ]:
+        page.keyboard.press(key)
+        settled(page)
+        assert page.evaluate("document.activeElement.id") == f"tab-{tab}"
+        assert page.get_attribute(f"#tab-{tab}", "aria-selected") == "true"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 760, 1600])
+def test_nothing_overflows(browser, url, width, scheme):
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page.goto(url)
+    page.wait_for_selector("#derivative .katex", timeout=60_000)
+    page.select_option("#examples", label="Energy of particles")
+    settled(page)
+    for tab in ("latex", "numba"):
+        page.click(f"#tab-{tab}")
+        settled(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    bright = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (bright == "rgb(18, 22, 28)") == (scheme == "dark")
+    page.close()
