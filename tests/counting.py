@@ -93,7 +93,7 @@ def visits(program, array, sizes):
     shapes = array_shapes(program)
     total = 0
     for kernel in program.kernels:
-        for entry in itertools.product(*(range(form.evaluate(values)) for form in shapes[kernel.array])):
+        for entry in itertools.product(*(range(form.evaluate(values)) for form in kernel.box(shapes))):
             values.update(zip(kernel.axes, entry, strict=True))
             total += _visits(kernel.body, array, values, False)
     return total
@@ -132,7 +132,7 @@ def loop_values(program, sizes):
     shapes = array_shapes(program)
     taken = idle = 0
     for kernel in program.kernels:
-        for entry in itertools.product(*(range(form.evaluate(values)) for form in shapes[kernel.array])):
+        for entry in itertools.product(*(range(form.evaluate(values)) for form in kernel.box(shapes))):
             values.update(zip(kernel.axes, entry, strict=True))
             for loop in _loops(kernel.body, values):
                 more, empty, _ = _loop_values(loop, values)

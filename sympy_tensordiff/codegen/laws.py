@@ -32,6 +32,7 @@ from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements, sube
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.smith import smith_decomposition
 
 _COMPARISONS = ("lt", "le", "eq", "ne")
 _CONNECTIVES = ("and", "or", "not")
@@ -146,11 +147,25 @@ class _KernelLaws:
             if stores or not additions:
                 raise VerificationError(f"{self.where}: a scatter has no Store, and some AddAt")
             self.forms(self.kernel.extents)
+            if self.kernel.exclusive:
+                self.exclusive(self.kernel)
         elif not body or not isinstance(body[-1], Store) or stores != 1 or additions:
             raise VerificationError(f"{self.where}: exactly one Store is needed, at top level, last")
         for axis in self.kernel.axes:
             self.declare(axis, "integer")
         self.block(body)
+
+    def exclusive(self, scatter: Scatter) -> None:
+        """Check that no two instances add to one entry: each adds once, at an index that tells all axes apart."""
+        once = [s for s in scatter.body if isinstance(s, AddAt | If)]
+        while len(once) == 1 and isinstance(once[0], If):
+            once = [s for s in once[0].body if isinstance(s, AddAt | If)]
+        additions = [s for s in statements(scatter.body) if isinstance(s, AddAt)]
+        index = additions[0].index
+        hidden = frozenset().union(*(form.hidden() for form in index)).intersection(scatter.axes)
+        matrix = [[form.coefficient(axis) for axis in scatter.axes] for form in index]
+        if once != additions or hidden or smith_decomposition(matrix, len(scatter.axes)).rank < len(scatter.axes):
+            raise VerificationError(f"{self.where}: two instances of an exclusive scatter may add to one entry")
 
     def kind(self, name: str) -> str | None:
         """What a visible name is; None where it is not visible."""

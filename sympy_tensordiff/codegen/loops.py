@@ -264,11 +264,13 @@ class Scatter(Kernel):
 
     The body has `AddAt` in the place of the `Store`, anywhere. Instances that add to one entry do so
     one after the other, in the order of the axes and loops; on a device in any order, by atomic
-    additions. ``number`` tells several scatters into one array apart.
+    additions. ``number`` tells several scatters into one array apart. In an ``exclusive`` one no two
+    instances meet: each adds once, and the index tells the axes.
     """
 
     extents: tuple[Affine, ...]
     number: int = 1
+    exclusive: bool = False
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
         return self.extents

@@ -22,6 +22,7 @@ class Part:
     """Additions of ``value`` to the entry ``index`` of an array, for each point of ``variables`` in ``rows``.
 
     ``conditions`` are tested at each point. The first of the variables, of these ``extents``, start at 0.
+    ``exclusive``: no two points have one entry.
     """
 
     variables: tuple[int, ...]
@@ -30,6 +31,7 @@ class Part:
     conditions: Rows
     index: tuple[Affine, ...]
     value: Node
+    exclusive: bool = False
 
 
 def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, body: Node) -> tuple[Node, list[Part]]:
@@ -64,7 +66,7 @@ def split_scatters(graph: Graph, axes: Sequence[int], rows: Rows, guard: Rows, b
 def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
     """Whether a sum has a term in which data give an axis, or bound it on both sides."""
     for summand in _terms(graph, node):
-        rows, _ = _unguarded(graph, summand.args[0])
+        rows, _ = unguarded(graph, summand.args[0])
         if _solved(rows, axes) or any(_window(rows, axis) for axis in axes):
             return True
     return False
@@ -78,7 +80,7 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> tuple[Dat
     """
     inside = frozenset(graph.bound(node))
     for summand in _terms(graph, node):
-        guards, _ = _unguarded(graph, summand.args[0])
+        guards, _ = unguarded(graph, summand.args[0])
         for row in guards if not node.free.isdisjoint(variables) else ():
             entries = [v for v, c in row.form.terms if isinstance(v, DataEntry) and abs(c) == 1]
             bound = [entry for entry in entries if not entry.atoms().isdisjoint(inside)]
@@ -95,7 +97,7 @@ def _terms(graph: Graph, node: Node) -> list[Node]:
     return [graph.rebind(node, arg) for arg in body.args] if body.op == "add" else [node]
 
 
-def _unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
+def unguarded(graph: Graph, body: Node) -> tuple[Rows, Node]:
     """The conditions at the top of a summand, and what they guard."""
     rows: Rows = ()
     while True:
@@ -131,7 +133,7 @@ def _part(
 ) -> Part | None:
     """The scatter that a sum times ``others`` is; None where data would bound the loops."""
     variables, bounds, body = graph.open(node)
-    conditions, value = _unguarded(graph, body)
+    conditions, value = unguarded(graph, body)
     value = graph.mul([*others, value])
     index = {axis: Affine.variable(axis) for axis in axes}
     tests = (*rows, *guard, *conditions, *(row for row in bounds if row.kind != "ge"))

@@ -84,6 +84,8 @@ def describe_scatter(step: Scatter, backend: str) -> str:
     places = dict.fromkeys(s.index for s in statements(step.body) if isinstance(s, AddAt))
     texts = [f"{step.array}[{', '.join(map(str, index))}]" for index in places]
     over = [*step.axes, *dict.fromkeys(loop.variable for loop in loops(step.body))]
+    if step.exclusive:
+        return f"diagonal: add to {', '.join(texts)} over {', '.join(over) or 'one point'}"
     how = "atomic additions in any order" if backend == "cuda" else "one after the other, in order"
     return f"scatter: add to {', '.join(texts)} over {', '.join(over)} ({how})"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen.diagonals import split_diagonals
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
 from sympy_tensordiff.codegen.safety import Safety
@@ -41,11 +42,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Stored:
-    """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own."""
+    """An array that holds a part: its first axes are the candidate's, the rest a comprehension's own.
+
+    ``order`` says which of the candidate's each axis is, where that is another order.
+    """
 
     array: str
     candidate: Candidate
     lows: tuple[Affine, ...]
+    order: tuple[int, ...] = ()
 
 
 class Storage:
@@ -124,16 +129,33 @@ class Storage:
             body = node
         array = loops.Array(name, tuple(self.form(extent) for extent in extents))
         yield self._keep_shared(body, Context(axes, rows), Context((), ()))
-        yield self._kernel(name, axes, rows, (), body)
+        yield self._kernel(name, axes, extents, (), body)
         if node.op == "comprehension" and node not in self.stored:
             self.stored[node] = [Stored(name, Candidate(node, (), (), (), (), ()), ())]
+            self._know_entries(name, axes, extents, body)
         return array
 
-    def _kernel(self, name: str, axes: Sequence[int], rows: Rows, guard: Rows, body: Node) -> Recursion[None]:
+    def _know_entries(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
+        """Let an array of ``body`` over ``axes`` serve where the same is needed without the comprehension around it."""
+        if not body.height or body.op == "read":
+            return
+        candidate = self.planner.candidate(body, Context(tuple(axes), ranges(axes, extents)))
+        units = [Affine.variable(axis) for axis in axes]
+        if candidate is not None and sorted(candidate.forms) == sorted(units):
+            order = tuple(candidate.forms.index(unit) for unit in units)
+            stored = Stored(name, candidate, (Affine.of(0),) * len(axes), order)
+            self.stored.setdefault(candidate.node, []).append(stored)
+            self._kinds.add(_kind(candidate.node))
+
+    def _kernel(
+        self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
+    ) -> Recursion[None]:
         """One instance per entry; 0 where ``guard`` does not hold."""
         saved = self._locals, self._tried_locals, self._uses
+        rows = ranges(axes, extents)
         self._locals, self._tried_locals, self._uses = set(), {}, Counter()
         body, parts = split_scatters(self.graph, axes, rows, guard, body) if self.graph.integers else (body, [])
+        body, diagonals = split_diagonals(self.graph, axes, extents, self.facts, guard, body)
         self._count_uses(body)
         # Kernels around this one may have axes in common with it.
         renamed = {v: self.names[v] for v in axes if v in self.names}
@@ -143,7 +165,7 @@ class Storage:
         block = Block(Context(tuple(axes), rows), frozenset(axes), uses=uses(body))
         value = yield self.value(self.graph.guard(guard, body), block)
         self.kernels.append(loops.Kernel(name, names, (*block.statements, Store(value))))
-        for number, part in enumerate(parts, 1):
+        for number, part in enumerate((*parts, *diagonals), 1):
             yield self._scatter(name, number, part)
         self._locals, self._tried_locals, self._uses = saved
         self.names.update(renamed)
@@ -158,7 +180,8 @@ class Storage:
         block = Block(Context(heads, ranges(heads, part.extents)), frozenset(heads), uses=uses(part.value))
         statements: tuple[loops.Statement, ...] = yield self._additions(inner, part, block)
         axes, extents = tuple(self.names[v] for v in heads), tuple(self.form(extent) for extent in part.extents)
-        self.kernels.append(loops.Scatter(name, axes, (*block.statements, *statements), extents, number))
+        body = (*block.statements, *statements)
+        self.kernels.append(loops.Scatter(name, axes, body, extents, number, part.exclusive))
 
     def _temporary(
         self, node: Node, context: Context, shared: bool = False, chosen: bool = False
@@ -216,7 +239,8 @@ class Storage:
             yield self._temporary(part, place, shared=True, chosen=tested)
 
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
-        return tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
+        index = tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
+        return tuple(index[place] for place in stored.order) or index
 
     def allocated(self, candidate: Candidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
         """The name of a new array for a candidate, its least indices and its extents."""
@@ -240,10 +264,9 @@ class Storage:
         needed = tuple(row.substitute(shift) for row in candidate.rows)
         guard = tuple(row for row in needed if not implied(row, (*self.facts, *box)))
         if body.op == "comprehension":
-            own, own_rows, body_entry = graph.inside(body, axes)
-            extents, box = [*extents, *body.data], box + own_rows
-            axes, body = [*axes, *own], body_entry
-        yield self._kernel(name, axes, box, guard, body)
+            own, _, body_entry = graph.inside(body, axes)
+            extents, axes, body = [*extents, *body.data], [*axes, *own], body_entry
+        yield self._kernel(name, axes, extents, guard, body)
         self.kept.append(loops.Array(name, tuple(self.form(extent) for extent in extents)))
         self.notes.append(
             f"{name}: {len(candidate.axes)} indices in place of {context.dimension} axes and loops"
@@ -253,6 +276,8 @@ class Storage:
         stored = Stored(name, candidate, lows)
         self.stored.setdefault(candidate.node, []).append(stored)
         self._kinds.add(_kind(candidate.node))
+        if candidate.node.op == "comprehension" and not lows:
+            self._know_entries(name, axes, extents, body)
         return stored
 
     def _extreme(self, forms: Sequence[Affine], greatest: bool, owner: str) -> Affine:

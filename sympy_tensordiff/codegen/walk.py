@@ -152,7 +152,8 @@ def scalar_arrays(arguments: Iterable[Argument]) -> frozenset[str]:
 def function_name(kernel: Step) -> str:
     """The name of the function that runs a step."""
     if isinstance(kernel, Scatter):
-        return f"scatter{kernel.number if kernel.number > 1 else ''}_{kernel.array}"
+        task = "diagonal" if kernel.exclusive else "scatter"
+        return f"{task}{kernel.number if kernel.number > 1 else ''}_{kernel.array}"
     return f"fill_{kernel.array}"
 
 

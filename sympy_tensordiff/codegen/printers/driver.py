@@ -71,7 +71,9 @@ def task_text(kernel: Kernel, names: Names) -> str:
     """What one instance of a kernel does, for comments."""
     array = names(kernel.array)
     if isinstance(kernel, Scatter):
-        return f"Add to the entries of {array} that data select"
+        return f"Add to {'a diagonal of ' if kernel.exclusive else 'the entries of '}{array}" + (
+            "" if kernel.exclusive else " that data select"
+        )
     return f"Fill {array}[{', '.join(map(names, kernel.axes))}]" if kernel.axes else f"Fill {array}"
 
 
@@ -208,6 +210,10 @@ def host_driver(program: Program, names: Names, functions: Functions, around: st
             inner.line(f"{names(kernel.array)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary):
                 place = inner.child(f"if {names(kernel.array)}.size:")
+        if isinstance(kernel, Scatter) and kernel.exclusive:
+            unsure = [FormPrinter(names).form(form) for form in kernel.extents if not temporaries.is_positive(form)]
+            if unsure:
+                place = inner.child(f"if {' and '.join(f'{text} > 0' for text in unsure)}:")
         sizes = kernel.box(shapes) if extents and isinstance(kernel, Kernel) else ()
         place.line(functions(kernel) + call_text(kernel, names, sizes))
     return "\n".join(block.render())

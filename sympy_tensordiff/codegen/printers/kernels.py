@@ -14,6 +14,7 @@ from sympy_tensordiff.codegen.loops import (
     If,
     Kernel,
     Let,
+    Load,
     Loop,
     Name,
     Number,
@@ -156,6 +157,9 @@ class KernelPrinter:
         value = self.protected(statement.value, frame)
         lanes = frame.place.lanes
         array, text = self.names(self.kernel.array), self.values.scalar(value)
+        if isinstance(self.kernel, Scatter) and self.kernel.exclusive:
+            frame.place.block.line(f"{self.values.load(Load(self.kernel.array, statement.index))} += {text}")
+            return
         entries = [self.values.form(form) for form in statement.index]
         if not lanes.dims:
             frame.place.block.line(f"{array}[{', '.join(entries)}] += {text}")

@@ -75,6 +75,9 @@ class CudaPrinter(NestPrinter):
         entry = self.subscript(statement.index)
         place = f"({entry})" if len(statement.index) > 1 else entry
         array = self.names(self.kernel.array)
+        if isinstance(self.kernel, Scatter) and self.kernel.exclusive:
+            super().add_at(statement, depth)
+            return
         self.line(depth, f"cuda.atomic.add({array}, {place}, real({self.scalar(statement.value)}))")
 
 
