@@ -86,3 +86,18 @@ def test_what_is_read_outside_where_nothing_is_chosen_is_not_read_by_the_derivat
         ((exact, _),) = hvp(as_scalar(function, H), {w: values[step]}, values)
         assert_equal(evaluate(slope, values), exact, f"N = {size}, M = {length}, values {number}")
     assert checked
+
+
+def test_a_table_that_only_some_sizes_need_is_read_for_these_only() -> None:
+    # No case of the sizes N = 2, M = 4 reads z; the cotangents of T are tables, which stand in both of the others.
+    z = TensorSymbol("z", (N + 15,))
+    T = TensorComprehension(where(sympy.Ne(sympy.Mod(N - M, 3), 1), z[3 * M + 2 * k - 5 * N + 14]), (k, M + 8))
+    function = TensorComprehension(z[i] * T[m - 3 * M - 4 * N + 22] ** 3, (i, 2), (m, 2))
+    F, direction = TensorSymbol("F", (2, 2)), TensorSymbol("direction", (N + 15,))
+    first = vjp(function, z, F)
+    second = gradient(as_scalar(first, direction), z)
+    for sizes in ({N: 2, M: 4}, {N: 4, M: 2}, {N: 1, M: 3}):
+        values = random_values((function, z, F, direction), sizes, seed=1)
+        ((exact_first, exact_second),) = hvp(as_scalar(function, F), {z: values[direction]}, values)
+        assert_equal(evaluate(first, values), exact_first, f"first at {sizes}")
+        assert_equal(evaluate(second, values), exact_second, f"second at {sizes}")
