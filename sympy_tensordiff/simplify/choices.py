@@ -126,14 +126,15 @@ class Choices:
         return every
 
 
-def first_guard(node: Node) -> Facts:
-    """The rows of a guard inside of a node that may choose."""
+def first_guard(factor: Node) -> Facts:
+    """The rows of a guard inside of a node that may choose, as far as they are about the node."""
+    node = factor
     while node.op in ("add", "mul", "sum", "pow", "select"):
         inner = next((arg for arg in node.args if not arg.plain), None)
         if inner is None:
             break
         node = inner
-    return node.data if node.op == "guard" else ()
+    return tuple(row for row in node.data if row.form.atoms() <= factor.free) if node.op == "guard" else ()
 
 
 def is_power(node: Node) -> bool:

@@ -101,3 +101,16 @@ def test_a_table_that_only_some_sizes_need_is_read_for_these_only() -> None:
         ((exact_first, exact_second),) = hvp(as_scalar(function, F), {z: values[direction]}, values)
         assert_equal(evaluate(first, values), exact_first, f"first at {sizes}")
         assert_equal(evaluate(second, values), exact_second, f"second at {sizes}")
+
+
+def test_conditions_inside_of_a_sum_do_not_leave_it_with_its_indices() -> None:
+    # The table is read outside where no equation of the sum holds; what protects it is not over the sum's own indices.
+    n = indices("n")
+    u, v, s = TensorSymbol("u", (11,)), TensorSymbol("v", (3 * N + 1,)), TensorSymbol("s", (N + 7,))
+    chosen = sympy.Piecewise(
+        (u[M - 5 * i + 8], sympy.Eq(2 * M - 6 * N, -14)), (v[sympy.floor((5 * M + 4 * N) / 3) - 6], True)
+    )
+    delta = sympy.KroneckerDelta(2 * N - 5 * M - 2 * n, m - i - 26)
+    total = IndexedSum((2 * M + i + 2 * n) * delta, (n, 2 - i, 4 - i), (m, 0, 2))
+    table = TensorComprehension(sympy.exp(s[k]), (k, N + 7))[N + sympy.floor(-5 * M / 2) + 9]
+    assert_kernel_exact(TensorComprehension(chosen * table * total, (i, N)), [u, v], {N: 3, M: 2})
