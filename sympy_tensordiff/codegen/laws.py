@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from keyword import iskeyword
 
 from sympy_tensordiff.codegen.loops import (
@@ -117,6 +117,11 @@ def _check_identifier(where: str, name: str) -> None:
         raise VerificationError(f"{where}: {name!r} is no identifier")
 
 
+def _adding(body: Sequence[Statement]) -> list[Statement]:
+    """The statements of a block that add to the array, or hold such; others compute values."""
+    return [s for s in body if any(isinstance(inner, AddAt) for inner in statements((s,)))]
+
+
 class _KernelLaws:
     """The laws of one kernel."""
 
@@ -157,10 +162,10 @@ class _KernelLaws:
 
     def exclusive(self, scatter: Scatter) -> None:
         """Check that no two instances add to one entry: each adds once, at an index that tells all axes apart."""
-        once = [s for s in scatter.body if isinstance(s, AddAt | If)]
-        while len(once) == 1 and isinstance(once[0], If):
-            once = [s for s in once[0].body if isinstance(s, AddAt | If)]
         additions = [s for s in statements(scatter.body) if isinstance(s, AddAt)]
+        once = _adding(scatter.body)
+        while len(once) == 1 and isinstance(once[0], If):
+            once = _adding(once[0].body)
         index = additions[0].index
         hidden = frozenset().union(*(form.hidden() for form in index)).intersection(scatter.axes)
         matrix = [[form.coefficient(axis) for axis in scatter.axes] for form in index]
