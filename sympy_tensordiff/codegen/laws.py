@@ -161,15 +161,14 @@ class _KernelLaws:
         self.block(body)
 
     def exclusive(self, scatter: Scatter) -> None:
-        """Check that no two instances add to one entry: each adds once, at an index that tells all axes apart."""
+        """Check that no two instances add to one entry: each adds once, where affine forms tell all axes apart."""
         additions = [s for s in statements(scatter.body) if isinstance(s, AddAt)]
         once = _adding(scatter.body)
         while len(once) == 1 and isinstance(once[0], If):
             once = _adding(once[0].body)
-        index = additions[0].index
-        hidden = frozenset().union(*(form.hidden() for form in index)).intersection(scatter.axes)
-        matrix = [[form.coefficient(axis) for axis in scatter.axes] for form in index]
-        if once != additions or hidden or smith_decomposition(matrix, len(scatter.axes)).rank < len(scatter.axes):
+        plain = [form for form in additions[0].index if form.hidden().isdisjoint(scatter.axes)]
+        matrix = [[form.coefficient(axis) for axis in scatter.axes] for form in plain]
+        if once != additions or smith_decomposition(matrix, len(scatter.axes)).rank < len(scatter.axes):
             raise VerificationError(f"{self.where}: two instances of an exclusive scatter may add to one entry")
 
     def kind(self, name: str) -> str | None:
