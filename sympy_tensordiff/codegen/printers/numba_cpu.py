@@ -20,13 +20,14 @@ from sympy_tensordiff.codegen.printers.driver import (
     task_text,
     without_unused_real,
 )
+from sympy_tensordiff.codegen.printers.elementary import ELEMENTARY_NAMES, FUNCTIONS, elementary_functions
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 from sympy_tensordiff.codegen.printers.scans import Scan
-from sympy_tensordiff.codegen.walk import function_name, scalar_arrays
+from sympy_tensordiff.codegen.walk import function_name, operations, scalar_arrays
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
 # and reciprocals do not keep results near the limits of the number range: they stay off.
@@ -39,13 +40,16 @@ def plus(total, term):
     return total + term
 '''
 
-OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "plus", "ARGUMENTS", *SCALAR_HELPERS, *LIBRARY_NAMES})
+HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
+
+OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "plus", "ARGUMENTS", *HELPERS, *LIBRARY_NAMES})
+OWN_NAMES |= ELEMENTARY_NAMES
 
 
 class NumbaPrinter(NestPrinter):
     """A kernel as a function for ``njit``."""
 
-    functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"}
+    functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"} | {name: name for name in FUNCTIONS}
 
     def __init__(
         self, names: Names, kernel: Kernel, bare: frozenset[str], prover: Prover, decorator: str = DECORATOR
@@ -180,12 +184,14 @@ def print_program(program: Program) -> str:
         else:
             text = library_text(kernel, program, names)
         functions.add(kernel, text, passed_names(kernel, names))
-    pieces = helpers(program, NumbaPrinter.functions, SCALAR_HELPERS, decorator)
+    elementary = elementary_functions(operations(program))
+    pieces = elementary + helpers(program, NumbaPrinter.functions, HELPERS, decorator)
     if any(" = plus(" in text for text in functions.texts):
         pieces.append(plus.strip("\n"))
     pieces += library_helpers(program.kernels, functions.texts)
     # What NumPy warns of is no news: compiled loops are silent about it.
     around = "" if program.nests == program.kernels else 'with np.errstate(all="ignore"):'
     pieces += [*functions.texts, host_driver(program, names, functions, around)]
-    top = [header(program, "numba", names), imports(pieces, "from numba import njit"), labels(program, names)]
+    imported = "from numba import njit" + ", types\nfrom numba.extending import overload" * bool(elementary)
+    top = [header(program, "numba", names), imports(pieces, imported), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

@@ -1,0 +1,128 @@
+"""The elementary functions of Numba's modules: accurate, as NumPy's at special arguments, and done on vectors."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import mpmath
+import numpy as np
+import pytest
+from numba import njit, types
+from numba.extending import overload
+
+from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS, elementary_functions
+
+PRECISIONS = {np.float64: "double", np.float32: "float"}
+DTYPES = list(PRECISIONS)
+
+EXACT = {
+    "exp": mpmath.exp,
+    "expm1": mpmath.expm1,
+    "log": mpmath.log,
+    "log1p": mpmath.log1p,
+    "tanh": mpmath.tanh,
+    "sigmoid": lambda v: 1 / (1 + mpmath.exp(-v)),
+    "softplus": lambda v: mpmath.log1p(mpmath.exp(v)),
+}
+"""The functions at a precision that is far beyond."""
+
+EDGES = {
+    "exp": [709.782712893384, 709.8, -708.4, -745.13, -745.14, 88.72283, 88.723, -87.34, -103.97, -103.98],
+    "expm1": [709.782712893384, 88.72283, -37.4, -17.3, 1.0397, -1.0397],
+    "log": [math.sqrt(0.5), math.sqrt(2), 1.0, 2.2250738585072014e-308, 5e-324, 1.1754944e-38, 1e-45],
+    "log1p": [math.sqrt(0.5) - 1, math.sqrt(2) - 1, -1 + 2**-24, -1 + 2**-53, 1.7e308, 3e38],
+    "tanh": [0.55, -0.55, 19.06, 9.01],
+    "sigmoid": [-745.0, 709.0, -103.0, 36.7, 17.3],
+    "softplus": [-745.0, 709.0, -103.0, 36.7, 17.3],
+}
+"""Where a formula ends or a result begins to overflow or to vanish."""
+
+
+def loop_of(name):
+    """A compiled loop that applies a function of the text to a vector."""
+    module = {"math": math, "np": np, "overload": overload, "types": types}
+    exec("\n\n".join(elementary_functions([name])), module)
+    exec(f"def loop(x, y):\n    for i in range(x.shape[0]):\n        y[i] = {name}(x[i])", module)
+    return njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"})(module["loop"])
+
+
+LOOPS = {name: loop_of(name) for name in FUNCTIONS}
+
+
+def values(name, x):
+    """The values of a function as its loop computes them."""
+    y = np.empty_like(x)
+    LOOPS[name](x, y)
+    return y
+
+
+def arguments(name, dtype):
+    """Dense, random and hard arguments."""
+    random = np.random.default_rng(5)
+    low, high = (-746, 710) if dtype is np.float64 else (-104, 89)
+    halves = (np.arange(-12, 12) + 0.5) * math.log(2)
+    wide = random.choice([-1, 1], 80) * np.exp(random.uniform(low, high, 80) * 0.9)
+    x = [random.uniform(low, high, 80), random.uniform(-1.5, 1.5, 200), np.linspace(-0.4, 0.4, 60), halves, wide]
+    x.append(np.array(EDGES[name]))
+    x = np.concatenate(x)
+    x = x[abs(x) <= np.finfo(dtype).max].astype(dtype)
+    x = np.concatenate([x, np.nextafter(x, dtype(np.inf)), np.nextafter(x, dtype(-np.inf))])
+    return x[np.isfinite(x) & (x > {"log": 0, "log1p": -1}.get(name, -np.inf))]
+
+
+def units_off(found, exact):
+    """The difference in units in the last place of the exact value."""
+    limits = np.finfo(found.dtype)
+    if not np.isfinite(found):
+        return 0 if exact > mpmath.mpf(2) ** limits.maxexp * (1 - mpmath.mpf(2) ** (-limits.nmant - 2)) else math.inf
+    exponent = max(int(mpmath.floor(mpmath.log(abs(exact), 2))), limits.minexp) if exact else limits.minexp
+    return abs(mpmath.mpf(float(found)) - exact) / mpmath.mpf(2) ** (exponent - limits.nmant)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_less_than_two_units_off(name, dtype):
+    x = arguments(name, dtype)
+    assert len(x) > 300
+    with mpmath.workprec(200):
+        off = [
+            units_off(found, EXACT[name](mpmath.mpf(float(at)))) for at, found in zip(x, values(name, x), strict=True)
+        ]
+    assert max(off) < 2, x[np.argmax(off)]
+
+
+def reference(name, x):
+    """The function by those of NumPy."""
+    if name == "sigmoid":
+        return np.where(x < 0, np.exp(-abs(x)), x.dtype.type(1)) / (1 + np.exp(-abs(x)))
+    if name == "softplus":
+        return np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))
+    return getattr(np, name)(x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_special_arguments(name, dtype):
+    limits = np.finfo(dtype)
+    sizes = [0, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 3 * limits.smallest_subnormal, 1, 800, 1e30]
+    x = np.array([*sizes, *(-size for size in sizes), np.nan], dtype)
+    found = values(name, x)
+    with np.errstate(all="ignore"):
+        wanted = reference(name, x)
+    np.testing.assert_array_max_ulp(found, wanted, 2)
+    some = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[some]), np.signbit(wanted[some]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_loops_work_on_vectors(name, dtype):
+    values(name, np.ones(1, dtype))
+    signature = next(s for s in LOOPS[name].signatures if s[0].dtype.bitwidth == 8 * np.dtype(dtype).itemsize)
+    code = LOOPS[name].inspect_llvm(signature)
+    arithmetic = re.findall(rf"= f(?:add|sub|mul) .*<\d+ x {PRECISIONS[dtype]}>", code)
+    assert len(arithmetic) >= 10
+    assert not re.search(rf"call \S+ @({'|'.join(FUNCTIONS)})f?\(", code)
+    if dtype is np.float32:
+        assert "double" not in code
