@@ -14,12 +14,14 @@ import numpy as np
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_out
 from sympy_tensordiff.codegen.cache import load_source
 from sympy_tensordiff.codegen.externals import bind, for_backend, parse_key
-from sympy_tensordiff.codegen.loops import DataCheck, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.fusion import fuse
+from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.results import fit, nest
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.split import split_deep
-from sympy_tensordiff.codegen.steps import describe, describe_scatter
+from sympy_tensordiff.codegen.steps import describe, describe_scatter, describe_together
 from sympy_tensordiff.codegen.walk import array_shapes, externals
 from sympy_tensordiff.errors import ArgumentError, BackendError, DataIndexError, SingularMatrixError
 from sympy_tensordiff.integer.affine import Affine
@@ -208,8 +210,12 @@ class CompiledFunction:
             lines += [f"  {note}" for note in program.notes]
         lines.append("kernels:")
         shapes = array_shapes(program)
-        for n, step in enumerate(program.kernels, 1):
-            if isinstance(step, Scatter):
+        # Only compiled loops run several kernels together.
+        steps = fuse(program, Prover(program)).kernels if self.backend == "numba" else program.kernels
+        for n, step in enumerate(steps, 1):
+            if isinstance(step, Fused):
+                text = describe_together(step)
+            elif isinstance(step, Scatter):
                 text = describe_scatter(step, self.backend)
             elif isinstance(step, Kernel):
                 text = f"fill {step.array}[{', '.join(step.axes)}]"

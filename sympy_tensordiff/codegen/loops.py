@@ -346,8 +346,36 @@ class Apply:
     factor: int | Fraction | float = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Kernels that run together: all of them at one value of ``axis``, then at the next.
+
+    Each fills its array at the first index ``axis``, and what it reads of the arrays before it stands there, too.
+    Those of ``totals`` are sums (or other reductions) over ``axis`` instead, which nothing in here reads. Of the
+    arrays ``rows``, which nothing else reads, only the entries at one value are kept: their shapes lack the first
+    axis. No two kernels have a name in common but ``axis``.
+    """
+
+    axis: str
+    extent: Affine
+    kernels: tuple[Kernel, ...]
+    totals: frozenset[str] = frozenset()
+    rows: tuple[Array, ...] = ()
+
+    @property
+    def array(self) -> str:
+        """The first array that is filled."""
+        return self.kernels[0].array
+
+    @property
+    def filled(self) -> tuple[str, ...]:
+        """All arrays that are filled as a whole."""
+        rows = {array.name for array in self.rows}
+        return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
+
+
 Product: TypeAlias = "Contraction | Solve | CofactorTangent"
-Step: TypeAlias = "Kernel | Product | Apply"
+Step: TypeAlias = "Kernel | Product | Apply | Fused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,5 +397,8 @@ class Program:
 
     @property
     def nests(self) -> tuple[Kernel, ...]:
-        """The steps that are loop nests."""
-        return tuple([step for step in self.kernels if isinstance(step, Kernel)])
+        """The steps that are loop nests, and those that run together with others."""
+        found: list[Kernel] = []
+        for step in self.kernels:
+            found += step.kernels if isinstance(step, Fused) else [step] if isinstance(step, Kernel) else []
+        return tuple(found)

@@ -10,6 +10,7 @@ from sympy_tensordiff.codegen.loops import (
     Apply,
     CofactorTangent,
     Contraction,
+    Fused,
     Kernel,
     Operand,
     Product,
@@ -60,7 +61,7 @@ def describe(step: Step, shapes: Shapes) -> str:
         options = "".join(f", {option}" for option in step.options)
         axes = f", its axes in the order {step.axes}" if step.axes else ""
         return f"fill {step.array} = {_times(step)}{step.function}({step.operand}{options}){axes}"
-    assert not isinstance(step, Kernel)
+    assert not isinstance(step, Kernel | Fused)
     known = extents(step, shapes)
     letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
     texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in operands(step)]
@@ -88,6 +89,13 @@ def describe_scatter(step: Scatter, backend: str) -> str:
         return f"diagonal: add to {', '.join(texts)} over {', '.join(over) or 'one point'}"
     how = "atomic additions in any order" if backend == "cuda" else "one after the other, in order"
     return f"scatter: add to {', '.join(texts)} over {', '.join(over)} ({how})"
+
+
+def describe_together(step: Fused) -> str:
+    """The kernels that run in one loop, and the arrays of which a row is kept, in a line of ``.plan``."""
+    texts = [f"{k.array}[{', '.join(k.axes)}]" if k.axes else k.array for k in step.kernels]
+    rows = f", of {', '.join(array.name for array in step.rows)} one row" if step.rows else ""
+    return f"together for each {step.axis}: fill {', '.join(texts)}{rows}"
 
 
 def _times(step: Product | Apply) -> str:

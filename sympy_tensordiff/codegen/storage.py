@@ -257,8 +257,10 @@ class Storage:
     def _keep(self, candidate: Candidate, context: Context) -> Recursion[Stored]:
         graph = self.graph
         name, lows, extents = self.allocated(candidate)
+        order = _in_order(candidate, context)
         axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
-        shift = {a: Affine.variable(v) + low for a, v, low in zip(candidate.axes, axes, lows, strict=True)}
+        extents = [extents[place] for place in order]
+        shift = {candidate.axes[n]: Affine.variable(v) + lows[n] for n, v in zip(order, axes, strict=True)}
         body = graph.substitute(candidate.node, shift)
         box = ranges(axes, extents)
         needed = tuple(row.substitute(shift) for row in candidate.rows)
@@ -273,7 +275,7 @@ class Storage:
             if candidate.node.op != "comprehension"
             else f"{name}: a tensor of its own"
         )
-        stored = Stored(name, candidate, lows)
+        stored = Stored(name, candidate, lows, order)
         self.stored.setdefault(candidate.node, []).append(stored)
         self._kinds.add(_kind(candidate.node))
         if candidate.node.op == "comprehension" and not lows:
@@ -351,6 +353,16 @@ class Storage:
     def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
         """The loops of a scatter over further ``variables``, with what they do; `lower.Lowering` says how."""
         raise NotImplementedError
+
+
+def _in_order(candidate: Candidate, context: Context) -> tuple[int, ...]:
+    """The order of the axes of an array in which what runs innermost where it is needed first comes last."""
+    depth = {v: n for n, v in enumerate(context.variables)}
+    return tuple(
+        sorted(
+            range(len(candidate.forms)), key=lambda n: max(depth[v] for v in candidate.forms[n].atoms() if v in depth)
+        )
+    )
 
 
 def _kind(node: Node) -> tuple[str, Any]:

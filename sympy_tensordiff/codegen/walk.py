@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.loops import (
     CofactorTangent,
     Contraction,
     External,
+    Fused,
     If,
     IndexValue,
     Kernel,
@@ -103,12 +104,9 @@ def uses(kernel: Step) -> Uses:
         return Uses(tuple(dict.fromkeys((kernel.matrix.array, kernel.right.array))), (), ())
     if isinstance(kernel, Apply):
         return Uses((kernel.operand,), (), ())
-    own = set(kernel.axes)
-    for statement in statements(kernel.body):
-        if isinstance(statement, Loop):
-            own.add(statement.variable)
-        elif isinstance(statement, Let | Accumulator):
-            own.add(statement.name)
+    if isinstance(kernel, Fused):
+        return _uses_together(kernel)
+    own = set(own_names(kernel))
     arrays: dict[str, None] = {}
     names: dict[str, None] = {}
     for node in scalars(kernel.body):
@@ -120,6 +118,33 @@ def uses(kernel: Step) -> Uses:
     arrays.update(dict.fromkeys(sorted(entry.tensor for entry in data_entries(used))))
     integers = sorted({name for form in used for name in form.atoms()} - own)
     return Uses(tuple(arrays), tuple(names), tuple(integers))
+
+
+def _uses_together(step: Fused) -> Uses:
+    """What is passed to kernels that run together besides the arrays that they fill."""
+    found = [uses(kernel) for kernel in step.kernels]
+    filled = {kernel.array for kernel in step.kernels}
+    shapes = (step.extent, *(form for array in step.rows for form in array.shape))
+    integers = {
+        *(name for part in found for name in part.integers),
+        *(name for form in shapes for name in form.atoms()),
+    }
+    return Uses(
+        tuple(dict.fromkeys(name for part in found for name in part.arrays if name not in filled)),
+        tuple(dict.fromkeys(name for part in found for name in part.scalars)),
+        tuple(sorted(integers - {step.axis})),
+    )
+
+
+def own_names(kernel: Kernel) -> list[str]:
+    """The names of the axes, loops and scalars of a kernel."""
+    found = list(kernel.axes)
+    for statement in statements(kernel.body):
+        if isinstance(statement, Loop):
+            found.append(statement.variable)
+        elif isinstance(statement, Let | Accumulator):
+            found.append(statement.name)
+    return list(dict.fromkeys(found))
 
 
 def operations(program: Program) -> frozenset[str | External]:
@@ -155,6 +180,11 @@ def function_name(kernel: Step) -> str:
         task = "diagonal" if kernel.exclusive else "scatter"
         return f"{task}{kernel.number if kernel.number > 1 else ''}_{kernel.array}"
     return f"fill_{kernel.array}"
+
+
+def filled_arrays(step: Step) -> tuple[str, ...]:
+    """The arrays that a step fills, or adds to."""
+    return step.filled if isinstance(step, Fused) else (step.array,)
 
 
 def loops(body: Iterable[Statement]) -> Iterator[Loop]:

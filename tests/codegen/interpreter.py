@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
     AddAt,
+    Fused,
     If,
     IndexValue,
     Kernel,
@@ -25,6 +26,7 @@ from sympy_tensordiff.codegen.loops import (
     Scatter,
     Statement,
 )
+from sympy_tensordiff.integer.affine import Affine
 
 FUNCTIONS: dict[str, Any] = {
     "add": lambda *a: sum(a[1:], a[0]), "mul": lambda *a: math.prod(a[1:], start=a[0]),
@@ -55,13 +57,58 @@ class Interpreter:
             self.integers[size.name] = max(found) if size.lows else min(found)
         shapes = {a.name: a.shape for a in self.program.outputs + self.program.temporaries}
         with np.errstate(all="ignore"):
-            for kernel in self.program.kernels:
-                shape = [max(0, f.evaluate(self.integers)) for f in kernel.box(shapes)]
-                if not isinstance(kernel, Scatter):
-                    self.arrays[kernel.array] = np.empty(shape)
+            for step in self.program.kernels:
+                if isinstance(step, Fused):
+                    self.together(step, shapes)
+                    continue
+                shape = self.shape(step.box(shapes))
+                if not isinstance(step, Scatter):
+                    self.arrays[step.array] = np.empty(shape)
                 for index in itertools.product(*map(range, shape)):
-                    self.instance(kernel, index)
+                    self.instance(step, index)
         return [self.arrays[a.name] for a in self.program.outputs]
+
+    def shape(self, forms: tuple[Affine, ...]) -> list[int]:
+        return [max(0, form.evaluate(self.integers)) for form in forms]
+
+    def together(self, step: Fused, shapes: dict[str, tuple[Affine, ...]]) -> None:
+        """Each kernel for one value of the axis, then for the next; of kept rows all but the current one is lost."""
+        points = {}
+        for kernel in step.kernels:
+            shape = self.shape(shapes[kernel.array])
+            self.arrays[kernel.array] = np.full(shape, math.nan)
+            points[kernel.array] = list(itertools.product(*map(range, shape)))
+        kept: dict[Any, dict[str, Any]] = {}
+        for turn in range(*self.shape((step.extent,))):
+            self.integers[step.axis] = turn
+            for array in step.rows:
+                self.arrays[array.name][...] = math.nan
+            for kernel in step.kernels:
+                for index in points[kernel.array]:
+                    if kernel.array in step.totals:
+                        self.turn(kernel, index, kept.setdefault((kernel.array, index), {}), is_last=False)
+                    elif index[0] == turn:
+                        self.instance(kernel, index)
+        for kernel in step.kernels:
+            for index in points[kernel.array] if kernel.array in step.totals else ():
+                self.turn(kernel, index, kept.setdefault((kernel.array, index), {}), is_last=True)
+
+    def turn(self, kernel: Kernel, index: tuple[int, ...], kept: dict[str, Any], is_last: bool) -> None:
+        """What one turn adds to one entry of a total; the entry itself at the end."""
+        self.integers.update(zip(kernel.axes, index, strict=True))
+        if not kept:
+            for statement in kernel.body:
+                if isinstance(statement, Accumulator):
+                    self.statement(statement)
+                    kept[statement.name] = self.reals[statement.name]
+        self.reals.update(kept)
+        for statement in kernel.body:
+            if isinstance(statement, Loop) and not is_last:
+                for inner in statement.body:
+                    self.statement(inner)
+        kept.update((name, self.reals[name]) for name in kept)
+        if is_last:
+            self.arrays[kernel.array][index] = self.value(kernel.body[-1].value)
 
     def instance(self, kernel: Kernel, index: tuple[int, ...]) -> None:
         self.integers.update(zip(kernel.axes, index, strict=True))

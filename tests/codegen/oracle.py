@@ -33,3 +33,9 @@ def check(program: Program, backend: str, arguments: list[Any], rtol: float = 1e
         np.testing.assert_allclose(
             value, right, rtol=rtol, atol=rtol * scale, err_msg=f"{output.name}\n{function.source}"
         )
+
+
+def check_against(program: Program, other: Program, arguments: list[Any]) -> None:
+    """Fail where the interpreter gives other results for ``other`` than for ``program``, bit by bit."""
+    for right, value in zip(expected(program, arguments), expected(other, arguments), strict=True):
+        np.testing.assert_array_equal(value, right)

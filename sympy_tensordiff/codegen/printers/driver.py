@@ -6,11 +6,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Array, Kernel, Let, Program, Scatter, Step
+from sympy_tensordiff.codegen.loops import Accumulator, Array, Fused, Kernel, Let, Program, Scatter, Step
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
-from sympy_tensordiff.codegen.walk import array_shapes, externals, function_name, loops, operations, statements, uses
+from sympy_tensordiff.codegen.walk import (
+    array_shapes,
+    externals,
+    filled_arrays,
+    function_name,
+    loops,
+    operations,
+    statements,
+    uses,
+)
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 
@@ -33,7 +42,7 @@ def passed_names(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> 
     """What is passed to a kernel: the array it fills, what it reads, scalars, integers (of ``extents`` too)."""
     used = uses(kernel)
     integers = sorted({*used.integers, *(name for extent in extents for name in extent.atoms())})
-    return list(map(names, dict.fromkeys([kernel.array, *used.arrays, *used.scalars, *integers])))
+    return list(map(names, dict.fromkeys([*filled_arrays(kernel), *used.arrays, *used.scalars, *integers])))
 
 
 def call_text(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> str:
@@ -204,11 +213,13 @@ def host_driver(program: Program, names: Names, functions: Functions, around: st
     if around:
         inner = inner.child(around)
     for kernel in program.kernels:
-        temporary = temporaries.get(kernel.array)
+        made = [] if isinstance(kernel, Scatter) else [temporaries.get(name) for name in filled_arrays(kernel)]
         place = inner
-        if temporary is not None and not isinstance(kernel, Scatter):
-            inner.line(f"{names(kernel.array)} = np.empty({temporaries.shape(temporary)}, {dtype})")
-            if temporaries.may_be_empty(temporary):
+        for temporary in made:
+            if temporary is None:
+                continue
+            inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
+            if temporaries.may_be_empty(temporary) and not isinstance(kernel, Fused):
                 place = inner.child(f"if {names(kernel.array)}.size:")
         if isinstance(kernel, Scatter) and kernel.exclusive:
             unsure = [FormPrinter(names).form(form) for form in kernel.extents if not temporaries.is_positive(form)]

@@ -84,8 +84,7 @@ class NestPrinter(ScalarPrinter):
         elif isinstance(statement, Let):
             self.line(depth, f"{self.name(statement.name)} = {self.scalar(statement.value)}")
         elif isinstance(statement, Store):
-            entry = self.subscript(tuple(Affine.variable(axis) for axis in self.kernel.axes))
-            self.line(depth, f"{self.names(self.kernel.array)}[{entry}] = {self.scalar(statement.value)}")
+            self.store(statement, depth)
         elif isinstance(statement, AddAt):
             self.add_at(statement, depth)
         else:
@@ -99,6 +98,11 @@ class NestPrinter(ScalarPrinter):
             self.line(depth, f"for {self.names(statement.variable)} in range({span}):")
         else:
             self.line(depth, f"if {' and '.join(self.condition(row) for row in statement.conditions)}:")
+
+    def store(self, statement: Store, depth: int) -> None:
+        """Append the line that writes the kernel's own entry."""
+        entry = self.subscript(tuple(Affine.variable(axis) for axis in self.kernel.axes))
+        self.line(depth, f"{self.names(self.kernel.array)}[{entry}] = {self.scalar(statement.value)}")
 
     def add_at(self, statement: AddAt, depth: int) -> None:
         """Append the line of one addition to an entry that data select."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Loop, Program, Scatter, Statement
+from sympy_tensordiff.codegen.fusion import fuse
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Fused, If, Kernel, Loop, Program, Scatter, Statement, Store
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
@@ -27,7 +28,9 @@ from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_hel
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 from sympy_tensordiff.codegen.printers.scans import Scan
+from sympy_tensordiff.codegen.printers.together import Together
 from sympy_tensordiff.codegen.walk import function_name, operations, scalar_arrays
+from sympy_tensordiff.integer.affine import Affine
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
 # and reciprocals do not keep results near the limits of the number range: they stay off.
@@ -52,10 +55,18 @@ class NumbaPrinter(NestPrinter):
     functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"} | {name: name for name in FUNCTIONS}
 
     def __init__(
-        self, names: Names, kernel: Kernel, bare: frozenset[str], prover: Prover, decorator: str = DECORATOR
+        self,
+        names: Names,
+        kernel: Kernel,
+        bare: frozenset[str],
+        prover: Prover,
+        decorator: str = DECORATOR,
+        outer: tuple[str, ...] = (),
     ) -> None:
         super().__init__(names, kernel, bare)
         self.decorator = decorator
+        self.outer = outer
+        """Axes of the array in front of those of the kernel, over which something else loops."""
         self.rows = row_plan(kernel, prover)
         self.running: dict[str, str] = {}
         """The names of accumulators in the pass that fills their arrays."""
@@ -66,21 +77,39 @@ class NumbaPrinter(NestPrinter):
         self.line(0, f"{self.decorator}def {function_name(self.kernel)}{call_text(self.kernel, self.names)}:")
         self.line(1, f'"""{task_text(self.kernel, self.names)}."""')
         self.line(1, f"real = {array}.dtype.type")
-        axes = self.kernel.axes
-        if self.rows is not None:
-            for name in sorted(self.rows.expanded):
-                self.line(1, f"{self.names(name)} = np.empty({array}.shape[{len(axes) - 1}], {array}.dtype)")
-            axes = axes[:-1]
-        for number, axis in enumerate(axes):
-            extent = f"{array}.shape[{number}]"
-            if isinstance(self.kernel, Scatter):
-                extent = self.form(self.kernel.extents[number])
-            self.line(1 + number, f"for {self.names(axis)} in range({extent}):")
-        if self.rows is None:
-            self.body(self.kernel.body, 1 + len(axes))
-        else:
-            self.segments(self.rows, 1 + len(axes))
+        self.buffers(1)
+        self.nest(1)
         return "\n".join(without_unused_real(self.lines))
+
+    def extent(self, number: int) -> str:
+        """The extent of an axis."""
+        if isinstance(self.kernel, Scatter):
+            return self.form(self.kernel.extents[number])
+        return f"{self.names(self.kernel.array)}.shape[{len(self.outer) + number}]"
+
+    def buffers(self, depth: int) -> None:
+        """Append the lines that make rows for what has one value for each entry of a row."""
+        for name in sorted(self.rows.expanded) if self.rows is not None else ():
+            length, array = self.extent(len(self.kernel.axes) - 1), self.names(self.kernel.array)
+            self.line(depth, f"{self.names(name)} = np.empty({length}, {array}.dtype)")
+
+    def nest(self, depth: int) -> None:
+        """Append the loops over the axes and what runs inside of them."""
+        axes = self.kernel.axes if self.rows is None else self.kernel.axes[:-1]
+        for number, axis in enumerate(axes):
+            self.line(depth + number, f"for {self.names(axis)} in range({self.extent(number)}):")
+        if self.rows is None:
+            self.body(self.kernel.body, depth + len(axes))
+        else:
+            self.segments(self.rows, depth + len(axes))
+
+    def store(self, statement: Store, depth: int) -> None:
+        array = self.names(self.kernel.array)
+        if self.kernel.array in self.bare:
+            self.line(depth, f"{array} = real({self.scalar(statement.value)})")
+            return
+        entry = self.subscript(tuple(Affine.variable(axis) for axis in (*self.outer, *self.kernel.axes)))
+        self.line(depth, f"{array}[{entry}] = {self.scalar(statement.value)}")
 
     # ------------------------------------------------------------------------ sums over rows
 
@@ -104,14 +133,14 @@ class NumbaPrinter(NestPrinter):
         if body:
             last = len(self.kernel.axes) - 1
             axis = self.names(self.kernel.axes[last])
-            self.line(depth, f"for {axis} in range({self.names(self.kernel.array)}.shape[{last}]):")
+            self.line(depth, f"for {axis} in range({self.extent(last)}):")
             self.body(body, depth + 1)
 
     def scan(self, scan: Scan, depth: int) -> None:
         """Append one pass along a row, which goes on with the loop of a scan from entry to entry."""
         loop, last = scan.loop, len(self.kernel.axes) - 1
         axis, variable, local = self.names(self.kernel.axes[last]), self.names(loop.variable), self.names.copy()
-        extent = f"{self.names(self.kernel.array)}.shape[{last}]"
+        extent = self.extent(last)
         low, stop = self.lower(loop.lows), self.stop(loop.highs)
         end = local.fresh(f"{variable}_{'low' if scan.downward else 'stop'}")
         self.line(depth, f"{end} = {stop if scan.downward else low}")
@@ -170,17 +199,24 @@ class NumbaPrinter(NestPrinter):
 
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program``."""
-    names = module_names(program, OWN_NAMES)
     prover = Prover(program)
+    program = fuse(program, prover)
+    names = module_names(program, OWN_NAMES)
     bare = scalar_arrays(program.arguments)
     # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
     # Nor does it find their modules again, which have other names in every process.
     cached = "" if names.functions else "cache=True, "
     decorator, plus = (text.replace("cache=True, ", cached) for text in (DECORATOR, PLUS))
     functions = Functions()
+
+    def printer(kernel: Kernel, bare: frozenset[str], outer: tuple[str, ...]) -> NumbaPrinter:
+        return NumbaPrinter(names, kernel, bare, prover, decorator, outer)
+
     for kernel in program.kernels:
         if isinstance(kernel, Kernel):
             text = NumbaPrinter(names, kernel, bare, prover, decorator).print()
+        elif isinstance(kernel, Fused):
+            text = decorator + Together(kernel, names, bare, prover, printer).print()
         else:
             text = library_text(kernel, program, names)
         functions.add(kernel, text, passed_names(kernel, names))
@@ -190,7 +226,8 @@ def print_program(program: Program) -> str:
         pieces.append(plus.strip("\n"))
     pieces += library_helpers(program.kernels, functions.texts)
     # What NumPy warns of is no news: compiled loops are silent about it.
-    around = "" if program.nests == program.kernels else 'with np.errstate(all="ignore"):'
+    is_compiled = all(isinstance(step, Kernel | Fused) for step in program.kernels)
+    around = "" if is_compiled else 'with np.errstate(all="ignore"):'
     pieces += [*functions.texts, host_driver(program, names, functions, around)]
     imported = "from numba import njit" + ", types\nfrom numba.extending import overload" * bool(elementary)
     top = [header(program, "numba", names), imports(pieces, imported), labels(program, names)]

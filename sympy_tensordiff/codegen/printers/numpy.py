@@ -7,7 +7,7 @@ operation covers the entries for which the index is in bounds: no masked work, n
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Kernel, Program
+from sympy_tensordiff.codegen.loops import Fused, Kernel, Program
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
     header,
@@ -34,6 +34,7 @@ def print_program(program: Program) -> str:
     used: set[str] = set()
     uses_block = False
     for kernel in program.kernels:
+        assert not isinstance(kernel, Fused)
         if not isinstance(kernel, Kernel):
             functions.add(kernel, library_text(kernel, program, names), passed_names(kernel, names))
             continue

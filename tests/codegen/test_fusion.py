@@ -1,0 +1,160 @@
+"""Kernels over one leading axis run in one loop, and what lies between them is one row of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy
+from oracle import check, check_against
+from programs import load
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.fusion import fuse
+from sympy_tensordiff.codegen.fusion_laws import check_together
+from sympy_tensordiff.codegen.loops import Array, Fused, Kernel, Loop, Scatter, Store
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import DataEntry
+
+i, j, k, n, m = td.indices("i j k n m")
+x, g, dy = td.TensorSymbol("x", (n, m)), td.TensorSymbol("g", m), td.TensorSymbol("dy", (n, m))
+w = td.TensorSymbol("w", (m, m))
+
+
+def rows_of(tensor):
+    return td.IndexedSum(tensor[i, k], (k, 0, m - 1))
+
+
+CENTRED = td.TensorComprehension(x[i, j] - rows_of(x) / m, (i, n), (j, m))
+SCALED = td.TensorComprehension(
+    g[j] * CENTRED[i, j] / sympy.sqrt(td.IndexedSum(CENTRED[i, k] ** 2, (k, 0, m - 1)) + 1), (i, n), (j, m)
+)
+SOFT = td.TensorComprehension(sympy.exp(x[i, j]) / td.IndexedSum(sympy.exp(x[i, k]), (k, 0, m - 1)), (i, n), (j, m))
+RUNNING = td.TensorComprehension(
+    td.IndexedSum(SOFT[i, k] * dy[i, k], (k, 0, j)) + td.IndexedMax(SOFT[i, k], (k, 0, m - 1)), (i, n), (j, m)
+)
+MIXED = td.TensorComprehension(td.IndexedSum(SOFT[i, k] * w[k, j], (k, 0, m - 1)), (i, n), (j, m))
+
+# An expression, its arguments, and of the steps that run together: how many kernels, and of which arrays a row is kept.
+CASES = {
+    "a scaled row": (SCALED, (x, g), [(4, 3)]),
+    "its gradients": (td.vjp(SCALED, (x, g), dy), (x, g, dy), [(10, 8)]),
+    "a softmax": (SOFT, (x,), [(3, 2)]),
+    "a row with a scan": (RUNNING, (x, dy), [(6, 5)]),
+    "a row times a matrix": (MIXED, (x, w), [(4, 3)]),
+    "column sums of a softmax": (
+        td.TensorComprehension(td.IndexedSum(SOFT[i, j], (i, 0, n - 1)), (j, m)), (x,), [(4, 3)]
+    ),
+    "a number": (td.IndexedSum(SOFT[i, j] ** 2, (j, 0, m - 1), (i, 0, n - 1)), (x,), [(4, 3)]),
+}  # fmt: skip
+
+
+def values_of(arguments, rows=4, columns=3):
+    random = np.random.default_rng(5)
+    return [random.uniform(-1, 1, [{n: rows, m: columns}[extent] for extent in a.shape]) for a in arguments]
+
+
+def fused(expression, arguments):
+    program = build_program(arguments, expression)
+    return program, fuse(program, Prover(program))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_rows(name):
+    expression, arguments, wanted = CASES[name]
+    program, together = fused(expression, arguments)
+    check_together(together)
+    found = [step for step in together.kernels if isinstance(step, Fused)]
+    assert [(len(step.kernels), len(step.rows)) for step in found] == wanted
+    for rows, columns in ((4, 3), (1, 1), (2, 5)):
+        check_against(program, together, values_of(arguments, rows, columns))
+
+
+@pytest.mark.parametrize("name", ["its gradients", "a row with a scan", "a number"])
+def test_compiled(name):
+    expression, arguments, _ = CASES[name]
+    program = build_program(arguments, expression)
+    for dtype, rtol in ((np.float64, 1e-11), (np.float32, 1e-5)):
+        check(program, "numba", [value.astype(dtype) for value in values_of(arguments)], rtol, dtype)
+
+
+def test_what_reads_other_rows_waits():
+    """A product with a matrix that is not complete, a transpose, a shifted row: each has a loop of its own."""
+    total = td.TensorComprehension(td.IndexedSum(SOFT[k, j], (k, 0, i)), (i, n), (j, m))
+    program, together = fused(total, (x,))
+    assert [isinstance(step, Fused) for step in together.kernels] == [True, False]
+    assert len(together.kernels[0].kernels) == 3
+    check_against(program, together, values_of((x,)))
+
+
+def test_arrays_that_others_read_are_filled():
+    program, together = fused((SOFT, td.TensorComprehension(td.IndexedSum(SOFT[k, i], (k, 0, n - 1)), (i, m))), (x,))
+    (step,) = together.kernels
+    assert step.filled == ("result0", "result1")
+    check_against(program, together, values_of((x,)))
+
+
+def test_sums_of_as_many_entries_as_they_read_wait():
+    """Each row would add to all entries of a matrix that does not fit where rows do."""
+    gram = td.TensorComprehension(td.IndexedSum(SOFT[k, i] * SOFT[k, j], (k, 0, n - 1)), (i, m), (j, m))
+    _, together = fused(gram, (x,))
+    assert [step.array for step in together.kernels if not isinstance(step, Fused)] == ["result"]
+
+
+def test_plans_name_what_runs_together():
+    plan = td.lambdify((x,), SOFT).plan
+    assert "together for each i0: fill t[i0], t0[i0], result[i0, j], of t, t0 one row" in plan
+    assert "together" not in td.lambdify((x,), SOFT, "numpy").plan
+
+
+# ---------------------------------------------------------------------------- laws
+
+PROGRAM, TOGETHER = fused(CASES["column sums of a softmax"][0], (x,))
+(STEP,) = TOGETHER.kernels
+FIRST, *REST = STEP.kernels
+I, N = Affine.variable("i"), Affine.variable("n")
+
+
+def broken(*steps):
+    return replace(TOGETHER, kernels=steps)
+
+
+def with_first(**changes):
+    return broken(replace(STEP, kernels=(replace(FIRST, **changes), *REST)))
+
+
+def late(total):
+    inner = [
+        replace(s, lows=(replace(s.lows[0], form=Affine.of(1)),)) if isinstance(s, Loop) else s for s in total.body
+    ]
+    return replace(total, body=tuple(inner))
+
+
+EXTRA = Kernel("result2", ("i",), (Store(load(STEP.rows[0].name, *(Affine.of(0),) * (1 + len(STEP.rows[0].shape)))),))
+BROKEN = {
+    "is not enough: something else needs the others": broken(STEP, EXTRA),
+    "a scatter runs alone": broken(replace(STEP, kernels=(Scatter(FIRST.array, FIRST.axes, FIRST.body, (N,)), *REST))),
+    "is not its first axis": with_first(axes=("other", *FIRST.axes[1:])),
+    "is not complete where it is read": broken(replace(STEP, kernels=(*REST, FIRST))),
+    "data are read that are not complete": with_first(
+        body=(Store(load("x", Affine.variable(DataEntry(REST[0].array, (I,))), 0)),)
+    ),
+    "no loop over all values of i0": broken(replace(STEP, kernels=(FIRST, *REST[:-1], late(REST[-1])))),
+    "have a name in common": broken(
+        replace(STEP, kernels=(FIRST, *REST, replace(FIRST, array="twice"))),
+    ),
+    "is read before it is complete": replace(PROGRAM, kernels=PROGRAM.kernels[::-1]),
+}
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_broken_laws(message):
+    program = BROKEN[message]
+    extra = tuple(Array(name, (N,)) for name in ("result2", "twice"))
+    with pytest.raises(VerificationError) as error:
+        check_together(replace(program, temporaries=(*program.temporaries, *extra)))
+    assert message in str(error.value)
