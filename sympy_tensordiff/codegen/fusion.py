@@ -8,7 +8,8 @@ part as well, if its entries are fewer than those of what it reads: each value o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.facts import Prover
@@ -28,14 +29,17 @@ from sympy_tensordiff.codegen.loops import (
 from sympy_tensordiff.codegen.partition import LARGE
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.storage import unique
-from sympy_tensordiff.codegen.walk import filled_arrays, forms, loops, own_names, scalars, uses
+from sympy_tensordiff.codegen.walk import forms, loops, own_names, scalars, uses
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
 
+FAR = 64
+"""Steps further away than so many others do not run together."""
 
-def fuse(program: Program, prover: Prover, apart: Iterable[str] = ()) -> Program:
-    """The program with kernels in common loops; those that fill the arrays ``apart`` stay alone."""
-    result = replace(program, kernels=tuple(_Fusion(program, prover, frozenset(apart)).steps()))
+
+def fuse(program: Program, prover: Prover) -> Program:
+    """The program with kernels in common loops."""
+    result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
     check_together(result)
     return result
 
@@ -48,47 +52,42 @@ class _Group:
     kernels: list[Kernel] = field(default_factory=list)
     totals: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
+    filled: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
     weight: int = 0
-
-    @property
-    def filled(self) -> set[str]:
-        return {kernel.array for kernel in self.kernels}
-
-    @property
-    def read(self) -> set[str]:
-        return {name for kernel in self.kernels for name in uses(kernel).arrays}
 
 
 class _Fusion:
-    def __init__(self, program: Program, prover: Prover, apart: frozenset[str]) -> None:
+    def __init__(self, program: Program, prover: Prover) -> None:
         self.program = program
         self.shapes = prover.shapes
-        self.apart = apart
+        self.temporaries = {array.name for array in program.temporaries}
+        self.reads = {id(step): frozenset(uses(step).arrays) for step in program.kernels}
+        self.readers = Counter(name for read in self.reads.values() for name in read)
+        self.writers = Counter(step.array for step in program.kernels)
         self.taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(prover.shapes)
         self.taken |= {name for shape in prover.shapes.values() for form in shape for name in form.atoms()}
 
     def steps(self) -> list[Step]:
         """All steps, those that run together as one."""
-        waiting = list(self.program.kernels)
+        waiting = deque(self.program.kernels)
         result: list[Step] = []
         while waiting:
-            first = waiting.pop(0)
+            first = waiting.popleft()
             group = self.started(first)
             if group is None:
                 result.append(first)
                 continue
-            left = []
-            for step in waiting:
+            left: list[Step] = []
+            while waiting and len(left) < FAR and group.weight < LARGE:
+                step = waiting.popleft()
                 if isinstance(step, Kernel) and self.joins(step, group):
                     self.add(step, group)
                 else:
                     left.append(step)
                     group.others.add(step.array)
-            if len(group.kernels) < 2:
-                result.append(first)
-                continue
-            waiting = left
-            result.append(self.fused(group))
+            waiting.extendleft(reversed(left))
+            result.append(self.fused(group) if len(group.kernels) > 1 else first)
         return result
 
     # ------------------------------------------------------------------------ who takes part
@@ -103,7 +102,7 @@ class _Fusion:
 
     def is_row_kernel(self, kernel: Kernel) -> bool:
         """Whether a kernel runs for one value of its first axis as well as it does for all of them."""
-        if isinstance(kernel, Scatter) or not kernel.axes or kernel.array in self.apart:
+        if isinstance(kernel, Scatter) or not kernel.axes:
             return False
         return len(kernel.axes) > 1 or not any(_runs_down(kernel, loop) for loop in loops(kernel.body))
 
@@ -111,10 +110,10 @@ class _Fusion:
         """Whether a kernel can run in the loop of a group, and gains by it."""
         if isinstance(step, Scatter):
             return False
-        read = set(uses(step).arrays)
+        read = self.reads[id(step)]
         own = read & group.filled
         weight = sum(1 for _ in scalars(step.body))
-        if read & (group.others | group.totals) or group.weight + weight > LARGE or step.array in self.apart:
+        if not read.isdisjoint(group.others | group.totals) or group.weight + weight > LARGE:
             return False
         # What it reads of the group, or else reads as well as the group.
         common = own or {name for name in read & group.read if len(self.shapes[name]) > 1}
@@ -124,7 +123,7 @@ class _Fusion:
         is_row = bool(shape) and shape[0] == group.extent and self.is_row_kernel(step)
         return (is_row and _at(step, common, step.axes[0])) or self.is_total(step, group, common)
 
-    def is_total(self, kernel: Kernel, group: _Group, common: set[str]) -> bool:
+    def is_total(self, kernel: Kernel, group: _Group, common: Set[str]) -> bool:
         """Whether a kernel is one sum over the first axis of the group, of fewer entries than what it reads."""
         loop = total_loop(kernel, group.extent)
         if loop is None or not _at(kernel, common, loop.variable):
@@ -137,11 +136,13 @@ class _Fusion:
         """Let a kernel take part."""
         group.weight += sum(1 for _ in scalars(kernel.body))
         shape = self.shapes[kernel.array]
-        own = group.filled & set(uses(kernel).arrays)
+        own = self.reads[id(kernel)] & group.filled
         is_row = bool(shape) and shape[0] == group.extent and _at(kernel, own, kernel.axes[0])
         if group.kernels and not (is_row and self.is_row_kernel(kernel)):
             group.totals.add(kernel.array)
         group.kernels.append(kernel)
+        group.filled.add(kernel.array)
+        group.read |= self.reads[id(kernel)]
 
     # ------------------------------------------------------------------------ the common loop
 
@@ -169,17 +170,12 @@ class _Fusion:
 
     def rows(self, group: _Group) -> tuple[Array, ...]:
         """The temporaries of which one row is enough, without their first axes."""
-        temporaries = {array.name for array in self.program.temporaries}
-        outside = {
-            name
-            for step in self.program.kernels
-            if not any(step is kernel for kernel in group.kernels)
-            for name in (*uses(step).arrays, *filled_arrays(step))
-        }
+        inside = Counter(name for kernel in group.kernels for name in self.reads[id(kernel)])
         return tuple(
             Array(name, self.shapes[name][1:])
             for name in (kernel.array for kernel in group.kernels)
-            if name in temporaries and name not in outside | group.totals
+            if name in self.temporaries and name not in group.totals
+            if inside[name] == self.readers[name] and self.writers[name] == 1
         )
 
 
@@ -195,7 +191,7 @@ def total_loop(kernel: Kernel, extent: Affine) -> Loop | None:
     return loop if full and highs[0].divisor == 1 else None
 
 
-def _at(kernel: Kernel, arrays: set[str], variable: str) -> bool:
+def _at(kernel: Kernel, arrays: Set[str], variable: str) -> bool:
     """Whether a kernel reads these arrays at one value of their first axes only, its own ``variable``."""
     if any(entry.tensor in arrays for entry in data_entries(forms(kernel.body))):
         return False

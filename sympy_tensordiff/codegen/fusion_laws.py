@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from sympy_tensordiff.codegen.facts import Shapes
@@ -15,17 +16,20 @@ from sympy_tensordiff.integer.data import data_entries
 def check_together(program: Program) -> None:
     """Raise `VerificationError` where kernels that run together do not compute what they do one after the other."""
     shapes = array_shapes(program)
-    for place, step in enumerate(program.kernels):
+    outputs = {array.name for array in program.outputs}
+    reads = [frozenset(uses(step).arrays) for step in program.kernels]
+    read = Counter(name for names in reads for name in names)
+    filled = Counter(name for step in program.kernels for name in filled_arrays(step))
+    for step in program.kernels:
         if isinstance(step, Fused):
-            others = (*program.kernels[:place], *program.kernels[place + 1 :])
-            outside = {name for other in others for name in (*uses(other).arrays, *filled_arrays(other))}
-            outside |= {array.name for array in program.outputs}
-            _check_rows(step, shapes, outside)
+            _check_rows(
+                step, shapes, {array.name for array in step.rows if read[array.name] or filled[array.name]} | outputs
+            )
             _check_reads(step, shapes)
             _check_names(step)
     later: set[str] = set()
-    for step in reversed(program.kernels):
-        early = sorted(later.intersection(uses(step).arrays))
+    for step, names in zip(reversed(program.kernels), reversed(reads), strict=True):
+        early = sorted(later & names)
         if early:
             raise VerificationError(f"step {step.array}: {', '.join(early)} is read before it is complete")
         later.update(filled_arrays(step))

@@ -59,7 +59,7 @@ class Functions:
         self._names: dict[str, str] = {}
 
     def add(self, kernel: Step, text: str, passed: Sequence[str]) -> None:
-        """The function of a kernel as text; ``passed`` are the names of its parameters."""
+        """The function of a kernel as text; ``passed`` are its parameters, and other names of this kernel alone."""
         own = function_name(kernel)
         places = {name: f"<{place}>" for place, name in enumerate((own, *passed))}
         pattern = _NAME.sub(lambda match: places.get(match[0], match[0]), text)

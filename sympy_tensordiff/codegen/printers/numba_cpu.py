@@ -219,7 +219,8 @@ def print_program(program: Program) -> str:
             text = decorator + Together(kernel, names, bare, prover, printer).print()
         else:
             text = library_text(kernel, program, names)
-        functions.add(kernel, text, passed_names(kernel, names))
+        rows = [names(array.name) for array in kernel.rows] if isinstance(kernel, Fused) else []
+        functions.add(kernel, text, [*passed_names(kernel, names), *rows])
     elementary = elementary_functions(operations(program))
     pieces = elementary + helpers(program, NumbaPrinter.functions, HELPERS, decorator)
     if any(" = plus(" in text for text in functions.texts):
