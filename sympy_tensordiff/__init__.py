@@ -6,6 +6,7 @@ Write a tensor function in index notation or as whole tensors, differentiate it 
 
 from sympy_tensordiff.codegen.api import generate_code as generate_code
 from sympy_tensordiff.codegen.api import lambdify as lambdify
+from sympy_tensordiff.codegen.cache import clear_cache as clear_cache
 from sympy_tensordiff.derivative.api import gradient as gradient
 from sympy_tensordiff.derivative.api import hessian as hessian
 from sympy_tensordiff.derivative.api import hvp as hvp
@@ -128,6 +129,7 @@ __all__ = [
     "canonical",
     "ceiling",
     "check_derivative",
+    "clear_cache",
     "cos",
     "cosh",
     "det",

@@ -31,6 +31,7 @@ def lambdify(
     *,
     temporaries: bool = True,
     functions: Mapping[Any, Callable[..., Any]] | None = None,
+    parallel: bool | None = None,
 ) -> CompiledFunction:
     """A callable that evaluates ``expr``.
 
@@ -55,6 +56,12 @@ def lambdify(
         how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
         one argument. NumPy calls them with arrays, Numba compiles them for numbers, CUDA makes
         device functions of them.
+    parallel : bool, optional
+        Whether Numba's kernels run on all cores. None: in calls where they compute so much that it pays (``.plan``
+        says how much), and if there are several cores; compiled then, once more. The results do not depend on the
+        number of threads, since no sum is divided. Products of matrices have the threads of their library, whatever
+        this is.
+        For the other backends it must not be True.
 
     Returns
     -------
@@ -79,7 +86,7 @@ def lambdify(
     ------
     ArgumentError
         If a symbol of ``expr`` is missing from ``args``, an argument is given twice, a tuple of ``expr``
-        is empty, or ``functions`` has a key that is not in ``expr``.
+        is empty, ``functions`` has a key that is not in ``expr``, or ``parallel`` is no such value.
     UnsupportedError
         If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
         Or, for ``backend="cuda"``, if an inverse, a determinant or an adjugate is needed. Or if a kernel
@@ -109,10 +116,12 @@ def lambdify(
     >>> slope(np.array([1.0, 2.0, 4.0]), np.array([2, 0, 2]))
     array([ 2.,  0., 16.])
     """
-    return compile_program(build_program(args, expr, temporaries=temporaries), backend, functions)
+    return compile_program(build_program(args, expr, temporaries=temporaries), backend, functions, parallel)
 
 
-def generate_code(args: Any, expr: Any, backend: str = "numba", *, temporaries: bool = True) -> str:
+def generate_code(
+    args: Any, expr: Any, backend: str = "numba", *, temporaries: bool = True, parallel: bool | None = None
+) -> str:
     """The text of the module that `lambdify` would compile, for the same arguments.
 
     The results of nested tuples are parameters of its ``run`` from left to right.
@@ -128,7 +137,7 @@ def generate_code(args: Any, expr: Any, backend: str = "numba", *, temporaries: 
     >>> "cuda.grid" in text, "atomic" in text
     (True, False)
     """
-    return print_source(build_program(args, expr, temporaries=temporaries), backend)
+    return print_source(build_program(args, expr, temporaries=temporaries), backend, parallel)
 
 
 def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:

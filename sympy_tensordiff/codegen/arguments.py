@@ -267,7 +267,8 @@ def _read(argument: Argument, value: Any) -> Any:
 def result_dtype(values: Sequence[Any]) -> np.dtype[Any]:
     """NumPy's promotion over all inputs, integers counted as float64, Python numbers weak."""
     strong = [v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values if isinstance(v, np.ndarray)]
-    return np.result_type(*strong).newbyteorder("=") if strong else np.dtype(np.float64)
+    # By its type, in the byte order of the machine: NumPy has one object for that, which arrays share.
+    return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
 
 def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
@@ -278,11 +279,28 @@ def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
     if argument.kind == "integer":
         return value
     if argument.dtype == "integer":
-        return value if argument.shape else int(value)
+        return _Alias.of(value) if argument.shape else int(value)
     if argument.kind == "scalar" or not argument.shape:
         return dtype.type(value)
     array = np.asarray(value, dtype=dtype, order="C")
-    return array if array.flags.aligned else array.copy()
+    return _Alias.of(array if array.flags.aligned else array.copy())
+
+
+class _Alias:
+    """Shows the memory of an array as memory that can be written, which no kernel does to its arguments.
+
+    Numba would compile once more for each combination of arrays that are read-only.
+    """
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        interface = array.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
+
+    @classmethod
+    def of(cls, array: NDArray[Any]) -> NDArray[Any]:
+        """The array itself where it can be written."""
+        return array if array.flags.writeable else np.asarray(cls(array))
 
 
 # ---------------------------------------------------------------------------- out=

@@ -1,13 +1,18 @@
 """Generated modules on disk: written once per text, imported from there.
 
 A file is needed: Numba keeps its compiled code beside it, and tracebacks show its lines. Files
-are named after a hash of their text, so that they never change; the folder belongs to the user
-alone, since what lies in it is executed.
+are named after a hash of their text and of what compiled code depends on besides it, so that they
+never change; the folder belongs to the user alone, since what lies in it is executed. No file is
+trusted all the same: a module is made of the text that was asked for, which the file merely has
+to show, and compiled code is used only where it has the checksums that were noted when it was
+written. Several processes may write at once: each file appears as a whole, and a module is
+compiled for one type of numbers, so that what they write is the same.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import importlib.abc
@@ -15,10 +20,12 @@ import importlib.util
 import itertools
 import linecache
 import os
+import re
 import shutil
 import stat
 import sys
 import tempfile
+import threading
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -26,7 +33,11 @@ from types import CodeType, ModuleType
 VARIABLE = "SYMPY_TENSORDIFF_CACHE"
 
 
+OFF = "off"
+"""The value of the variable with which nothing is kept on disk."""
+
 _count = itertools.count(1)
+_lock = threading.Lock()
 
 
 def load_source(source: str, versions: str, own: bool = False) -> ModuleType:
@@ -36,16 +47,48 @@ def load_source(source: str, versions: str, own: bool = False) -> ModuleType:
     """
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()
     name = f"sympy_tensordiff_generated.k_{digest}" + (f"_{next(_count)}" if own else "")
-    if name in sys.modules:
-        return sys.modules[name]
-    for folder in (cache_folder, temporary_folder):
-        try:
-            path = _write(folder(), f"k_{digest}.py", source)
-        except OSError:
-            continue
-        return _import(name, importlib.util.spec_from_file_location(name, path))
-    # Nothing is writable: Numba has no place for compiled code either.
-    return _import(name, _memory_spec(name, source.replace("cache=True, ", "")))
+    with _lock:
+        if name in sys.modules:
+            return sys.modules[name]
+        for folder in () if os.environ.get(VARIABLE) == OFF else (cache_folder, temporary_folder):
+            try:
+                path = _write(folder(), f"k_{digest}.py", source)
+                _drop_unknown_code(path)
+            except OSError:
+                continue
+            loader = _TextLoader(source, str(path))
+            return _import(name, importlib.util.spec_from_file_location(name, path, loader=loader))
+        # Numba has no place for compiled code either.
+        text, place = source.replace("cache=True, ", ""), f"<{name}>"
+        linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
+        return _import(name, importlib.util.spec_from_loader(name, _TextLoader(text, place), origin=place))
+
+
+def clear_cache() -> int:
+    """Remove the generated modules and the compiled code from disk; the number of files removed.
+
+    What this process has loaded goes on working. The folder is that of the environment variable
+    ``SYMPY_TENSORDIFF_CACHE``, else ``sympy_tensordiff`` in the user's folder for caches; with the
+    value ``off`` nothing is kept on disk, and nothing is removed. Files of other kinds stay.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.clear_cache()  # doctest: +SKIP
+    42
+    """
+    removed = 0
+    if os.environ.get(VARIABLE) == OFF:
+        return removed
+    folder = cache_folder()
+    for path in (*folder.iterdir(), *_code_folder(folder).iterdir()):
+        if _OURS.match(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+            removed += 1
+    return removed
+
+
+_OURS = re.compile(r"\.?k_[0-9a-f]{64}\.")
 
 
 def cache_folder() -> Path:
@@ -56,6 +99,16 @@ def cache_folder() -> Path:
     else:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(base) / "sympy_tensordiff"
+    return _private(folder)
+
+
+def _code_folder(folder: Path) -> Path:
+    """Where Numba keeps compiled code of modules in ``folder``."""
+    return _private(folder / "__pycache__")
+
+
+def _private(folder: Path) -> Path:
+    """A folder that nobody else can write, created where it does not exist."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = folder.stat()
     if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
@@ -103,13 +156,12 @@ def _import(name: str, spec: ModuleSpec | None) -> ModuleType:
     return module
 
 
-class _MemoryLoader(importlib.abc.InspectLoader):
-    """Imports a text that lies in no file; tracebacks find its lines under the name ``place``."""
+class _TextLoader(importlib.abc.InspectLoader):
+    """Imports a text that stands, or would stand, in the file ``place``, whatever that holds by now."""
 
     def __init__(self, source: str, place: str) -> None:
         self.source = source
         self.place = place
-        linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
 
     def get_source(self, fullname: str) -> str:
         return self.source
@@ -121,6 +173,47 @@ class _MemoryLoader(importlib.abc.InspectLoader):
         return False
 
 
-def _memory_spec(name: str, source: str) -> ModuleSpec | None:
-    place = f"<{name}>"
-    return importlib.util.spec_from_loader(name, _MemoryLoader(source, place), origin=place)
+# ---------------------------------------------------------------------------- compiled code
+
+
+def seal(module: ModuleType) -> None:
+    """Note the checksums of the code that Numba has compiled for a module, so that it is used again."""
+    path = Path(module.__spec__.origin or "") if module.__spec__ is not None else Path()
+    if not path.is_file():
+        return
+    try:
+        sums = _checksums(path)
+        if sums != _noted(path):
+            _write(path.parent, f"{path.stem}.sums", sums)
+    except OSError:
+        pass  # the code will be compiled again
+
+
+def _drop_unknown_code(path: Path) -> None:
+    """Remove what lies in the place of a module's compiled code, but has not been noted as such.
+
+    Numba would load it: a damaged file would raise an error there, or run.
+    """
+    if _checksums(path) != _noted(path):
+        for file in _code_files(path):
+            file.unlink(missing_ok=True)
+
+
+def _code_files(path: Path) -> list[Path]:
+    return sorted(_code_folder(path.parent).glob(f"{path.stem}.*.nb[ci]"))
+
+
+def _checksums(path: Path) -> str:
+    """A line for each file of compiled code."""
+    lines = []
+    for file in _code_files(path):
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it
+            lines.append(f"{hashlib.sha256(file.read_bytes()).hexdigest()} {file.name}\n")
+    return "".join(lines)
+
+
+def _noted(path: Path) -> str:
+    try:
+        return path.with_suffix(".sums").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""

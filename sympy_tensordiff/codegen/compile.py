@@ -2,55 +2,82 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
+import platform
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_out
-from sympy_tensordiff.codegen.cache import load_source
+from sympy_tensordiff.codegen.cache import load_source, seal
 from sympy_tensordiff.codegen.externals import bind, for_backend, parse_key
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.partition import split_large
-from sympy_tensordiff.codegen.results import fit, nest
+from sympy_tensordiff.codegen.recent import Recent, remember
+from sympy_tensordiff.codegen.results import fit, nesting
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.steps import describe, describe_scatter, describe_together
+from sympy_tensordiff.codegen.threads import PARALLEL_WORK, blockable, guarded, large_steps, large_work
 from sympy_tensordiff.codegen.walk import array_shapes, externals
-from sympy_tensordiff.errors import ArgumentError, BackendError, DataIndexError, SingularMatrixError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, DataIndexError, SingularMatrixError
 from sympy_tensordiff.integer.affine import Affine
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
 
 
-def print_source(program: Program, backend: str) -> str:
+def print_source(program: Program, backend: str, parallel: bool | None = None) -> str:
     """The text of the module for ``backend``; nothing but this package is needed."""
+    bounded = _checked(program, backend, parallel)
+    return _printed(bounded, backend, blockable(fuse(bounded, Prover(bounded))) if parallel else frozenset())
+
+
+def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
+    """The program that is printed."""
     if not isinstance(backend, str) or backend not in _PRINTERS:
         raise ArgumentError(f"unknown backend {backend!r}; the backends are {', '.join(map(repr, BACKENDS))}")
+    if parallel is not None and not isinstance(parallel, bool):
+        raise ArgumentTypeError(f"parallel must be None, True or False, not {parallel!r}")
+    if parallel and backend != "numba":
+        raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
     check_determined(program)
+    return split_large(split_deep(program))
+
+
+def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
     printer = importlib.import_module(f"sympy_tensordiff.codegen.printers.{_PRINTERS[backend]}")
-    text: str = printer.print_program(split_large(split_deep(program)))
+    text: str = printer.print_program(program, parallel) if parallel else printer.print_program(program)
     return text
 
 
 def compile_program(
-    program: Program, backend: str, functions: Mapping[Any, Callable[..., Any]] | None = None
+    program: Program,
+    backend: str,
+    functions: Mapping[Any, Callable[..., Any]] | None = None,
+    parallel: bool | None = None,
 ) -> CompiledFunction:
     """The callable that computes ``program`` with ``backend`` and the user's ``functions``."""
-    return CompiledFunction(program, backend, functions)
+    return CompiledFunction(program, backend, functions, parallel)
 
 
+@functools.cache
 def _versions(backend: str) -> str:
     """What compiled code depends on besides its text."""
-    packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba"])
-    found = []
+    packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba", "llvmlite"])
+    found = [f"Python {sys.version} on {platform.machine()}"]
+    if backend == "numba":
+        llvm = importlib.import_module("llvmlite.binding")
+        found.append(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}")
     for package in packages:
         try:
             found.append(f"{package} {metadata.version(package)}")
@@ -93,36 +120,59 @@ class CompiledFunction:
     backend : str
     functions : dict
         The implementations of user functions, as given.
+    parallel : bool or None
+        Whether kernels run on several cores; None: in calls that are large enough.
     """
 
     def __init__(
-        self, program: Program, backend: str, functions: Mapping[Any, Callable[..., Any]] | None = None
+        self,
+        program: Program,
+        backend: str,
+        functions: Mapping[Any, Callable[..., Any]] | None = None,
+        parallel: bool | None = None,
     ) -> None:
         self.program = program
         self.backend = backend
         self._implementations = bind(functions, externals(program))
         self.functions = dict(functions or {})
-        self.source = print_source(program, backend)
+        self.parallel = parallel
+        self._bounded = _checked(program, backend, parallel)
+        self._printed_parallel = self._blockable if parallel else frozenset()
+        self.source = _printed(self._bounded, backend, self._printed_parallel)
         self._checker = ArgumentChecker(program)
-        self._run: Callable[..., None] | None = None
+        self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Callable[..., None]] = {}
+        self._unsealed: list[ModuleType] = []
+        self._recent: Recent | None = None
+        self._nest = nesting(program.structure)
         self._searches: dict[int, CompiledFunction] = {}
 
     def __call__(self, *args: Any, out: Any = None) -> Any:
         """Compute; ``out`` is an array to be filled (tuples of them, nested as the results are)."""
+        recent = self._recent
+        if out is None and recent is not None and (values := recent.prepare(args)) is not None:
+            results = [np.empty(shape, recent.dtype) for shape in recent.shapes]
+            self._run_quietly(recent.run, values, results)
+            return self._nested(results)
         prepared = self._checker.prepare(args)
         for check in prepared.suspects:
             self._check_data(check, args)
         targets = self._targets(args, prepared, out)
         filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
-        if self._run is None:
-            self._run = self._load()
-        self._run_quietly(*prepared.values, *filled)
+        run = self._load(prepared.dtype, self._in_parallel())
+        self._run_quietly(run, prepared.values, filled)
+        if self._unsealed:
+            loaded, self._unsealed = self._unsealed, []
+            for module in loaded:
+                seal(module)
         for target, array in zip(targets, filled, strict=True):
             if target is not array:
                 target[...] = array
-        if out is not None:
-            return out
-        return nest(self.program.structure, [array if array.ndim else array[()] for array in filled])
+        if self.backend != "cuda":
+            self._recent = remember(self.program.arguments, args, prepared, run)
+        return self._nested(filled) if out is None else out
+
+    def _nested(self, results: Sequence[Any]) -> Any:
+        return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_data(self, check: DataCheck, args: tuple[Any, ...]) -> None:
         """Raise `DataIndexError` where data lead a read out of its array."""
@@ -149,11 +199,10 @@ class CompiledFunction:
             "negative ones do not wrap around"
         )
 
-    def _run_quietly(self, *values: Any) -> None:
-        assert self._run is not None
+    def _run_quietly(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
         if self.backend != "cuda":
             try:
-                self._run(*values)
+                run(*values, *results)
             except np.linalg.LinAlgError as error:
                 raise SingularMatrixError(str(error)) from error
             return
@@ -161,23 +210,52 @@ class CompiledFunction:
             # Small arrays do not fill a device; that is no news to their owner.
             warnings.filterwarnings("ignore", message=".*Grid size")  # the text begins with a colour
             try:
-                self._run(*values)
+                run(*values, *results)
             except Exception as error:
                 if "Support" in type(error).__name__:  # a part of NVIDIA's toolkit is missing
                     raise BackendError(f"CUDA cannot compile: {error}; pip install 'sympy-tensordiff[cuda]'") from error
                 raise
 
-    def _load(self) -> Callable[..., None]:
+    def _in_parallel(self) -> frozenset[str]:
+        """The kernels that run on several cores in a call with the sizes of the last one."""
+        if self.backend != "numba" or self.parallel is False:
+            return frozenset()
+        if self.parallel:
+            return self._blockable
+        work = large_work(self._bounded, self._checker.known_sizes())
+        return large_steps(self._fused, work) & self._blockable if work else frozenset()
+
+    @functools.cached_property
+    def _fused(self) -> Program:
+        return fuse(self._bounded, Prover(self._bounded))
+
+    @functools.cached_property
+    def _blockable(self) -> frozenset[str]:
+        return blockable(self._fused)
+
+    def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Callable[..., None]:
+        """What runs for results of a type, with some kernels on several cores."""
+        run = self._runs.get((dtype, parallel))
+        if run is not None:
+            return run
         if self.backend == "cuda":
             _require_device()
-        module = load_source(self.source, _versions(self.backend), own=bool(self._implementations))
+        versions = _versions(self.backend)
+        if self.backend == "numba":
+            versions += f", {dtype}"
+        is_printed = parallel == self._printed_parallel
+        source = self.source if is_printed else _printed(self._bounded, self.backend, parallel)
+        module = load_source(source, versions, own=bool(self._implementations))
         supplied = {
             (external.name, external.orders): for_backend(external, function, self.backend)
             for external, function in self._implementations.items()
         }
         for name, key in getattr(module, "FUNCTIONS", {}).items():
             setattr(module, name, supplied[key])
-        run: Callable[..., None] = module.run
+        if self.backend == "numba":
+            self._unsealed.append(module)
+        run = guarded(module.run, lambda: self._load(dtype)) if parallel else module.run
+        self._runs[dtype, parallel] = run
         return run
 
     def _targets(self, args: tuple[Any, ...], prepared: Prepared, out: Any) -> list[Any]:
@@ -208,6 +286,7 @@ class CompiledFunction:
         if program.temporaries:
             lines += ["temporaries:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.temporaries)]
             lines += [f"  {note}" for note in program.notes]
+        lines += self._threads_text()
         lines.append("kernels:")
         shapes = array_shapes(program)
         # Only compiled loops run several kernels together.
@@ -224,8 +303,16 @@ class CompiledFunction:
             lines.append(f"  {n}. {text}")
         return "\n".join(lines)
 
+    def _threads_text(self) -> list[str]:
+        if self.backend != "numba" or self.parallel is False:
+            return []
+        if self.parallel:
+            names = ", ".join(name.removeprefix("fill_") for name in sorted(self._blockable))
+            return [f"on all cores: {names or 'nothing'}"]
+        return [f"on all cores: kernels of {PARALLEL_WORK} operations or more in a call, about"]
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return compile_program, (self.program, self.backend, self.functions)
+        return compile_program, (self.program, self.backend, self.functions, self.parallel)
 
     def __repr__(self) -> str:
         arguments = ", ".join(a.label for a in self.program.arguments)

@@ -7,7 +7,8 @@ in tuples are nested as deep as the user likes, and nothing here recurses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import sympy
@@ -53,6 +54,13 @@ def flatten(expr: Any) -> tuple[list[Any], str]:
             leaves.append(value)
             structure.append(SINGLE)
     return leaves, "".join(structure)
+
+
+def nesting(structure: str) -> Callable[[Sequence[Any]], Any]:
+    """What `nest` does for a structure; the usual ones are taken apart here, not in every call."""
+    if structure == SINGLE:
+        return lambda values: values[0]
+    return tuple if structure == f"({SINGLE * (len(structure) - 2)})" else partial(nest, structure)
 
 
 def nest(structure: str, values: Sequence[Any]) -> Any:

@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 from programs import CASES, N, array, i, load, op, result, single
 
+import sympy_tensordiff as td
 from sympy_tensordiff.codegen import cache
+from sympy_tensordiff.codegen import compile as compiling
 from sympy_tensordiff.codegen.compile import compile_program, print_source
 from sympy_tensordiff.codegen.loops import Argument, Store
 from sympy_tensordiff.errors import ArgumentError
@@ -168,7 +170,7 @@ def test_without_a_folder(monkeypatch, tmp_path, request):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file"))
     function = compile_program(unique_program(request), "numba")
     assert function(np.ones(2))[0] > 0
-    assert function._run.__code__.co_filename.startswith(tempfile.gettempdir())
+    assert function._load(np.dtype(float)).__code__.co_filename.startswith(tempfile.gettempdir())
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
@@ -182,25 +184,101 @@ def test_without_any_file(monkeypatch, backend):
     monkeypatch.setattr(cache, "temporary_folder", refuse)
     function = compile_program(doubled(factor=7.125 if backend == "numpy" else 7.375), backend)
     assert function(np.ones(2))[0] > 7
+    run = function._load(np.dtype(float))
     try:
-        function._run(None, None)
+        getattr(run, "py_func", run)(None, None)
     except AttributeError:
         assert "N = x.shape[0]" in traceback.format_exc()
 
 
 def test_compiled_code_is_reused(folder):
-    """A second process finds the module and Numba's code for it."""
+    """Processes that begin at once do not disturb each other; a later one finds what they have compiled."""
     code = (
         f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
         "import numpy as np\n"
         "from programs import CASES\n"
         "from sympy_tensordiff.codegen.compile import compile_program\n"
-        "f = compile_program(CASES['vector_add'][0], 'numba'); f(np.ones(2), np.ones(2))\n"
-        "print(sum(f._run.__globals__['fill_z'].stats.cache_hits.values()))\n"
+        "f = compile_program(CASES['two_outputs'][0], 'numba')\n"
+        "assert f(np.ones(4))[1] == np.log(4)\n"
+        "print(sum(f._load(np.dtype(float)).stats.cache_hits.values()))\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    hits = [subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True) for _ in "ab"]
-    assert [done.stdout for done in hits] == ["0\n", "1\n"], hits
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-c", code]
+    both = [process.communicate() for process in [subprocess.Popen(command, env=environment, **pipes) for _ in "ab"]]
+    assert all(text in ("0\n", "1\n") for text, _ in both), both
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout == "1\n", done
+    assert not [path for path in folder.rglob("*") if ".tmp" in path.name or path.name.startswith(".")]
+
+
+def loaded_again(program, backend="numba"):
+    """The program as a process would load it that knows none of its modules."""
+    for name in [name for name in sys.modules if name.startswith("sympy_tensordiff_generated.")]:
+        del sys.modules[name]
+    return compile_program(program, backend)
+
+
+def test_damaged_code_is_compiled_again(folder, request):
+    program = unique_program(request)
+    expected = compile_program(program, "numba")(np.ones(2))
+    again = loaded_again(program)
+    np.testing.assert_array_equal(again(np.ones(2)), expected)
+    assert sum(again._load(np.dtype(float)).__globals__["fill_y"].stats.cache_hits.values()) == 1
+    for damaged in folder.glob("__pycache__/*.nb?"):
+        damaged.write_bytes(damaged.read_bytes()[:-100])
+    again = loaded_again(program)
+    np.testing.assert_array_equal(again(np.ones(2)), expected)
+    assert not again._load(np.dtype(float)).__globals__["fill_y"].stats.cache_hits
+    next(folder.glob("k_*.sums")).unlink()
+    cache._drop_unknown_code(next(folder.glob("k_*.py")))
+    assert not list(folder.glob("__pycache__/*.nb?"))
+
+
+def test_code_that_others_could_have_written_is_not_used(folder, request):
+    program = unique_program(request)
+    compile_program(program, "numpy")(np.ones(2))
+    (folder / "__pycache__").chmod(0o777)
+    assert loaded_again(program, "numpy")(np.ones(2))[0] > 0
+    (name,) = [name for name in sys.modules if name.startswith("sympy_tensordiff_generated.")]
+    assert sys.modules[name].__spec__.origin.startswith(str(cache.temporary_folder()))
+
+
+def test_python_reads_no_code_of_its_own(folder, request):
+    """Python takes a module from a file beside it that has the right date, whatever the module says."""
+    program = unique_program(request)
+    compile_program(program, "numpy")(np.ones(2))
+    assert not list(folder.glob("__pycache__/*.pyc"))
+
+
+def test_nothing_on_disk(monkeypatch, tmp_path, request):
+    monkeypatch.setenv(cache.VARIABLE, "off")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    function = compile_program(unique_program(request), "numpy")
+    assert function(np.ones(2))[0] > 0
+    assert td.clear_cache() == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_clear_cache(folder, request):
+    compile_program(unique_program(request), "numpy")(np.ones(2))
+    compile_program(doubled(factor=11.5), "numpy")(np.ones(2))
+    (folder / "k_mine.py").write_text("my own")
+    (folder / "__pycache__" / f"k_{64 * 'a'}.run-1.py311.nbi").write_text("")
+    assert td.clear_cache() == 3
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["k_mine.py"]
+
+
+def test_the_code_depends_on_the_machine_and_on_the_type(folder, request, monkeypatch):
+    function = compile_program(unique_program(request), "numba")
+    double = function._load(np.dtype(np.float64))
+    assert function._load(np.dtype(np.float32)).__module__ != double.__module__
+    monkeypatch.setattr("llvmlite.binding.get_host_cpu_name", lambda: "another")
+    compiling._versions.cache_clear()
+    assert loaded_again(function.program)._load(np.dtype(np.float64)).__module__ != double.__module__
+    monkeypatch.undo()
+    compiling._versions.cache_clear()
 
 
 def test_source_needs_no_numba(monkeypatch):
@@ -234,5 +312,5 @@ def test_arrays_of_another_program_are_told_apart():
     assert first(np.ones(1)) != second(np.ones(1))
     third = compile_program(doubled(), "numpy")
     third(np.ones(1))
-    assert third._run is first._run
+    assert third._load(np.dtype(float)) is first._load(np.dtype(float))
     assert array("x", N).label == "x"

@@ -177,11 +177,11 @@ class _Printer:
 
     def contraction(self, step: Contraction) -> list[str]:
         left, right, out = step.left, step.right, step.output
-        own, other, both = _kept(left, right, out), _kept(right, left, out), _common(left, right, out)
+        own, other, both = kept_labels(left, right, out), kept_labels(right, left, out), common_labels(left, right, out)
         if other and tuple((*both, *other, *own)) == out:
             left, right, own, other = right, left, other, own
         summed = list(dict.fromkeys(label for label in left.labels if label not in out))
-        lines = [self.docstring(f"the sums of {self.entries(left)}*{self.entries(right)}")]
+        lines = [self.docstring(f"the sums of {entries_text(self.names, left)}*{entries_text(self.names, right)}")]
         pair = (
             f"{self.grouped(left, both, [own, summed] if own or both else [summed])}, "
             f"{self.grouped(right, both, [summed, other] if other or both else [summed])}"
@@ -215,10 +215,6 @@ class _Printer:
             f"{self.target}[...] = cofactor_tangent({matrix}, {direction})",
         ]
 
-    def entries(self, operand: Operand) -> str:
-        letters = "ijklmnopqrstuvwxyzabcdefgh"
-        return f"{self.names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
-
     def grouped(self, operand: Operand, both: Sequence[int], groups: Groups) -> str:
         """An operand with an axis for each label of ``both`` and one for each group."""
         text, labels = self.names(operand.array), operand.labels
@@ -245,12 +241,18 @@ class _Printer:
         return f"{text}.reshape({', '.join(self.lengths[label] for label in labels)})"
 
 
-def _kept(operand: Operand, other: Operand, out: Sequence[int]) -> list[int]:
+def entries_text(names: Names, operand: Operand) -> str:
+    """An entry of an operand, for comments."""
+    letters = "ijklmnopqrstuvwxyzabcdefgh"
+    return f"{names(operand.array)}[{', '.join(letters[n % 26] for n in operand.labels)}]"
+
+
+def kept_labels(operand: Operand, other: Operand, out: Sequence[int]) -> list[int]:
     """The labels that only one of the operands has, as in the output."""
     return [label for label in out if label in operand.labels and label not in other.labels]
 
 
-def _common(left: Operand, right: Operand, out: Sequence[int]) -> list[int]:
+def common_labels(left: Operand, right: Operand, out: Sequence[int]) -> list[int]:
     """The labels of the output that both operands have."""
     return [label for label in out if label in left.labels and label in right.labels]
 

@@ -1,4 +1,8 @@
-"""Numba on the CPU: one compiled function per kernel and a driver that calls them in order."""
+"""Numba on the CPU: a compiled function that calls those of all kernels and of products of matrices in order.
+
+Other calls of a library cannot be compiled: with one among the steps, the driver is Python, and
+each kernel a compiled function of its own. A single kernel needs no compiled driver around it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,23 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Fused, If, Kernel, Loop, Program, Scatter, Statement, Store
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Contraction,
+    Fused,
+    If,
+    Kernel,
+    Loop,
+    Program,
+    Scatter,
+    Statement,
+    Step,
+    Store,
+)
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
-    call_text,
     header,
     helpers,
     host_driver,
@@ -25,7 +41,9 @@ from sympy_tensordiff.codegen.printers.elementary import ELEMENTARY_NAMES, FUNCT
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
+from sympy_tensordiff.codegen.printers.matrix_products import product_text
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
+from sympy_tensordiff.codegen.printers.parallel import block_ends, block_name, blocks_text, head_text
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.printers.together import Together
@@ -34,10 +52,9 @@ from sympy_tensordiff.integer.affine import Affine
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
 # and reciprocals do not keep results near the limits of the number range: they stay off.
-DECORATOR = '@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})\n'
+FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
 PLUS = '''
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "reassoc"})
 def plus(total, term):
     """One more term of a sum; the terms may be added in any order, so that the sum can be vectorised."""
     return total + term
@@ -45,8 +62,8 @@ def plus(total, term):
 
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
 
-OWN_NAMES = frozenset({"math", "np", "njit", "real", "run", "plus", "ARGUMENTS", *HELPERS, *LIBRARY_NAMES})
-OWN_NAMES |= ELEMENTARY_NAMES
+OWN_NAMES = frozenset({"math", "np", "njit", "prange", "register_jitable", "real", "run", "plus", "ARGUMENTS"})
+OWN_NAMES |= {*HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
 
 
 class NumbaPrinter(NestPrinter):
@@ -60,11 +77,12 @@ class NumbaPrinter(NestPrinter):
         kernel: Kernel,
         bare: frozenset[str],
         prover: Prover,
-        decorator: str = DECORATOR,
         outer: tuple[str, ...] = (),
+        is_block: bool = False,
     ) -> None:
-        super().__init__(names, kernel, bare)
-        self.decorator = decorator
+        super().__init__(names.copy() if is_block else names, kernel, bare)
+        self.block = block_ends(self.names) if is_block else ()
+        """The first entry of the first axis and the one past the last, of a function that fills a block."""
         self.outer = outer
         """Axes of the array in front of those of the kernel, over which something else loops."""
         self.rows = row_plan(kernel, prover)
@@ -74,7 +92,7 @@ class NumbaPrinter(NestPrinter):
     def print(self) -> str:
         """The text of the function."""
         array = self.names(self.kernel.array)
-        self.line(0, f"{self.decorator}def {function_name(self.kernel)}{call_text(self.kernel, self.names)}:")
+        self.line(0, head_text(self.kernel, self.names, self.block))
         self.line(1, f'"""{task_text(self.kernel, self.names)}."""')
         self.line(1, f"real = {array}.dtype.type")
         self.buffers(1)
@@ -97,7 +115,8 @@ class NumbaPrinter(NestPrinter):
         """Append the loops over the axes and what runs inside of them."""
         axes = self.kernel.axes if self.rows is None else self.kernel.axes[:-1]
         for number, axis in enumerate(axes):
-            self.line(depth + number, f"for {self.names(axis)} in range({self.extent(number)}):")
+            span = ", ".join(self.block) if self.block and not number else self.extent(number)
+            self.line(depth + number, f"for {self.names(axis)} in range({span}):")
         if self.rows is None:
             self.body(self.kernel.body, depth + len(axes))
         else:
@@ -197,39 +216,83 @@ class NumbaPrinter(NestPrinter):
             self.line(depth, f"{name} = plus({name}, {self.scalar(statement.value)})")
 
 
-def print_program(program: Program) -> str:
-    """The text of a module whose ``run`` fills the outputs of ``program``."""
+def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> str:
+    """The text of a module whose ``run`` fills the outputs of ``program``.
+
+    ``parallel``: the names of the functions that run on several cores.
+    """
     prover = Prover(program)
     program = fuse(program, prover)
-    names = module_names(program, OWN_NAMES)
+    blocks = {block_name(step) for step in program.kernels if function_name(step) in parallel}
+    names = module_names(program, OWN_NAMES | blocks)
     bare = scalar_arrays(program.arguments)
-    # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
-    # Nor does it find their modules again, which have other names in every process.
-    cached = "" if names.functions else "cache=True, "
-    decorator, plus = (text.replace("cache=True, ", cached) for text in (DECORATOR, PLUS))
+    decorators = _Decorators(program, names)
     functions = Functions()
 
     def printer(kernel: Kernel, bare: frozenset[str], outer: tuple[str, ...]) -> NumbaPrinter:
-        return NumbaPrinter(names, kernel, bare, prover, decorator, outer)
+        return NumbaPrinter(names, kernel, bare, prover, outer)
 
-    for kernel in program.kernels:
-        if isinstance(kernel, Kernel):
-            text = NumbaPrinter(names, kernel, bare, prover, decorator).print()
-        elif isinstance(kernel, Fused):
-            text = decorator + Together(kernel, names, bare, prover, printer).print()
+    for step in program.kernels:
+        is_block = function_name(step) in parallel
+        if isinstance(step, Kernel):
+            text = NumbaPrinter(names, step, bare, prover, (), is_block).print()
+        elif isinstance(step, Fused):
+            text = Together(step, names, bare, prover, printer, is_block).print()
+        elif decorators.is_whole:
+            assert isinstance(step, Contraction)
+            text = product_text(step, names)
         else:
-            text = library_text(kernel, program, names)
-        rows = [names(array.name) for array in kernel.rows] if isinstance(kernel, Fused) else []
-        functions.add(kernel, text, [*passed_names(kernel, names), *rows])
-    elementary = elementary_functions(operations(program))
-    pieces = elementary + helpers(program, NumbaPrinter.functions, HELPERS, decorator)
+            text = library_text(step, program, names)
+        if is_block:
+            text = f"{decorators.inner}{text}\n\n\n{decorators.blocks}{blocks_text(step, names)}"
+        rows = [names(array.name) for array in step.rows] if isinstance(step, Fused) else []
+        functions.add(step, text if is_block else decorators.of(step) + text, [*passed_names(step, names), *rows])
+    pieces = elementary_functions(operations(program))
+    pieces += helpers(program, NumbaPrinter.functions, HELPERS, decorators.inner)
     if any(" = plus(" in text for text in functions.texts):
-        pieces.append(plus.strip("\n"))
-    pieces += library_helpers(program.kernels, functions.texts)
+        pieces.append(decorators.plus + PLUS.strip("\n"))
+    if not decorators.is_whole:
+        pieces += library_helpers(program.kernels, functions.texts)
     # What NumPy warns of is no news: compiled loops are silent about it.
-    is_compiled = all(isinstance(step, Kernel | Fused) for step in program.kernels)
-    around = "" if is_compiled else 'with np.errstate(all="ignore"):'
-    pieces += [*functions.texts, host_driver(program, names, functions, around)]
-    imported = "from numba import njit" + ", types\nfrom numba.extending import overload" * bool(elementary)
-    top = [header(program, "numba", names), imports(pieces, imported), labels(program, names)]
+    has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
+    around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
+    pieces += [*functions.texts, decorators.run + host_driver(program, names, functions, around)]
+    top = [header(program, "numba", names), imports(pieces, decorators.imports(pieces)), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
+
+
+class _Decorators:
+    """What stands before the functions of a module.
+
+    A function that is compiled only within others has no entry of its own from Python, which would take as long to
+    compile as a small kernel does: called from Python, it runs as Python.
+    """
+
+    def __init__(self, program: Program, names: Names) -> None:
+        steps = program.kernels
+        self.is_whole = len(steps) > 1 and all(isinstance(step, Kernel | Fused | Contraction) for step in steps)
+        # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
+        # Nor does it find their modules again, which have other names in every process.
+        entry = "@njit(nogil=True, " if names.functions else "@njit(cache=True, nogil=True, "
+        within = "@register_jitable("
+        outer = within if self.is_whole else entry
+        self.kernel = f"{outer}{FLAGS})\n"
+        self.blocks = f'{outer}error_model="numpy", parallel=True)\n'
+        self.product = f'{within}error_model="numpy")\n' if self.is_whole else ""
+        self.inner = f"{within}{FLAGS})\n"
+        self.plus = f'{within}{FLAGS[:-1]}, "reassoc"}})\n'
+        self.run = f'{entry}error_model="numpy")\n' if self.is_whole else ""
+
+    def of(self, step: Step) -> str:
+        """What stands before the function of a step."""
+        return self.kernel if isinstance(step, Kernel | Fused) else self.product
+
+    def imports(self, pieces: Sequence[str]) -> str:
+        """The lines that import the decorators and what the texts call."""
+        text = "\n".join(pieces)
+        marks = (("njit", "@njit("), ("prange", "prange("), ("types", "types."))
+        found = {
+            "numba": [name for name, mark in marks if mark in text],
+            "numba.extending": [name for name in ("overload", "register_jitable") if f"{name}(" in text],
+        }
+        return "\n".join(f"from {module} import {', '.join(names)}" for module, names in found.items() if names)

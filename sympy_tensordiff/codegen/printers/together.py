@@ -10,10 +10,10 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Fused, Kernel, Loop, Name, Store
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
-from sympy_tensordiff.codegen.printers.driver import call_text, without_unused_real
+from sympy_tensordiff.codegen.printers.driver import without_unused_real
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.printers.parallel import block_ends, head_text
 from sympy_tensordiff.codegen.rename import Renaming
-from sympy_tensordiff.codegen.walk import function_name
 from sympy_tensordiff.integer.affine import Affine, Row
 
 
@@ -41,6 +41,7 @@ class Together:
         bare: frozenset[str],
         prover: Prover,
         printer: Callable[[Kernel, frozenset[str], tuple[str, ...]], Inner],
+        is_block: bool = False,
     ) -> None:
         self.step = step
         self.names = names
@@ -48,6 +49,7 @@ class Together:
         self.rows = frozenset(array.name for array in step.rows)
         self.bare = bare.union(array.name for array in step.rows if not array.shape)
         self.make_printer = printer
+        self.is_block = is_block
         self.before: list[str] = []
         self.inside: list[str] = []
         self.after: list[str] = []
@@ -55,13 +57,14 @@ class Together:
     def print(self) -> str:
         """The text of the function."""
         step, names = self.step, self.names
+        block = block_ends(names) if self.is_block else ()
         for kernel in step.kernels:
             if kernel.array in step.totals:
                 self.total(kernel)
             else:
                 self.row(kernel)
         head = [
-            f"def {function_name(step)}{call_text(step, names)}:",
+            head_text(step, names, block),
             f'{INDENT}"""Fill, for one {names(step.axis)} after the other:',
             "",
             *(f"{INDENT}{self.entry_text(kernel)}" for kernel in step.kernels),
@@ -73,8 +76,8 @@ class Together:
                 shape = [self.length(extent) for extent in array.shape]
                 text = f"({', '.join(shape)})" if len(shape) > 1 else shape[0]
                 head.append(f"{INDENT}{names(array.name)} = np.empty({text}, {names(step.filled[0])}.dtype)")
-        extent = FormPrinter(names).form(step.extent)
-        loop = [f"{INDENT}for {names(step.axis)} in range({extent}):"]
+        span = ", ".join(block) or FormPrinter(names).form(step.extent)
+        loop = [f"{INDENT}for {names(step.axis)} in range({span}):"]
         return "\n".join(without_unused_real([*head, *self.before, *loop, *self.inside, *self.after]))
 
     def entry_text(self, kernel: Kernel) -> str:

@@ -1,0 +1,69 @@
+"""Kernels on several cores: which ones, and when Numba's threads may be used.
+
+A kernel runs its first axis in blocks, and no sum is divided: results do not depend on the number
+of threads. (From those of the serial kernel they may differ in their last bits, since a compiler
+orders the vectors of additions in a loop as it likes.) Numba's pool of threads may not survive a
+fork, and some of its pools take one caller at a time; so calls wait for each other, and a process
+that was forked after the pool had begun runs the serial code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.loops import Fused, Program
+from sympy_tensordiff.codegen.printers.parallel import runs_in_blocks
+from sympy_tensordiff.codegen.walk import function_name
+from sympy_tensordiff.codegen.work import kernel_work
+
+PARALLEL_WORK = 2_000_000
+"""A kernel of about so many operations, a millisecond, is worth other cores, and compiling for them."""
+
+_lock = threading.Lock()
+_owner: int | None = None
+
+
+def blockable(program: Program) -> frozenset[str]:
+    """The functions of the steps that can run in blocks, of a program whose kernels run together where they can."""
+    prover = Prover(program)
+    return frozenset(function_name(step) for step in program.kernels if runs_in_blocks(step, prover))
+
+
+def large_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The work of each kernel, where that of all is worth several cores, and if there are any."""
+    if importlib.import_module("numba").config.NUMBA_NUM_THREADS < 2:
+        return {}
+    work = kernel_work(program, sizes)
+    return work if sum(work.values()) >= PARALLEL_WORK else {}
+
+
+def large_steps(program: Program, work: Mapping[str, int]) -> frozenset[str]:
+    """The functions of the steps, in which kernels run together, that are worth several cores."""
+    found = set()
+    for step in program.kernels:
+        kernels = step.kernels if isinstance(step, Fused) else (step,)
+        if sum(work.get(function_name(kernel), 0) for kernel in kernels) >= PARALLEL_WORK:
+            found.add(function_name(step))
+    return frozenset(found)
+
+
+def guarded(run: Callable[..., None], serial: Callable[[], Callable[..., None]]) -> Callable[..., None]:
+    """``run``, one caller at a time, or what ``serial`` gives where the threads belong to another process."""
+
+    def call(*values: Any) -> None:
+        global _owner
+        if _owner is None:
+            _owner = os.getpid()
+            importlib.import_module("numba").get_num_threads()  # code from disk expects the pool to be there
+        if _owner != os.getpid():
+            serial()(*values)
+            return
+        with _lock:
+            run(*values)
+
+    return call

@@ -1,0 +1,61 @@
+"""About how much each kernel computes, for numeric sizes: in no time, however large they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sympy_tensordiff.codegen.loops import ELEMENTARY, Bound, If, Loop, Operation, Program, Statement
+from sympy_tensordiff.codegen.walk import array_shapes, function_name, scalars
+
+ELEMENTARY_WORK = 20
+"""An elementary function takes about as long as so many additions."""
+
+
+class _Unknown(int):
+    """Stands for data in bounds: 0, and so are all its entries."""
+
+    def __getitem__(self, place: Any) -> _Unknown:
+        return self
+
+
+def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """About how many operations and reads each kernel makes, by the name of its function.
+
+    Loops whose ranges depend on axes and other loops count as in the middle of those; what stands behind
+    a condition counts as if that held.
+    """
+    values: dict[str, Any] = {a.name: _Unknown() for a in program.arguments if a.dtype == "integer"} | dict(sizes)
+    shapes = array_shapes(program)
+    found = {}
+    for kernel in program.nests:
+        work = 1
+        for axis, extent in zip(kernel.axes, kernel.box(shapes), strict=True):
+            length = max(extent.evaluate(values), 0)
+            work *= length
+            values[axis] = length // 2
+        found[function_name(kernel)] = work * _block(kernel.body, values)
+    return found
+
+
+def _block(body: Iterable[Statement], values: dict[str, Any]) -> int:
+    total = 0
+    for statement in body:
+        if isinstance(statement, Loop):
+            low = max(-_floor(bound, values, -1) for bound in statement.lows)
+            high = min(_floor(bound, values, 1) for bound in statement.highs)
+            values[statement.variable] = (low + high) // 2
+            total += max(high - low + 1, 0) * _block(statement.body, values)
+        elif isinstance(statement, If):
+            total += _block(statement.body, values)
+        else:
+            total += sum(_weight(scalar) for scalar in scalars([statement]))
+    return max(total, 1)
+
+
+def _floor(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
+    return sign * bound.form.evaluate(values) // bound.divisor
+
+
+def _weight(scalar: Any) -> int:
+    return ELEMENTARY_WORK if isinstance(scalar, Operation) and scalar.function in ELEMENTARY else 1

@@ -1,0 +1,131 @@
+"""Kernels on several cores: the same results, however many there are, and only where that pays and is safe."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import numba
+import numpy as np
+import pytest
+from numba.extending import overload
+from programs import CASES
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen import threads
+from sympy_tensordiff.codegen.compile import compile_program, print_source
+from sympy_tensordiff.codegen.work import kernel_work
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+
+i, j, k, n, m = td.indices("i j k n m")
+
+
+def as_python(source):
+    """The module without its decorators, which is Python; the blocks run backwards."""
+    namespace = {"prange": lambda count: reversed(range(count)), "overload": overload, "types": numba.types}
+    exec(re.sub(r"(?m)^(@.*|from numba.*)$", "", source), namespace)
+    return namespace["run"]
+
+
+def filled(source, program, arguments):
+    function = compile_program(program, "numpy")
+    prepared = function._checker.prepare(arguments)
+    results = [np.full(shape, np.nan) for shape in prepared.shapes]
+    with np.errstate(all="ignore"):
+        as_python(source)(*prepared.values, *results)
+    return results
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_blocks_in_any_order(name):
+    program, arguments = CASES[name]
+    values = arguments(np.random.default_rng(3))
+    serial, parallel = print_source(program, "numba"), print_source(program, "numba", True)
+    # The kernel of a vector may run along it as a row, which is no block.
+    assert "prange(" in parallel or all(len(kernel.axes) < 2 for kernel in program.nests)
+    for left, right in zip(*(filled(text, program, values) for text in (serial, parallel)), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+def test_compiled_blocks():
+    """The number of threads changes no bit; a compiler may order the vectors of a serial sum otherwise."""
+    program, _ = CASES["section_six"]
+    rng = np.random.default_rng(0)
+    values = [rng.uniform(-0.5, 0.5, shape) for shape in ((70, 9), (33, 9), (70, 70), (78,), (70, 33))]
+    serial, parallel = (compile_program(program, "numba", parallel=choice) for choice in (False, True))
+    several = parallel(*values)
+    numba.set_num_threads(1)
+    try:
+        one = parallel(*values)
+    finally:
+        numba.set_num_threads(numba.config.NUMBA_NUM_THREADS)
+    for left, right, expected in zip(several, one, serial(*values), strict=True):
+        np.testing.assert_array_equal(left, right)
+        np.testing.assert_allclose(left, expected, rtol=1e-11, atol=1e-15)
+    assert "prange" in parallel.source
+    assert "prange" not in serial.source
+    assert re.search(r"^on all cores: \w+", parallel.plan, re.MULTILINE)
+    assert "cores" not in serial.plan
+
+
+def test_work():
+    """A multiplication, an addition and the reads, at each point; an elementary function is dear."""
+    program = CASES["matmul"][0]
+    small, large = (kernel_work(program, {"N": s, "M": 3, "L": 5, "K": 7})["fill_c"] for s in (10, 20))
+    assert large == 2 * small > 0
+
+
+def test_loops_count_in_the_middle_of_their_axes():
+    x = td.TensorSymbol("x", n)
+    prefix = td.TensorComprehension(td.IndexedSum(x[j], (j, 0, i)), (i, n))
+    program = td.lambdify([x], prefix, "numpy").program
+    (work,) = kernel_work(program, {"n": 1000}).values()
+    assert 500_000 <= work <= 510_000
+
+
+def test_data_in_bounds_are_no_obstacle():
+    x, ends = td.TensorSymbol("x", n), td.TensorSymbol("ends", m, dtype=int)
+    parts = td.TensorComprehension(td.IndexedSum(x[j], (j, 0, ends[i])), (i, m))
+    assert all(
+        work > 0 for work in kernel_work(td.lambdify([x, ends], parts, "numpy").program, {"n": 9, "m": 9}).values()
+    )
+
+
+def test_only_large_kernels_run_on_all_cores(monkeypatch):
+    x, y = td.TensorSymbol("x", (n, n)), td.TensorSymbol("y", m)
+    program = td.lambdify([x, y], (td.exp(x), td.exp(y)), "numpy").program
+    assert threads.blockable(program) == {"fill_result0", "fill_result1"}
+    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 2)
+    large = {"n": 1000, "m": 1000}
+    assert threads.large_steps(program, threads.large_work(program, large)) == {"fill_result0"}
+    assert not threads.large_work(program, {"n": 100, "m": 1000})
+    monkeypatch.setattr("numba.config.NUMBA_NUM_THREADS", 1)
+    assert not threads.large_work(program, large)
+
+
+def test_what_adds_to_entries_stays_in_order():
+    x, idx = td.TensorSymbol("x", n), td.TensorSymbol("idx", m, dtype=int)
+    slope = td.gradient(td.IndexedSum(x[idx[i]] ** 2, (i, 0, m - 1)), x)
+    source = td.generate_code([x, idx], slope, parallel=True)
+    scatter = source.partition("def scatter_result(")[2].partition("def run(")[0]
+    assert "+=" in scatter
+    assert "prange" not in scatter
+    assert "def fill_result_block(" in source
+
+
+def test_a_process_that_was_forked_has_no_threads(monkeypatch):
+    monkeypatch.setattr(threads, "_owner", None)
+    called = []
+    run = threads.guarded(lambda *values: called.append("parallel"), lambda: lambda *values: called.append("serial"))
+    run()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    run()
+    assert called == ["parallel", "serial"]
+
+
+def test_refused():
+    x = td.TensorSymbol("x", n)
+    with pytest.raises(ArgumentTypeError, match="parallel must be None, True or False, not 2"):
+        td.lambdify([x], x + x, parallel=2)
+    with pytest.raises(ArgumentError, match="parallel=True is for the backend 'numba', not for 'numpy': leave it out"):
+        td.generate_code([x], x + x, "numpy", parallel=True)
