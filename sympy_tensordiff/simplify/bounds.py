@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import apart, data_terms, selected_in, without_common_data, without_tied_data
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, remove_redundant
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.simplify.choices import Choices
+from sympy_tensordiff.simplify.choices import Choices, pieces
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.idle import without_idle_indices
@@ -164,8 +164,8 @@ class _Tighten:
         addition of guards, what may still do harm goes inside. So do conditions on data around one.
         """
         if node.op == "guard" and not self.choices.reads_no_data_outside(node.data, facts):
-            guards = self.graph.cases(node.args[0])
-            if len(guards) > 1 and all(term.op == "guard" for term in guards):
+            guards = pieces(self.graph, node.args[0])
+            if guards is not None and len(guards) > 1:
                 return self.graph.add([self.graph.guard(node.data, term) for term in guards])
         for n, factor in enumerate(node.args if node.op == "mul" else ()):
             if factor.plain:
@@ -174,8 +174,8 @@ class _Tighten:
             harmful = [other for other in others if not self.harmless(other, facts)]
             if harmful and (rows := (yield self.choices.conditions(node, factor, harmful, facts))):
                 return self.graph.guard(rows, node)
-            cases = self.graph.cases(factor) if harmful and factor.op == "add" else ()
-            if cases and all(case.op == "guard" for case in cases):
+            cases = pieces(self.graph, factor) if harmful and factor.op == "add" else None
+            if cases:
                 terms = self.graph.add([self.graph.mul((*harmful, case)) for case in cases])
                 return self.graph.mul((*(other for other in others if other not in harmful), terms))
         return node

@@ -20,6 +20,8 @@ from sympy_tensordiff.integer.polyhedron import implied
 
 Facts = tuple[Row, ...]
 
+MOST_PIECES = 32
+
 
 class Choices:
     """Where nodes are 0, as far as their structure shows, and what they read; remembered."""
@@ -161,3 +163,31 @@ def inside_conditions(graph: Graph, node: Node) -> Facts:
     rows = node.data if node.op == "guard" else ()
     plain, data = apart(rows)
     return tuple(row for row in graph.inside_data(row.form for row in data) if not implied(row, plain))
+
+
+def pieces(graph: Graph, node: Node) -> list[Node] | None:
+    """The guards that a node is the sum of, products with additions among their factors written out; None if it is not.
+
+    Nothing is written out to more than `MOST_PIECES`.
+    """
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        term = waiting.pop()
+        if term.op == "guard":
+            found.append(term)
+        elif term.op == "add":
+            waiting += reversed(term.args)
+        else:
+            sums = (
+                [factor for factor in term.args if factor.op == "add" and not factor.plain] if term.op == "mul" else []
+            )
+            if not sums:
+                return None
+            # One that is an addition of guards already makes all of the product one.
+            total = next((factor for factor in sums if all(part.op == "guard" for part in factor.args)), sums[0])
+            if len(found) + len(waiting) + len(total.args) > MOST_PIECES:
+                return None
+            rest = [factor for factor in term.args if factor is not total]
+            waiting += [graph.mul((*rest, part)) for part in reversed(total.args)]
+    return found

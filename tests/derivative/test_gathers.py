@@ -179,6 +179,27 @@ def test_a_range_protects_data_in_a_delta_beside_it():
     assert_equal(evaluate(td.hessian(f, x), values), derivative(f, (x, x), values), "beside a range")
 
 
+def test_factors_of_choices_protect_data_beside_them():
+    # By z and by s at once, the cotangent of the slope by x is a sum of choices in which one sum has a factor more.
+    s, one = sympy.Symbol("s", real=True), td.TensorSymbol("one", 1, dtype=int)
+    chosen = delta(Mod(n + i, 2), Min(2, floor(Min(2 * m - 1, 3 * n) / 2)))
+    f = total(s * z[n - 1] ** 2 / (chosen * x[one[-i] + 2] ** 2 + 1) * y[i], (i, 0, m - 1))
+    along_z, along_s = td.TensorSymbol("along_z", n), sympy.Symbol("along_s", real=True)
+    slope = td.IndexedSum(td.gradient(f, z)[p] * along_z[p], (p, 0, n - 1)) + td.gradient(f, s) * along_s
+    values = {
+        x: list(range(1, 8)),
+        y: [1] * 7,
+        z: [1, 2, 3],
+        along_z: [0, 0, 2],
+        s: 5,
+        along_s: 3,
+        one: [-1],
+        n: 3,
+        m: 3,
+    }
+    assert_equal(evaluate(td.gradient(slope, x), values), derivative(slope, (x,), values), "beside a factor")
+
+
 def test_what_selects_data_has_no_cases():
     # Of both indices of a minimum one is outside of the data: an entry of data is one unknown, not a choice of two.
     mirrored, clamped = label[Min(i, 6 - i)], label[Max(i - 3, 0)]
