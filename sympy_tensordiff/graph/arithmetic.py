@@ -7,13 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
-import sympy
-
-from sympy_tensordiff.graph.interning import Node, Number, Table
+from sympy_tensordiff.graph.interning import EXTREMA, Node, Number, Table
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.normalise import normalise, normalise_rows
-
-EXTREMA = (sympy.Max, sympy.Min)
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt, "le": operator.le, "eq": operator.eq, "ne": operator.ne,

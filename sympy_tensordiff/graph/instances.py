@@ -7,7 +7,7 @@ from typing import Any
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Variable
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.data import DataEntry, compounds_in
 
 Forms = tuple[Affine, ...]
 Found = Mapping[Variable, Affine]
@@ -30,6 +30,7 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
             targets.setdefault(place, []).append(forms)
     sources = [found for part in reachable(body, keys=keys) for found in _reads(part)]
     pairs = [(forms, targets.get(place, [])) for place, forms in sources if not _atoms(forms).isdisjoint(keys)]
+    pairs.sort(key=lambda pair: len(pair[1]))  # those that leave the least choice first
     for n, found in enumerate(_solutions(pairs, keys, {})):
         if with_joined_indices(graph, graph.substitute(body, found)) is node:
             return {v: found[v] for v in variables}
@@ -61,11 +62,12 @@ def _integer(node: Node) -> Affine | None:
 
 
 def _reads(part: Node) -> Iterator[tuple[Any, Forms]]:
-    """The forms in a node and in the data there, each with what those have in common with it that may be the same."""
+    """The forms in a node and inside of its forms, each with what those have in common with it that may be the same."""
     for place, forms in _places(part):
         yield place, forms
-        for entry in data_entries(forms):
-            yield ("data", entry.tensor), entry.index
+        for compound in compounds_in(forms):
+            kind = compound.tensor if isinstance(compound, DataEntry) else ""
+            yield (type(compound).__name__, kind), compound.forms()
 
 
 def _places(part: Node) -> Iterator[tuple[Any, Forms]]:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import sympy
+
 from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
@@ -24,6 +26,8 @@ _SCOPES = BINDERS | {"guard"}
 _WHOLE = frozenset({"ein", "inv", "cof", "lse"})
 """Kinds of nodes that take whole tensors, whatever their own rank."""
 _TENSORS = frozenset({"tensor", "comprehension"})
+EXTREMA = frozenset({sympy.Max, sympy.Min})
+"""Functions whose arguments stand in any order."""
 NOTHING: frozenset[int] = frozenset()
 """The variables that stand free in a closed node."""
 
@@ -82,7 +86,8 @@ class Table:
         self, op: str, data: Any, args: tuple[Node, ...], key: Any, own: frozenset[int], shape: Shape = ()
     ) -> Node:
         # Nodes hash and compare by identity; what is the same in any order is sorted.
-        full = (op, key, args) if key is not args else (op, tuple(sorted(args, key=_id_of)))
+        in_any_order = key is args or (op == "call" and data in EXTREMA)
+        full = (op, data, tuple(sorted(args, key=_id_of))) if in_any_order else (op, key, args)
         found = self._table.get(full)
         if found is not None:
             return found

@@ -81,6 +81,18 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
     >>> data_entries([i, 2 * Affine.variable(DataEntry("idx", (inner + 1,)))])
     [idx[jdx[i] + 1], jdx[i]]
     """
+    return [compound for compound in compounds_in(forms) if isinstance(compound, DataEntry)]
+
+
+def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
+    """All compounds in some forms, those inside of other ones too, each once.
+
+    >>> from sympy_tensordiff.integer.affine import quotient
+    >>> i = Affine.variable("i")
+    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
+    >>> compounds_in([i, quotient(inner + i, 2)])
+    [floor((i + jdx[i])/2), jdx[i]]
+    """
     found: dict[Compound, None] = {}
     waiting = [v for form in forms for v, _ in form.terms if isinstance(v, Compound)]
     while waiting:
@@ -88,7 +100,7 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
         if compound not in found:
             found[compound] = None
             waiting += [v for form in compound.forms() for v, _ in form.terms if isinstance(v, Compound)]
-    return [compound for compound in found if isinstance(compound, DataEntry)]
+    return list(found)
 
 
 def apart(rows: Iterable[Row]) -> tuple[list[Row], list[Row]]:
