@@ -19,8 +19,15 @@ MOST = 200
 def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> dict[int, Affine] | None:
     """The forms that make ``body`` to ``node`` if they stand in place of ``variables``; None where there are none.
 
-    Every variable stands free in ``body``. Forms are read off where both nodes read the same tensor, or have ranges or
-    indices used as numbers, and count if the substitution gives ``node`` itself.
+    Every variable stands free in ``body``.
+    """
+    return next(instances(graph, body, variables, node), None)
+
+
+def instances(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> Iterator[dict[int, Affine]]:
+    """All such forms. They are read off where both nodes read the same tensor, or have ranges or indices as numbers.
+
+    They count if the substitution gives ``node`` itself.
     """
     keys = frozenset(variables)
     body, node = with_joined_indices(graph, body), with_joined_indices(graph, node)
@@ -33,10 +40,9 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
     pairs.sort(key=lambda pair: len(pair[1]))  # those that leave the least choice first
     for n, found in enumerate(_solutions(pairs, keys, {})):
         if with_joined_indices(graph, graph.substitute(body, found)) is node:
-            return {v: found[v] for v in variables}
+            yield {v: found[v] for v in variables}
         if n > MOST:
             break
-    return None
 
 
 def with_joined_indices(graph: Graph, node: Node) -> Node:

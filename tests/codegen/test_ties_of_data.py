@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sympy import Eq, Piecewise, exp
+from sympy import Eq, Min, Piecewise, Symbol, exp
 
 import sympy_tensordiff as td
+from sympy_tensordiff.errors import DataIndexError, UnsupportedError
 
 i, j, p, n, m = td.indices("i j p n m")
 v, lab = td.TensorSymbol("v", (n,)), td.TensorSymbol("lab", (n,), dtype=int)
@@ -26,7 +27,7 @@ def segment_maxima(body):
 
 
 @pytest.mark.parametrize("temporaries", [True, False])
-@pytest.mark.parametrize("body", [v[i], NAMED[i]], ids=["read", "named"])
+@pytest.mark.parametrize("body", [v[i], NAMED[i], ROUNDED], ids=["read", "named", "rounded"])
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_segment_maxima(backend, body, temporaries):
     total = td.IndexedSum(segment_maxima(body)[p] * (p + 1), (p, 0, m - 1))
@@ -45,3 +46,45 @@ def test_maxima_of_products_of_gathers(temporaries):
     at, rows = np.array([1.0, 2.0, 3.0]), np.array([[0, 1, 1], [2, 2, 1], [0, 0, 2], [1, 2, 2]])
     # Two rows tie at 18: each has half of the derivative.
     np.testing.assert_allclose(gradient(at, rows), [0.0, 9.0, 12.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("temporaries", [True, False])
+def test_values_that_data_select_are_not_asked_for_elsewhere(temporaries):
+    """A label outside of all segments comes with indices that lead nowhere."""
+    c = Symbol("c", real=True)
+    greatest = segment_maxima(exp(c * x[idx[i, 0]]) * x[idx[i, 0]])
+    slope = td.lambdify([c, x, idx, lab], td.jacobian(greatest, c), "numpy", temporaries=temporaries)
+    at, rows = np.array([1.0, 2.0, 3.0]), np.array([[2], [0], [9], [0], [1]]) * np.ones((1, 3), int)
+    # The greatest of the segments stand at 3, 1 (a tie) and 2.
+    greatest_at = np.array([3.0, 1.0, 2.0])
+    expected = greatest_at**2 * np.exp(greatest_at)
+    np.testing.assert_allclose(slope(1.0, at, rows, np.array([0, 1, 7, 1, 2])), expected, rtol=1e-12)
+    with pytest.raises(DataIndexError, match="idx"):
+        slope(1.0, at, rows, np.array([0, 1, 2, 1, 2]))
+
+
+def test_refusals():
+    total = td.IndexedSum(segment_maxima(exp(x[idx[i, 0]]) * x[idx[i, 0]])[p] * (p + 1), (p, 0, m - 1))
+    with pytest.raises(UnsupportedError, match="cannot tell which of the values it is that is compared"):
+        td.lambdify([x, idx, lab], td.gradient(total, x), "numpy")
+
+
+def test_a_filter_along_letters():
+    """Maxima over a text of sums of letters at clamped places: weights and embedding."""
+    s, t, k, d, T = td.indices("s t k d T")
+    E, W = td.TensorSymbol("E", (5, 2)), td.TensorSymbol("W", (3, 2))
+    letters, g = td.TensorSymbol("letters", (2, T), dtype=int), td.TensorSymbol("g", 2)
+    match = td.IndexedSum(E[letters[s, Min(t + k, T - 1)], d] * W[k, d], (d, 0, 1), (k, 0, 2))
+    best = td.TensorComprehension(td.IndexedMax(match, (t, 0, T - 1)), (s, 2))
+    rng = np.random.default_rng(5)
+    values = {
+        E: rng.normal(size=(5, 2)),
+        W: rng.normal(size=(3, 2)),
+        letters: rng.integers(0, 5, (2, 6)),
+        g: [1.0, 2.0],
+    }
+    kernel = td.lambdify([E, W, letters, g], td.vjp(best, (E, W), g), "numpy")
+    loss = td.IndexedSum(best[s] * g[s], (s, 0, 1))
+    for found, variable in zip(kernel(*values.values()), (E, W), strict=True):
+        expected = np.array(td.reference.differentiate(loss, variable, values), float)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
