@@ -50,6 +50,28 @@ def softplus(x):
     """log(1 + exp(x)) without overflow, entry by entry."""
     return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
 ''',
+    "view": '''
+def view(x, start, lengths, *steps, write=False):
+    """The entries x[start + n*steps[0] + m*steps[1] + ...] for n, m, ... below the lengths, in the memory of x."""
+    strides = [sum(n*stride for n, stride in zip(step, x.strides)) for step in steps]
+    first = x[tuple([slice(s, None) for s in start])]
+    return np.lib.stride_tricks.as_strided(first, lengths, strides, writeable=write)
+''',
+    "padded": '''
+def padded(x, widths):
+    """x with so many zeros before it and behind it along each axis."""
+    result = np.zeros([low + n + high for n, (low, high) in zip(x.shape, widths)], x.dtype)
+    result[tuple([slice(low, low + n) for n, (low, _) in zip(x.shape, widths)])] = x
+    return result
+''',
+    "running": '''
+def running(function, values, start):
+    """What a function makes of none, the first, the first two, ... of the values along the first axis."""
+    result = np.empty((len(values) + 1, *values.shape[1:]), values.dtype)
+    result[0] = start
+    function.accumulate(values, out=result[1:])
+    return result
+''',
     "power": '''
 def power(x, n):
     """x**n for a positive integer n by multiplication, which is faster than np.power."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Rows
-from sympy_tensordiff.codegen.loops import Scalar
+from sympy_tensordiff.codegen.loops import Bound, Loop, Scalar
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import SUM
 from sympy_tensordiff.codegen.printers.lanes import (
@@ -19,6 +21,15 @@ from sympy_tensordiff.codegen.printers.lanes import (
 )
 from sympy_tensordiff.codegen.printers.vectors import VectorPrinter
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+
+LIMITS = {
+    "BLOCK": (1 << 16, "entries that are computed at once where a sum is cut into blocks"),
+    "COPIED": (1 << 22, "entries of windows that are copied at once for a product of matrices"),
+}
+"""The constants of a module that bound its memory."""
+
+SHORT = 16
+"""The length of a short axis: a loop over no more values than this may stay one in Python."""
 
 
 class Place(NamedTuple):
@@ -35,6 +46,8 @@ class Narrowing:
     def __init__(self, values: VectorPrinter, prover: Prover) -> None:
         self.values = values
         self.prover = prover
+        self.constants: set[str] = set()
+        """The constants of the module that the text uses."""
 
     def to(self, place: Place, rows: Rows) -> Place:
         """The place for the lanes that fulfil ``rows``; its block runs only where there are any."""
@@ -50,7 +63,53 @@ class Narrowing:
             place = self._pick_rows(place, split.mask)
         return place
 
+    def apart(self, lanes: Lanes, rows: Rows) -> tuple[Rows, Rows]:
+        """The rows that make spans narrower, each by itself, and those for which combinations have to be picked."""
+        mask = tuple(row for row in rows if split_conditions(lanes, (row,)).mask)
+        return tuple(row for row in rows if row not in mask), mask
+
     # ------------------------------------------------------------------------ spans
+
+    def widest(self, loop: Loop, lanes: Lanes) -> Loop:
+        """The loop over all values that it has for some lane."""
+        lows = tuple(Bound(lanes.extreme(bound.form, -1), bound.divisor) for bound in loop.lows)
+        highs = tuple(Bound(lanes.extreme(bound.form, 1), bound.divisor) for bound in loop.highs)
+        return Loop(loop.variable, lows, highs, loop.body)
+
+    def draft(self, loop: Loop) -> Span:
+        """The values of a loop, or some more: by one lower and one upper bound."""
+        lows, stops = _ends(loop)
+        return Span(loop.variable, self.strongest(lows, 1, ())[0], self.strongest(stops, -1, ())[0])
+
+    def span(self, place: Place, loop: Loop) -> tuple[Span, Place]:
+        """The values of a loop whose bounds depend on no lane; the block of the place runs where there are any."""
+        lows, stops = _ends(loop)
+        low, known = self._extreme(place, f"{loop.variable}_low", lows, 1)
+        stop, known = self._extreme(place._replace(known=known), f"{loop.variable}_stop", stops, -1)
+        return Span(loop.variable, low, stop), self._where_some(place._replace(known=known), low, stop)
+
+    def blocks(self, place: Place, span: Span, others: Sequence[Dim], most: str = "BLOCK") -> tuple[Span, Place]:
+        """A loop over blocks of a span: the values of one block, and the place inside.
+
+        An array along ``span`` and ``others`` has ``most`` entries at most in a block, if not one value alone is more.
+        """
+        lengths = [dim.length if isinstance(dim, Span) else None for dim in (span, *others)]
+        known = [length.constant for length in lengths if length is not None and length.is_constant]
+        if len(known) == len(lengths) and prod(known) <= LIMITS[most][0]:
+            return span, place
+        self.constants.add(most)
+        name, fresh, form = self.values.names(span.axis), self.values.names.fresh, self.values.form
+        first, last, step = fresh(f"{name}_from"), fresh(f"{name}_to"), most
+        if others:
+            texts = map(self.values.length, others)
+            width = "*".join(f"({text})" if " " in text else text for text in texts)
+            step = fresh("block")
+            place.block.line(f"{step} = max(1, {most}//{f'({width})' if '*' in width else width})")
+        inner = place.block.child(f"for {first} in range({form(span.low)}, {form(span.stop)}, {step}):")
+        inner.line(f"{last} = min({first} + {step}, {form(span.stop)})")
+        low, stop = Affine.variable(first), Affine.variable(last)
+        rows = (Row("ge", low - span.low), Row("ge", span.stop - stop), Row("ge", stop - low - 1))
+        return Span(span.axis, low, stop), Place(place.lanes, inner, place.known + rows)
 
     def _narrow(self, place: Place, axis: str, wanted: Narrowed) -> Place:
         """A narrower span for one index, computed and checked to be non-empty where it is not provably so."""
@@ -67,11 +126,16 @@ class Narrowing:
             low, place, step = self._aligned(place, axis, low, residue, modulus), place, modulus
         stop, known = self._extreme(place, f"{axis}_stop", [span.stop, *wanted.stops], -1)
         place = place._replace(known=known)
-        some = Row("ge", stop - low - 1)
-        if not self.prover.proves(some, place.known):
-            text = self.values.condition(some)
-            place = Place(place.lanes, place.block.child(f"if {text}:"), (*place.known, some))
+        place = self._where_some(place, low, stop)
         return place._replace(lanes=place.lanes.replace((span,), Span(axis, low, stop, step)))
+
+    def _where_some(self, place: Place, low: Affine, stop: Affine) -> Place:
+        """The place whose block runs where there are values from ``low`` to ``stop``."""
+        some = Row("ge", stop - low - 1)
+        if self.prover.proves(some, place.known):
+            return place
+        text = self.values.condition(some)
+        return Place(place.lanes, place.block.child(f"if {text}:"), (*place.known, some))
 
     def _extreme(self, place: Place, name: str, forms: list[Affine], sign: int) -> tuple[Affine, Rows]:
         """The greatest (sign 1) or least form, as a form or as a new variable, and what is known then."""
@@ -147,3 +211,9 @@ class Narrowing:
         picked = Picked(arrays, spans, positions)
         lanes = place.lanes.replace(dims, picked)
         return Place(lanes, place.block.child(f"if {picked.size_text}:"), place.known)
+
+
+def _ends(loop: Loop) -> tuple[list[Affine], list[Affine]]:
+    """The bounds of a loop: least values, and those behind the greatest."""
+    lows = [quotient(b.form + (b.divisor - 1), b.divisor) for b in loop.lows]
+    return lows, [quotient(b.form, b.divisor) + 1 for b in loop.highs]

@@ -1,7 +1,11 @@
-"""NumPy: every kernel over all entries at once, sums as loops over slices.
+"""NumPy: every kernel over all entries at once, sums along axes of their own.
 
-A sum whose bounds depend on the entry becomes a loop over the widest range, in which each
-operation covers the entries for which the index is in bounds: no masked work, no read outside.
+A sum of products is an ``einsum`` of two arrays (`products`), any other one is cut into blocks, so
+that what is computed on the way has `narrowing.LIMITS` entries at most, or no more than what it is
+computed from. Reductions of prefixes are running ones (`prefixes`); another sum whose bounds depend
+on the entry runs over the widest range with zeros in between (`zeros`). Where that would read
+outside, or be several times the work, it becomes a loop in Python over the widest range, in which
+each operation covers the entries for which the index is in bounds.
 """
 
 from __future__ import annotations
@@ -20,9 +24,10 @@ from sympy_tensordiff.codegen.printers.driver import (
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.kernels import KernelPrinter
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
+from sympy_tensordiff.codegen.printers.narrowing import LIMITS
 from sympy_tensordiff.codegen.walk import scalar_arrays
 
-OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", "BLOCK", *NUMPY_HELPERS, *LIBRARY_NAMES})
+OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", *LIMITS, *NUMPY_HELPERS, *LIBRARY_NAMES})
 
 
 def print_program(program: Program) -> str:
@@ -32,7 +37,7 @@ def print_program(program: Program) -> str:
     bare = scalar_arrays(program.arguments)
     functions = Functions()
     used: set[str] = set()
-    uses_block = False
+    constants: set[str] = set()
     for kernel in program.kernels:
         assert not isinstance(kernel, Fused)
         if not isinstance(kernel, Kernel):
@@ -41,11 +46,12 @@ def print_program(program: Program) -> str:
         printer = KernelPrinter(kernel, bare, names.copy(), prover)
         functions.add(kernel, printer.print(), passed_names(kernel, names, kernel.box(prover.shapes)))
         used |= printer.values.helpers
-        uses_block = uses_block or printer.uses_block
+        constants |= printer.narrowing.constants
     pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]
     pieces += library_helpers(program.kernels, functions.texts) + functions.texts
     pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents=True))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
-    if uses_block:
-        top.append("BLOCK = 65536  # entries that are computed at once where a sum is cut into blocks")
+    limits = [f"{name} = {most}  # {what}" for name, (most, what) in LIMITS.items() if name in constants]
+    if limits:
+        top.append("\n".join(limits))
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

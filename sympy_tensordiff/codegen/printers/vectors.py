@@ -184,13 +184,26 @@ class VectorPrinter(ScalarPrinter):
         return found.positions[dim] + new_axes(trailing)
 
     def read(self, name: str, entries: Sequence[Entry], extents: Sequence[Affine]) -> str:
-        """The text of a read: slices where every index runs along one dimension, else index arrays."""
+        """The text of a read: slices where every index runs along one dimension, a view, or index arrays."""
+        text = self.part(name, entries, extents)
+        return text or f"{name}[{', '.join(self.entry_text(entry) for entry in entries)}]"
+
+    def part(self, name: str, entries: Sequence[Entry], extents: Sequence[Affine], options: str = "") -> str | None:
+        """The text of entries as an array in the same memory, by slices or a view; None where it takes index arrays.
+
+        ``options`` are further arguments of ``view``.
+        """
         if not entries:
             return f"{name}[()]"
         slices = self.slices(entries, extents)
         if slices is None:
-            return f"{name}[{', '.join(self.entry_text(entry) for entry in entries)}]"
+            return self._view(name, entries, options)
         texts, dims = slices
+        return self.in_order(name, dims, texts)
+
+    def in_order(self, name: str, dims: Sequence[Dim], texts: list[str] | None = None) -> str:
+        """An array, or the slices ``texts`` of it, whose axes are ``dims``, with its axes as the lanes stand."""
+        texts = [":"] * len(dims) if texts is None else texts
         order = [self.lanes.dims.index(dim) for dim in dims]
         if order != sorted(order):
             text = name + self._brackets(texts)
@@ -216,6 +229,43 @@ class VectorPrinter(ScalarPrinter):
             result.append(text)
         return result + ["None"] * len(missing)
 
+    def is_part(self, load: Load) -> bool:
+        """Whether a read needs no copy, as by slices or a view."""
+        images = [self.lanes.image(form) for form in load.index]
+        return self.slices(images, self.shapes[load.array]) is not None or self._steps(images) is not None
+
+    def _steps(self, entries: Sequence[Entry]) -> tuple[list[Affine], dict[Dim, list[int]]] | None:
+        """The first index of a read, and how it rises along each dimension; None where that is not regular."""
+        axes = [self.lanes.axes_in(entry) if isinstance(entry, Affine) else [] for entry in entries]
+        used = frozenset(self.lanes.dim(axis) for found in axes for axis in found)
+        steps: dict[Dim, list[int]] = {dim: [] for dim, _ in walk_dims(self.lanes.dims, used)}
+        starts: list[Affine] = []
+        for entry in entries:
+            if not isinstance(entry, Affine):
+                return None
+            for dim, column in steps.items():
+                each = 0 if dim not in used else rise(entry, dim) if isinstance(dim, Span) else None
+                if each is None:
+                    return None
+                column.append(each)
+            starts.append(entry.substitute({dim.axis: dim.low for dim in steps if isinstance(dim, Span)}))
+        return starts, steps
+
+    def _view(self, name: str, entries: Sequence[Entry], options: str) -> str | None:
+        """A read along several dimensions at once without a copy, of a window or a diagonal; None where it is none."""
+        found = self._steps(entries)
+        if found is None:
+            return None
+        starts, steps = found
+        lengths = [self.length(dim) if any(column) else "1" for dim, column in steps.items()]
+        texts = [[self.form(start) for start in starts], lengths, *([str(n) for n in c] for c in steps.values())]
+        self.helpers.add("view")
+        return f"view({', '.join([name, *map(tuple_text, texts)])}{options})"
+
+    def length(self, dim: Dim) -> str:
+        """The length of a dimension as text."""
+        return self.form(dim.length) if isinstance(dim, Span) else dim.size_text
+
     def slices(self, entries: Sequence[Entry], extents: Sequence[Affine]) -> tuple[list[str], list[Dim]] | None:
         """The slices of a read and the dimensions along which they run; None where index arrays are needed."""
         texts: list[str] = []
@@ -237,20 +287,20 @@ class VectorPrinter(ScalarPrinter):
 
     def _slice(self, form: Affine, span: Span, extent: Affine) -> str | None:
         """``form`` along a span as a slice, where it rises by a constant from one value to the next."""
-        rise = _rise(form, span)
-        if rise is None or rise < 1:
+        each = rise(form, span)
+        if each is None or each < 1:
             return None
         start = form.substitute({span.axis: span.low})
-        if span.step > 1 and form.coefficient(span.axis) == 1 and rise == span.step:
+        if span.step > 1 and form.coefficient(span.axis) == 1 and each == span.step:
             # A slice ends by itself before a stop that is no multiple of its step away.
             stop = form.substitute({span.axis: span.stop})
-            return f"{self.form(start) if start != Affine.of(0) else ''}:{self.form(stop)}:{rise}"
-        stop = start + rise * (span.length - 1) + 1
-        if rise == 1 and start == Affine.of(0) and stop == extent:
+            return f"{self.form(start) if start != Affine.of(0) else ''}:{self.form(stop)}:{each}"
+        stop = start + each * (span.length - 1) + 1
+        if each == 1 and start == Affine.of(0) and stop == extent:
             return ":"
         first = "" if start == Affine.of(0) else self.form(start)
-        last = "" if rise == 1 and stop == extent else self.form(stop)
-        return f"{first}:{last}" + (f":{rise}" if rise > 1 else "")
+        last = "" if each == 1 and stop == extent else self.form(stop)
+        return f"{first}:{last}" + (f":{each}" if each > 1 else "")
 
     def entry_text(self, entry: Entry) -> str:
         """One index of a read by index arrays."""
@@ -304,7 +354,7 @@ def new_axes(count: int) -> str:
     return f"[:{', None' * count}]" if count else ""
 
 
-def _rise(form: Affine, span: Span) -> int | None:
+def rise(form: Affine, span: Span) -> int | None:
     """By how much ``form`` rises from one value of the span to the next; None where that varies."""
     total = 0
     for variable, coefficient in form.terms:
@@ -313,11 +363,16 @@ def _rise(form: Affine, span: Span) -> int | None:
         elif span.axis in variable.atoms():
             if not isinstance(variable, Quotient):
                 return None
-            inner = _rise(variable.form, span)
+            inner = rise(variable.form, span)
             if inner is None or inner % variable.divisor:
                 return None
             total += coefficient * (inner // variable.divisor)
     return total
+
+
+def tuple_text(texts: Sequence[str]) -> str:
+    """A tuple."""
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
 
 
 def _ranks(order: list[int]) -> list[int]:

@@ -1,0 +1,105 @@
+"""What is added to an accumulator by NumPy: which dimensions are summed over, and where the sums go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sympy_tensordiff.codegen.loops import Reduction, Scalar
+from sympy_tensordiff.codegen.printers.forms import ATOM, UNARY
+from sympy_tensordiff.codegen.printers.lanes import Dim, walk_dims
+from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
+from sympy_tensordiff.codegen.walk import EXTREMA
+
+FUNCTIONS: dict[Reduction, tuple[str, str]] = {
+    "sum": ("np.add", "+"), "prod": ("np.multiply", "*"), "max": ("np.maximum", ""), "min": ("np.minimum", ""),
+}  # fmt: skip
+"""NumPy's functions of two arrays, and their operators, that reduce."""
+
+
+class Additions:
+    """Writes additions over the current lanes of ``values``; ``promoted`` are the loops' indices among the lanes."""
+
+    def __init__(self, values: VectorPrinter, promoted: Collection[str]) -> None:
+        self.values = values
+        self.promoted = promoted
+
+    def kept(self, home: Home) -> frozenset[Dim]:
+        """The current dimensions along which an accumulator made at ``home`` varies."""
+        return frozenset[Dim]().union(*(self.values.current_dims(dim) for dim in home.varies))
+
+    def summed(self, home: Home) -> list[Dim]:
+        """The current dimensions to be summed over."""
+        kept = self.kept(home)
+        return [dim for dim in self.values.lanes.dims if dim not in kept and not self._is_outside(dim, home)]
+
+    def may_meet(self, home: Home) -> bool:
+        """Whether several lanes may belong to one entry of the accumulator."""
+        return any(not self._is_outside(dim, home) for dim in self.kept(home))
+
+    def line(self, name: str, value: Scalar, reduction: Reduction) -> str:
+        """The statement that takes ``value`` into the accumulator ``name``."""
+        home = self.values.homes[name]
+        summed = self.summed(home)
+        text = self._reduced(value, summed, reduction)
+        if self.may_meet(home):
+            return f"{FUNCTIONS[reduction][0]}.at({self.values.names(name)}, {self._positions(home)}, {text})"
+        return self.assignment(name, home, summed, text, reduction)
+
+    def assignment(self, name: str, home: Home, summed: list[Dim], text: str, reduction: Reduction = "sum") -> str:
+        """The statement that takes an array, reduced already, into the accumulator ``name``."""
+        function, operator = FUNCTIONS[reduction]
+        entry = f"{self.values.names(name)}{self._target(home, summed)}"
+        return f"{entry} {operator}= {text}" if operator else f"{entry} = {function}({entry}, {text})"
+
+    def _is_outside(self, dim: Dim, home: Home) -> bool:
+        """Whether no summation index that ``home`` does not have runs along ``dim``."""
+        return all(axis not in self.promoted or home.lanes.has(axis) for axis in dim.axes)
+
+    def _reduced(self, value: Scalar, summed: list[Dim], reduction: Reduction) -> str:
+        """The text of ``value`` reduced along the dimensions ``summed``, which stand in front."""
+        varies = self.values.varies(value)
+        counts = [self.values.length(dim) for dim in summed if dim not in varies]
+        if not varies.intersection(summed):
+            if not counts:
+                return self.values.scalar(value)
+            if reduction == "prod":  # an integer to the power of a length may be too large for a real number
+                inner = self.values.scalar(value, ATOM) if varies else f"real({self.values.scalar(value)})"
+            else:
+                inner = self.values.scalar(value, UNARY)
+            return repeated(inner, counts, reduction)
+        places = [self.values.lanes.dims.index(dim) for dim in varies if dim not in summed]
+        first = min(self.values.lanes.dims.index(dim) for dim in varies)
+        axes = range(min(places) - first) if places else range(0)
+        inner = self.values.scalar(value, ATOM)
+        text = f"{inner}.{reduction}({f'axis={tuple(axes) if len(axes) > 1 else 0}' if places else ''})"
+        return repeated(text, counts, reduction)
+
+    def _target(self, home: Home, summed: list[Dim]) -> str:
+        """The part of an accumulator that the current lanes add to, as a subscript."""
+        if not home.varies or self.values.is_here(home):
+            return ""
+        entries, extents = self.values.entries(home)
+        slices = self.values.slices(entries, extents)
+        rest = [dim for dim in self.values.lanes.dims if dim not in summed]
+        if slices is not None and len(rest) == len(home.lanes.dims):
+            texts, dims = slices
+            present = [wanted for _, wanted in walk_dims(home.lanes.dims, home.varies)]
+            behind = rest[len(rest) - len(present) :]
+            if dims == [dim for dim, wanted in zip(behind, present, strict=True) if wanted]:
+                return f"[{', '.join(t if w else ':' for t, w in zip(texts, present, strict=True))}]"
+        return f"[{', '.join(self.values.entry_text(entry) for entry in entries)}]"
+
+    def _positions(self, home: Home) -> str:
+        entries, _ = self.values.entries(home)
+        texts = [self.values.entry_text(entry) for entry in entries]
+        return f"({', '.join(texts)})" if len(texts) > 1 else texts[0]
+
+
+def repeated(text: str, counts: list[str], reduction: Reduction) -> str:
+    """A value so many times, reduced: the counts of several dimensions are multiplied."""
+    if not counts or reduction in EXTREMA:
+        return text
+    factors = [f"({count})" if " " in count else count for count in counts]
+    if reduction == "sum":
+        return "*".join([*factors, text])
+    return f"{text}**({'*'.join(factors)})" if len(factors) > 1 else f"{text}**{factors[0]}"

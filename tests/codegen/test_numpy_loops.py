@@ -1,0 +1,244 @@
+"""NumPy kernels have no loop over the entries of a result: what loops run in Python is counted, at several sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+from oracle import check, expected
+from programs import CASES, REDUCTIONS, M, N, array, load, loop, op, result, single, total
+
+import sympy_tensordiff as td
+from benchmarks.contestants import inputs, reference
+from benchmarks.libraries import leaves
+from benchmarks.rows import ROWS
+from sympy_tensordiff.codegen.compile import compile_program
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Loop, Name, Number, Store
+from sympy_tensordiff.codegen.printers import narrowing
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+
+I, J, K, P = (Affine.variable(name) for name in "ijkp")
+
+
+def call(function, arguments):
+    """The results of a call, and how many values its loops in Python take."""
+    function(*arguments)
+    namespace = function._run.__globals__
+    taken = []
+
+    def counting(*ends):
+        taken.append(len(range(*ends)))
+        return range(*ends)
+
+    namespace["range"] = counting
+    try:
+        return function(*arguments), sum(taken)
+    finally:
+        del namespace["range"]
+
+
+# ---------------------------------------------------------------------------- the rows of the benchmarks
+
+# All sizes but those of short sums and windows are doubled; what is written at one size is one array of a block.
+SIZES = {
+    "paper": ({"I": 18, "J": 17, "K": 19}, {"I": 36, "J": 34, "K": 38}, 0),
+    "conv-X-2-2": ({"N": 2, "C": 3, "F": 17, "H": 9, "K": 3}, {"N": 4, "C": 6, "F": 34, "H": 18, "K": 3}, 12),
+    "conv-X-1-1": ({"N": 2, "C": 3, "F": 17, "H": 9, "K": 3}, {"N": 4, "C": 6, "F": 34, "H": 18, "K": 3}, 12),
+    "conv-W-2-1": ({"N": 2, "C": 3, "F": 2, "H": 9, "K": 3}, {"N": 4, "C": 6, "F": 4, "H": 40, "K": 3}, 0),
+    "conv-W-1-3": ({"N": 2, "C": 3, "F": 2, "H": 9, "K": 3}, {"N": 4, "C": 6, "F": 4, "H": 40, "K": 3}, 0),
+    "fir": ({"n": 50, "K": 20}, {"n": 100, "K": 40}, 0),
+    "toeplitz": ({"n": 20}, {"n": 40}, 0),
+    "hankel": ({"n": 20}, {"n": 40}, 0),
+    "gaussian": ({"N": 20, "D": 3}, {"N": 40, "D": 3}, 3),
+    "volterra": ({"n": 20, "K": 17}, {"n": 40, "K": 34}, 0),
+    "volterra-hessian": ({"n": 20, "K": 5}, {"n": 40, "K": 5}, 0),
+    "factorization-hessian": ({"m": 5, "n": 6, "r": 3}, {"m": 10, "n": 12, "r": 3}, 0),
+    "variation": ({"n": 18}, {"n": 36}, 0),
+    "cross-entropy": ({"n": 18, "k": 20}, {"n": 36, "k": 40}, 0),
+    "attention": ({"N": 20, "D": 17}, {"N": 40, "D": 34}, 0),
+    "attention-row": ({"N": 30, "D": 17}, {"N": 60, "D": 34}, 0),
+    "layernorm": ({"B": 18, "n": 20}, {"B": 36, "n": 40}, 0),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_loops_of_a_row_do_not_grow(name):
+    row = ROWS[name]
+    *both, most = SIZES[name]
+    for sizes in both:
+        arguments, expression = row.ours(sizes)
+        arrays = inputs(row, sizes, "float64")
+        found, taken = call(td.lambdify(arguments, expression, "numpy"), arrays)
+        assert taken <= most
+        for value, right in zip(leaves(found), reference(row, arrays), strict=True):
+            np.testing.assert_allclose(value, right, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["paper", "conv-W-2-1", "volterra", "attention"])
+def test_blocks_of_few_entries(name, monkeypatch):
+    """Sums that are cut into many blocks are the same."""
+    for limit in ("BLOCK", "COPIED"):
+        monkeypatch.setitem(narrowing.LIMITS, limit, (50, "few"))
+    row, sizes = ROWS[name], SIZES[name][0]
+    arguments, expression = row.ours(sizes)
+    arrays = inputs(row, sizes, "float64")
+    found, taken = call(td.lambdify(arguments, expression, "numpy"), arrays)
+    assert taken > 1
+    for value, right in zip(leaves(found), reference(row, arrays), strict=True):
+        np.testing.assert_allclose(value, right, rtol=1e-10, atol=1e-10)
+
+
+# ---------------------------------------------------------------------------- sums of products
+
+
+def summed(body, *shapes):
+    """The sum over k of ``body``, for each i and j."""
+    arrays = [array(name, *shape) for name, shape in zip("abc", shapes, strict=False)]
+    return single(tuple(arrays), result("y", N, M), "ij", *total("s", body, ("k", 0, 19)), Store(Name("s")))
+
+
+def test_texts_of_sums_of_products():
+    def text(body, *shapes):
+        lines = compile_program(summed(body, *shapes), "numpy").source.splitlines()
+        return next(line.strip() for line in lines if "s +=" in line)
+
+    a, b = load("a", I, K), load("b", K, J)
+    assert text(op("mul", a, b), (N, 20), (20, M)) == 's += np.einsum("ik,kj->ij", a, b, optimize=True)'
+    # A window is a view; as the product copies it, it is cut into blocks.
+    window = op("mul", load("a", I + K), b)
+    assert text(window, (N + 19,), (20, M)).endswith(
+        'np.einsum("ki,kj->ij", view(a, (k_from,), (k_to - k_from, N), (1,), (1,)), b[k_from:k_to, :], optimize=True)'
+    )
+    # What varies along one axis only is put to it before.
+    three = op("mul", a, load("c", I), b)
+    assert text(three, (N, 20), (20, M), (N,)) == 's += np.einsum("ik,kj->ij", a*c[:, None], b, optimize=True)'
+
+
+# ---------------------------------------------------------------------------- zeros
+
+
+def test_zeros_around_an_array_ask_for_finite_factors():
+    """An infinity times a zero is no zero: the sum is taken entry by entry where it would matter."""
+    program, _ = CASES["correlation_adjoint"]
+    function = compile_program(program, "numpy")
+    random = np.random.default_rng(0)
+    w, g = random.standard_normal(8), random.standard_normal(9)
+    for values, loops in ((w, 0), (np.where(np.arange(8) == 3, np.inf, w), 8), (np.where(w > 1, np.nan, w), 8)):
+        found, taken = call(function, (values, g))
+        assert taken == (loops if not np.isfinite(values).all() else 0)
+        np.testing.assert_allclose(found, expected(program, [values, g])[0], rtol=1e-12, atol=1e-12)
+    # What is not finite inside of the zeros reaches the entries of its own.
+    g[4] = np.inf
+    found, taken = call(function, (w, g))
+    assert taken == 0
+    np.testing.assert_allclose(found, expected(program, [w, g])[0], rtol=1e-12, atol=1e-12)
+
+
+def test_many_zeros_around_few_entries_are_not_worth_it():
+    program, _ = CASES["correlation_adjoint"]
+    w, g = np.arange(100.0), np.ones(3)
+    found, taken = call(compile_program(program, "numpy"), (w, g))
+    assert taken == 100
+    np.testing.assert_allclose(found, expected(program, [w, g])[0])
+
+
+def triangle(*factors):
+    """``y[i, j] = sum_{k <= i} ...`` of a: N by N, b: N by M, c: N."""
+    body = (Accumulator("s"), loop("k", 0, I, Add("s", op("mul", *factors))), Store(Name("s")))
+    return single((array("a", N, N), array("b", N, M), array("c", N)), result("y", N, M), "ij", *body)
+
+
+def test_a_triangle_is_a_product_with_zeros():
+    program = triangle(load("a", I, K), load("b", K, J), load("c", K))
+    function = compile_program(program, "numpy")
+    random = np.random.default_rng(1)
+    a, b, c = random.standard_normal((6, 6)), random.standard_normal((6, 4)), random.standard_normal(6)
+    check(program, "numpy", [a, b, c])
+    assert call(function, (a, b, c))[1] == 0
+    # What is behind the diagonal is not seen, what is not finite in b neither.
+    a[0, 5] = c[5] = np.nan
+    found, taken = call(function, (a, b, c))
+    assert taken == 0
+    assert np.isnan(found).sum() == 4
+    np.testing.assert_allclose(found, expected(program, [a, b, c])[0], rtol=1e-12, atol=1e-12)
+    b[5, 1] = np.inf
+    found, taken = call(function, (a, b, c))
+    assert taken == 6
+    np.testing.assert_allclose(found, expected(program, [a, b, c])[0], rtol=1e-12, atol=1e-12)
+
+
+ENDS = {
+    "first": (0, I - 1),
+    "last": (I, N - 1),
+    "clipped": (2, 2 * I - 5),
+    "half": (quotient(I, 2), N - 2),
+}
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("ends", ENDS)
+def test_running_reductions(ends, reduction):
+    """One pass for all entries, where the range of one ends or begins; what is not finite stays with its entries."""
+    low, high = map(Affine.of, ENDS[ends])
+    for value, shape in ((load("a", K), (N,)), (op("mul", load("a", K), load("b", K, J)), (N, M))):
+        body = (
+            Accumulator("s", reduction),
+            Add("s", Number(1), reduction),
+            Loop("k", (Bound(Affine.of(0)), Bound(low)), (Bound(high), Bound(N - 1)), (Add("s", value, reduction),)),
+            Store(Name("s")),
+        )
+        program = single((array("a", N), array("b", N, M)), result("y", *shape), "ij"[: len(shape)], *body)
+        random = np.random.default_rng(4)
+        for n in (1, 3, 20):
+            a, b = random.standard_normal(n), random.standard_normal((n, 3))
+            check(program, "numpy", [a, b])
+        a[7], a[3] = np.inf, np.nan
+        found, taken = call(compile_program(program, "numpy"), (a, b))
+        assert taken == 0
+        np.testing.assert_allclose(found, expected(program, [a, b])[0], rtol=1e-12, atol=1e-12)
+
+
+def test_a_band_of_few_values_stays_a_loop():
+    """Between two bounds there may be few values among many."""
+    lows, highs = (tuple(map(Bound, map(Affine.of, ends))) for ends in ((I - 1, 0), (I + 1, N - 1)))
+    body = Loop("k", lows, highs, (Add("s", op("mul", load("a", I, K), load("b", K, J))),))
+    program = single(
+        (array("a", N, N), array("b", N, M)), result("y", N, M), "ij", Accumulator("s"), body, Store(Name("s"))
+    )
+    random = np.random.default_rng(2)
+    check(program, "numpy", [random.standard_normal((20, 20)), random.standard_normal((20, 3))])
+    assert "isfinite" not in compile_program(program, "numpy").source
+
+
+def test_guards_are_computed_for_all_entries_where_all_may_be_read():
+    inner = (*total("t", op("mul", load("a", I, K), load("b", J, K)), ("k", 0, 29)), Add("s", op("log", Name("t"))))
+    guarded = (Accumulator("s"), If((Row("ge", I - J),), inner), Store(Name("s")))
+    program = single((array("a", N, 30), array("b", N, 30)), result("y", N, N), "ij", *guarded)
+    random = np.random.default_rng(3)
+    a, b = random.standard_normal((5, 30)), random.standard_normal((5, 30))
+    check(program, "numpy", [a, b])
+    found, taken = call(compile_program(program, "numpy"), (a, b))
+    assert taken == 0
+    assert (found[np.triu_indices(5, 1)] == 0).all()  # the logarithms of negative sums do not show
+    # What would be read outside is not.
+    shifted = (Accumulator("s"), If((Row("ge", I - J),), (Add("s", load("c", I - J)),)), Store(Name("s")))
+    program = single((array("c", N),), result("y", N, N), "ij", *shifted)
+    check(program, "numpy", [random.standard_normal(5)])
+    assert "np.where" not in compile_program(program, "numpy").source
+
+
+def test_guards_with_zeros_around_functions_of_the_users():
+    """They are asked for the values that count only."""
+    seen = []
+
+    def g(x):
+        seen.append(np.size(x))
+        return x
+
+    i, j = td.indices("i j")
+    x = td.TensorSymbol("x", (6, 6))
+    body = sympy.Piecewise((sympy.Function("g")(x[i, j]), i <= j), (0, True))
+    function = td.lambdify((x,), td.TensorComprehension(body, (i, 6), (j, 6)), "numpy", functions={"g": g})
+    values = np.arange(36.0).reshape(6, 6)
+    np.testing.assert_array_equal(function(values), np.triu(values))
+    assert sum(seen) == 21
