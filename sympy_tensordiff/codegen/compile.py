@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.recent import Recent, remember
 from sympy_tensordiff.codegen.results import fit, nesting
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.split import split_deep
-from sympy_tensordiff.codegen.steps import describe, describe_scatter, describe_together
+from sympy_tensordiff.codegen.steps import describe, describe_scatter, describe_together, not_compiled
 from sympy_tensordiff.codegen.threads import PARALLEL_WORK, blockable, guarded, large_steps, large_work
 from sympy_tensordiff.codegen.walk import array_shapes, externals
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, DataIndexError, SingularMatrixError
@@ -286,7 +286,7 @@ class CompiledFunction:
         if program.temporaries:
             lines += ["temporaries:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.temporaries)]
             lines += [f"  {note}" for note in program.notes]
-        lines += self._threads_text()
+        lines += self._driver_text()
         lines.append("kernels:")
         shapes = array_shapes(program)
         # Only compiled loops run several kernels together.
@@ -303,13 +303,23 @@ class CompiledFunction:
             lines.append(f"  {n}. {text}")
         return "\n".join(lines)
 
-    def _threads_text(self) -> list[str]:
-        if self.backend != "numba" or self.parallel is False:
+    def _driver_text(self) -> list[str]:
+        """What calls the kernels, and which of them run on all cores."""
+        if self.backend != "numba":
             return []
+        library = not_compiled(self._fused)
+        is_one = bool(self._fused.nests) or (len(self._fused.kernels) > 1 and not library)
+        lines = ["compiled: one function" if is_one else "compiled: nothing"]
+        if library and self._fused.nests:
+            lines = [
+                f"compiled: each kernel, called from Python, since the library call for {', '.join(library)} cannot be"
+            ]
         if self.parallel:
             names = ", ".join(name.removeprefix("fill_") for name in sorted(self._blockable))
-            return [f"on all cores: {names or 'nothing'}"]
-        return [f"on all cores: kernels of {PARALLEL_WORK} operations or more in a call, about"]
+            lines.append(f"on all cores: {names or 'nothing'}")
+        elif self.parallel is None:
+            lines.append(f"on all cores: kernels of about {PARALLEL_WORK} operations in a call, or more")
+        return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
         return compile_program, (self.program, self.backend, self.functions, self.parallel)

@@ -14,6 +14,7 @@ from sympy_tensordiff.codegen.loops import (
     Kernel,
     Operand,
     Product,
+    Program,
     Scatter,
     Solve,
     Step,
@@ -25,6 +26,11 @@ from sympy_tensordiff.integer.affine import Affine
 Shapes = Mapping[str, tuple[Affine, ...]]
 
 _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
+
+
+def not_compiled(program: Program) -> list[str]:
+    """The steps that Numba cannot compile together with others, by what they fill."""
+    return [step.array for step in program.kernels if not isinstance(step, Kernel | Fused | Contraction)]
 
 
 def operands(step: Product) -> tuple[Operand, Operand]:

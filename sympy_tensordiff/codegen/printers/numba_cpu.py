@@ -47,6 +47,7 @@ from sympy_tensordiff.codegen.printers.parallel import block_ends, block_name, b
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.printers.together import Together
+from sympy_tensordiff.codegen.steps import not_compiled
 from sympy_tensordiff.codegen.walk import function_name, operations, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine
 
@@ -269,8 +270,7 @@ class _Decorators:
     """
 
     def __init__(self, program: Program, names: Names) -> None:
-        steps = program.kernels
-        self.is_whole = len(steps) > 1 and all(isinstance(step, Kernel | Fused | Contraction) for step in steps)
+        self.is_whole = len(program.kernels) > 1 and not not_compiled(program)
         # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
         # Nor does it find their modules again, which have other names in every process.
         entry = "@njit(nogil=True, " if names.functions else "@njit(cache=True, nogil=True, "
