@@ -117,6 +117,17 @@ def test_special_arguments(name, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_python_too(name, dtype):
+    """Without a compiler, as with NUMBA_DISABLE_JIT."""
+    module = {"math": math, "np": np, "overload": overload, "types": types}
+    exec("\n\n".join(elementary_functions([name])), module)
+    x = np.array([0.3, 0.9, 1.0, 5.5, 20.0], dtype)
+    found = [module[name](at) for at in x]
+    np.testing.assert_array_max_ulp(np.array(found, dtype), values(name, x), 2)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_loops_work_on_vectors(name, dtype):
     values(name, np.ones(1, dtype))
     signature = next(s for s in LOOPS[name].signatures if s[0].dtype.bitwidth == 8 * np.dtype(dtype).itemsize)

@@ -56,7 +56,8 @@ class Precision:
 
     def power(self, exponent: str) -> str:
         """2 to the power of an integer, as text; the power is a normal number."""
-        return f"whole(({exponent} + {self.bias}) << {self.digits}).view(real)"
+        # NumPy, which runs the text as Python, shifts an integer within its type; Numba makes a wide one of it.
+        return f"whole(whole({exponent} + {self.bias}) << {self.digits}).view(real)"
 
 
 DOUBLE = Precision(
