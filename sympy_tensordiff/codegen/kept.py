@@ -10,11 +10,12 @@ from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.plan import Candidate, Context, index_forms
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instances
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.simplify.choices import inside_conditions
 from sympy_tensordiff.simplify.facts import unconditional_reads
 
 Rows = tuple[Row, ...]
@@ -78,8 +79,10 @@ class Keeper:
         rows = tuple(row.substitute(rounded) for row in more)
         body = self.graph.substitute(body, rounded)
         rows += unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
+        # What tests read is inside where they are made.
         inside = tuple(self.graph.inside_data(row.form for row in rows))
-        rows += inside  # what tests read is inside where they are made
+        inside += tuple(row for guard in _tested(body) for row in inside_conditions(self.graph, guard))
+        rows += inside
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
         binders = self.binders(outer)
         wider = rows + self.around_all(outer)
@@ -228,3 +231,16 @@ class Keeper:
             given = {hole: Affine.variable(part).substitute(found) for hole, part in holes.items()}
             if all(implied(Row("eq", found[hole] - form), facts) for hole, form in given.items()):
                 yield found
+
+
+def _tested(node: Node) -> Iterator[Node]:
+    """The guards in a value whose conditions are tested wherever it is computed."""
+    stack, seen = [node], {node}
+    while stack:
+        part = stack.pop()
+        if part.op == "guard":
+            yield part
+        elif part.op not in BINDERS:
+            new = [arg for arg in part.args[: 1 if part.op == "select" else None] if arg not in seen and not arg.plain]
+            seen.update(new)
+            stack += new

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sympy import Eq, Min, Piecewise, Symbol, exp
+from sympy import Eq, KroneckerDelta, Max, Min, Piecewise, Symbol, exp
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import DataIndexError, UnsupportedError
@@ -88,3 +88,20 @@ def test_a_filter_along_letters():
     for found, variable in zip(kernel(*values.values()), (E, W), strict=True):
         expected = np.array(td.reference.differentiate(loss, variable, values), float)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+ELSEWHERE = {
+    "a delta": exp(v[i]) * v[i] * KroneckerDelta(i, lab[p]) * v[Min(p + 1, n - 1)],
+    "a case": Piecewise((exp(v[i]) * v[Max(0, p - 1)], Eq(lab[p], lab[i])), (-9, True)),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+@pytest.mark.parametrize("temporaries", [True, False])
+def test_data_in_conditions_are_read_inside_where_values_are_kept(name, temporaries):
+    greatest = td.TensorComprehension(td.IndexedMax(ELSEWHERE[name], (i, 0, n - 1)), (p, n))
+    total = td.IndexedSum(greatest[Min(p + 1, n - 1)] * (p + 2), (p, 0, n - 1))
+    values = {v: VALUES / 2, lab: np.array([0, 2, 2, 1, 4, 0])}
+    gradient = td.lambdify([v, lab], td.gradient(total, v), "numpy", temporaries=temporaries)
+    expected = np.array(td.reference.differentiate(total, v, values), float)
+    np.testing.assert_allclose(gradient(*values.values()), expected, rtol=1e-12)
