@@ -5,7 +5,7 @@ import sympy
 
 from sympy_tensordiff import IndexedProduct, IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
 from sympy_tensordiff.errors import OutOfShapeError
-from sympy_tensordiff.reference import evaluate, hvp
+from sympy_tensordiff.reference import differentiate, evaluate, hvp
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal, assert_kernel_exact
 from sympy_tensordiff.testing.values import random_values
 
@@ -114,3 +114,12 @@ def test_conditions_inside_of_a_sum_do_not_leave_it_with_its_indices() -> None:
     total = IndexedSum((2 * M + i + 2 * n) * delta, (n, 2 - i, 4 - i), (m, 0, 2))
     table = TensorComprehension(sympy.exp(s[k]), (k, N + 7))[N + sympy.floor(-5 * M / 2) + 9]
     assert_kernel_exact(TensorComprehension(chosen * table * total, (i, N)), [u, v], {N: 3, M: 2})
+
+
+def test_a_node_that_is_no_number_stays_in_a_sum_over_many_remainders() -> None:
+    # At i = 1 and at i = 3 no value leaves one of the 18 remainders, too many for sums of their own: 1/y is inside.
+    chosen = sympy.Piecewise((m * x[i] * sympy.log(y[i]), sympy.Mod(11 * m, 40) <= 17), (0, True))
+    function = TensorComprehension(IndexedSum(chosen, (m, 2 * i, 2 * i + 1)), (i, 4))
+    values = {x: [1, 2, 3, 5], y: [2, 0, 4, 0], G: [1, 1, 2, 1], N: 1}
+    expected = differentiate(as_scalar(function, G), y, values)
+    assert_equal(evaluate(vjp(function, y, G), values), expected, "beside many remainders")
