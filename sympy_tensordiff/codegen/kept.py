@@ -17,6 +17,7 @@ from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.simplify.choices import inside_conditions
 from sympy_tensordiff.simplify.facts import unconditional_reads
+from sympy_tensordiff.simplify.roundings import settled
 
 Rows = tuple[Row, ...]
 
@@ -228,8 +229,8 @@ class Keeper:
         holes = {next(form.variables()): part for part, form in values.items()}
         facts = (*self.lowering.facts, *known)
         for found in instances(self.graph, pattern, (*axes, *holes), value) if holes else ():
-            given = {hole: Affine.variable(part).substitute(found) for hole, part in holes.items()}
-            if all(implied(Row("eq", found[hole] - form), facts) for hole, form in given.items()):
+            given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
+            if all(implied(Row("eq", settled(difference, facts)), facts) for difference in given):
                 yield found
 
 

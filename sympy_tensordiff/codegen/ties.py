@@ -10,6 +10,7 @@ one of them alone, where the conditions are known.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -83,12 +84,19 @@ class _Ties(Keeper):
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
             cases = cases_of(self.graph, body)
+            closed = self.lowering.outside
+            parts = [
+                (n, part, around + more)
+                for n, (around, case) in enumerate(cases)
+                for part, more in rounded_parts(case, closed)
+            ]
+            several = Counter(part for _, part, _ in parts)
             found = []
-            for number, (around, case) in enumerate(cases):
-                for part, more in rounded_parts(case, self.lowering.outside):
-                    exactly = bool(around or more) and may_refuse(part)
-                    known = self.candidate(part, variables, (*rows, *around, *more), exactly)
-                    found.append((number, part, known, exactly))
+            for number, part, around in parts:
+                exactly = bool(around) and may_refuse(part)
+                # What is needed in several cases has one array for all of them.
+                own = around if exactly or several[part] == 1 else ()
+                found.append((number, part, self.candidate(part, variables, (*rows, *own), exactly), exactly))
             if any(exactly and not known.exact for _, _, known, exactly in found):
                 cases, found = [((), body)], [(0, body, self.candidate(body, variables, rows), False)]
             self.cases[extremum] = cases

@@ -88,6 +88,7 @@ MAXIMA = {
         Piecewise((exp(x[k]) * x[k], k < 2), (-exp(x[k]) * x[k], k < 6), (exp(x[k - 2]) * x[k - 2], True)),
         (k, 0, n - 1),
     ),
+    "rolled": td.IndexedMax(x[Mod(k + 1, n)] ** 3 * x[k] * x[Min(k + 2, n - 1)], (k, 0, n - 1)),
     "in another order": td.IndexedMax(Max(x[k] ** 3, x[Min(k + 1, n - 1)] * x[floor(k / 2)] ** 2), (k, 0, n - 1)),
     "a window": td.IndexedSum(td.IndexedMax(exp(x[i + k]), (k, 0, 2)) * (i + 1), (i, 1, n - 4)),
 }
