@@ -114,6 +114,31 @@ def test_texts_of_sums_of_products():
     assert text(three, (N, 20), (20, M), (N,)) == 's += np.einsum("ik,kj->ij", a*c[:, None], b, optimize=True)'
 
 
+@pytest.mark.parametrize("along", [1, -1])
+@pytest.mark.parametrize("step", [1, -1])
+def test_products_with_windows_of_a_vector(step, along):
+    """All ways in which a window may run, whichever is longer."""
+    body = op(
+        "mul",
+        load(
+            "x",
+            40 + along * I + step * K,
+        ),
+        load("w", K),
+    )
+    sums = total("s", body, ("k", 1, M - 2))
+    program = single((array("x", 80), array("w", M), array("z", N)), result("y", N), "i", *sums, Store(Name("s")))
+    source = compile_program(program, "numpy").source
+    assert ("np.correlate" if step == 1 else "np.convolve") in source
+    random = np.random.default_rng(5)
+    for n, m in ((1, 1), (1, 2), (1, 3), (2, 9), (9, 5), (7, 7)):
+        check(program, "numpy", [random.standard_normal(size) for size in (80, m, n)])
+    strided = op("mul", load("x", 2 * I + K), load("w", K))
+    sums = total("s", strided, ("k", 0, M - 1))
+    program = single((array("x", 80), array("w", M), array("z", N)), result("y", N), "i", *sums, Store(Name("s")))
+    assert "np.einsum" in compile_program(program, "numpy").source
+
+
 # ---------------------------------------------------------------------------- zeros
 
 

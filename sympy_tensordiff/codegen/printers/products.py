@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.printers.forms import PRODUCT
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span
 from sympy_tensordiff.codegen.printers.narrowing import SHORT, Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import VectorPrinter
+from sympy_tensordiff.codegen.printers.windows import find_window
 from sympy_tensordiff.codegen.walk import bounds, subexpressions
 
 _USUAL = 64
@@ -213,12 +214,7 @@ class Products:
             return self.additions.line(add.name, add.value, "sum")
         varies = frozenset[Dim]().union(*(operand.dims for operand in found.operands))
         out = [dim for dim in lanes.dims if dim in varies and dim not in summed]
-        letters = _letters([dim for dim in lanes.dims if dim in varies])
-        orders = [self._order(operand) for operand in found.operands]
-        subscripts = ["".join(letters[dim] for dim in order) for order in orders]
-        arrays = [self._array(operand, order, block) for operand, order in zip(found.operands, orders, strict=True)]
-        how = ", optimize=True" if found.by_matrices else ""
-        text = f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
+        text = self._correlation(found.operands, out, block) or self._einsum(found, out, block)
         rest = [dim for dim in lanes.dims if dim not in summed]
         behind = rest[rest.index(out[0]) :] if out else []
         if len(behind) > len(out):
@@ -227,6 +223,24 @@ class Products:
         if found.scalars:
             text = f"{self.values.scalar(product_of(found.scalars), PRODUCT)}*{text}"
         return self.additions.assignment(add.name, home, summed, ("-" if found.is_negative else "") + text)
+
+    def _correlation(self, operands: Sequence[Operand], out: Sequence[Dim], block: Block) -> str | None:
+        """The sums of products of a vector with windows of another one; None where they are others."""
+        for operand, weights in (operands, operands[::-1]):
+            window = None if operand.is_made else find_window(operand.factors[0], weights.dims, out, self.values)
+            if window is not None:
+                vector = self._array(weights, self._order(weights), block)
+                return f'{window.function}({window.text}, {vector}, "valid"){"[::-1]" if window.is_turned else ""}'
+        return None
+
+    def _einsum(self, found: Arrangement, out: Sequence[Dim], block: Block) -> str:
+        """The sums of products of the entries of two arrays, for each entry along ``out``."""
+        dims = [dim for dim in self.values.lanes.dims if any(dim in operand.dims for operand in found.operands)]
+        letters, orders = _letters(dims), [self._order(operand) for operand in found.operands]
+        subscripts = ["".join(letters[dim] for dim in order) for order in orders]
+        arrays = [self._array(operand, order, block) for operand, order in zip(found.operands, orders, strict=True)]
+        how = ", optimize=True" if found.by_matrices else ""
+        return f'np.einsum("{",".join(subscripts)}->{"".join(letters[dim] for dim in out)}", {", ".join(arrays)}{how})'
 
     def _order(self, operand: Operand) -> list[Dim]:
         """The dimensions of an operand as its axes: as they stand in an array, short ones in front in what is made."""
