@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.recent import Recent, remember
 from sympy_tensordiff.codegen.results import fit, nesting
 from sympy_tensordiff.codegen.sizes import check_determined
+from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.steps import describe, describe_scatter, describe_together, not_compiled
 from sympy_tensordiff.codegen.threads import PARALLEL_WORK, blockable, guarded, large_steps, large_work
@@ -51,6 +52,8 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if parallel and backend != "numba":
         raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
     check_determined(program)
+    if backend == "numba":  # NumPy's own is as fast as NumPy is, CUDA has a kernel for it
+        program = softmax_in_loops(program)
     return split_large(split_deep(program))
 
 
@@ -289,8 +292,10 @@ class CompiledFunction:
         lines += self._driver_text()
         lines.append("kernels:")
         shapes = array_shapes(program)
-        # Only compiled loops run several kernels together.
-        steps = fuse(program, Prover(program)).kernels if self.backend == "numba" else program.kernels
+        steps = program.kernels
+        if self.backend == "numba":  # only compiled loops run several kernels together
+            program = softmax_in_loops(program)
+            steps = fuse(program, Prover(program)).kernels
         for n, step in enumerate(steps, 1):
             if isinstance(step, Fused):
                 text = describe_together(step)

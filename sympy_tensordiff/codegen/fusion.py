@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.loops import (
 from sympy_tensordiff.codegen.partition import LARGE
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.storage import unique
-from sympy_tensordiff.codegen.walk import forms, loops, own_names, scalars, uses
+from sympy_tensordiff.codegen.walk import forms, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
 
@@ -65,8 +65,7 @@ class _Fusion:
         self.reads = {id(step): frozenset(uses(step).arrays) for step in program.kernels}
         self.readers = Counter(name for read in self.reads.values() for name in read)
         self.writers = Counter(step.array for step in program.kernels)
-        self.taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(prover.shapes)
-        self.taken |= {name for shape in prover.shapes.values() for form in shape for name in form.atoms()}
+        self.taken = outer_names(program)
 
     def steps(self) -> list[Step]:
         """All steps, those that run together as one."""

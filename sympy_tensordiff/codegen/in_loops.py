@@ -22,15 +22,14 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.codegen.steps import Shapes, extents
 from sympy_tensordiff.codegen.storage import unique
-from sympy_tensordiff.codegen.walk import array_shapes
+from sympy_tensordiff.codegen.walk import array_shapes, outer_names
 from sympy_tensordiff.integer.affine import Affine
 
 
 def contractions_in_loops(program: Program) -> Program:
     """The program with a kernel for each contraction: one instance per entry, which sums the products."""
     shapes = array_shapes(program)
-    taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
-    taken |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
+    taken = outer_names(program)
     steps = [_kernel(step, shapes, taken) if isinstance(step, Contraction) else step for step in program.kernels]
     return replace(program, kernels=tuple(steps))
 

@@ -33,12 +33,19 @@ class Renaming:
         The new names by the old ones: axes, loop variables, `Let` and accumulators.
     rows : container of str
         Arrays that lose their first axis, which all reads of them have in common.
+    forms : mapping
+        Forms in the place of integers.
     """
 
-    def __init__(self, names: Mapping[str, str], rows: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        names: Mapping[str, str],
+        rows: frozenset[str] = frozenset(),
+        forms: Mapping[str, Affine] | None = None,
+    ) -> None:
         self.names = names
         self.rows = rows
-        self._forms = {old: Affine.variable(new) for old, new in names.items()}
+        self._forms = {old: Affine.variable(new) for old, new in names.items()} | dict(forms or {})
 
     def name(self, name: str) -> str:
         return self.names.get(name, name)

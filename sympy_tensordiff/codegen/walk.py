@@ -229,13 +229,18 @@ def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
 
 def all_names(program: Program) -> set[str]:
     """Everything that has a name in a program."""
-    shapes = array_shapes(program)
-    names = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
-    names |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
+    names = outer_names(program)
     for kernel in program.nests:
         names |= {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
         names |= {s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)}
     return names
+
+
+def outer_names(program: Program) -> set[str]:
+    """The names that all kernels have in common: of arguments, sizes and arrays."""
+    shapes = array_shapes(program)
+    names = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
+    return names | {name for shape in shapes.values() for form in shape for name in form.atoms()}
 
 
 def filled(statement: Statement) -> list[str]:

@@ -47,8 +47,9 @@ from sympy_tensordiff.codegen.printers.parallel import block_ends, block_name, b
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.printers.together import Together
+from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.steps import not_compiled
-from sympy_tensordiff.codegen.walk import function_name, operations, scalar_arrays
+from sympy_tensordiff.codegen.walk import EXTREMA, function_name, operations, scalar_arrays, scalars
 from sympy_tensordiff.integer.affine import Affine
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
@@ -60,6 +61,12 @@ def plus(total, term):
     """One more term of a sum; the terms may be added in any order, so that the sum can be vectorised."""
     return total + term
 '''
+
+CHAINS = 8
+"""As many maxima are computed side by side."""
+
+CHAIN_WEIGHT = 8
+"""Of values of no more operations and reads than this."""
 
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
 
@@ -130,6 +137,37 @@ class NumbaPrinter(NestPrinter):
             return
         entry = self.subscript(tuple(Affine.variable(axis) for axis in (*self.outer, *self.kernel.axes)))
         self.line(depth, f"{array}[{entry}] = {self.scalar(statement.value)}")
+
+    def statement(self, statement: Statement, depth: int) -> None:
+        if isinstance(statement, Loop) and self.is_extremum(statement):
+            self.extremum_loop(statement, depth)
+        else:
+            super().statement(statement, depth)
+
+    def is_extremum(self, loop: Loop) -> bool:
+        """Whether a loop does nothing but compare short values with a maximum or a minimum."""
+        if len(loop.body) != 1 or not isinstance(loop.body[0], Add) or loop.body[0].reduction not in EXTREMA:
+            return False
+        return sum(1 for _ in scalars(loop.body)) <= CHAIN_WEIGHT and loop.body[0].name not in self.running
+
+    def extremum_loop(self, loop: Loop, depth: int) -> None:
+        """Several chains of comparisons side by side: in one, each would wait for the one before."""
+        (add,) = loop.body
+        assert isinstance(add, Add)
+        variable, local = self.names(loop.variable), self.names.copy()
+        low, stop = (local.fresh(f"{variable}_{end}") for end in ("low", "stop"))
+        chains = [local.fresh(f"{self.names(add.name)}_{n}") for n in range(1, CHAINS)]
+        greatest, own = self.functions[add.reduction], self.name(add.name)
+        self.line(depth, f"{low}, {stop} = {self.lower(loop.lows)}, {self.stop(loop.highs)}")
+        self.line(depth, f"{' = '.join(chains)} = {own}")
+        self.line(depth, f"for {variable} in range({low}, {stop} - {CHAINS - 1}, {CHAINS}):")
+        for n, chain in enumerate([own, *chains]):
+            moved = Renaming({}, forms={loop.variable: Affine({loop.variable: 1}, n)}).value(add.value)
+            self.line(depth + 1, f"{chain} = {greatest}({chain}, {self.scalar(moved)})")
+        for chain in chains:
+            self.line(depth, f"{own} = {greatest}({own}, {chain})")
+        self.line(depth, f"for {variable} in range({low} + max({stop} - {low}, 0)//{CHAINS}*{CHAINS}, {stop}):")
+        self.line(depth + 1, f"{own} = {greatest}({own}, {self.scalar(add.value)})")
 
     # ------------------------------------------------------------------------ sums over rows
 

@@ -1,0 +1,191 @@
+"""Logarithms of sums of exponentials as loops, for a backend that compiles them.
+
+``t[i] = log(sum_j exp(z[i, j]))`` is ``shift[i] + log(total[i])`` with ``power[i, j] = exp(z[i, j] - shift[i])``,
+``total[i] = sum_j power[i, j]`` and the greatest entry of a row as its shift, or 0 where that is infinite. What
+another kernel needs as ``exp(z[i, j] - t[i])``, a softmax, is ``power[i, j]/total[i]``: one exponential for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.laws import check_laws
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Apply,
+    Array,
+    Bound,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Name,
+    Number,
+    Operation,
+    Program,
+    Scalar,
+    Statement,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.rename import Renaming
+from sympy_tensordiff.codegen.storage import unique
+from sympy_tensordiff.codegen.walk import array_shapes, outer_names, scalars, statements, uses
+from sympy_tensordiff.integer.affine import Affine
+
+
+def softmax_in_loops(program: Program) -> Program:
+    """The program with loops in place of the calls that reduce the last axes of what has further axes."""
+    shapes = array_shapes(program)
+    for step in program.kernels:
+        if isinstance(step, Apply) and step.function == "logsumexp" and not step.axes:
+            rank = len(shapes[step.operand])
+            if 0 < len(step.options) < rank and step.options == tuple(range(rank - len(step.options), rank)):
+                program = _Softmax(program, step).program()
+    check_laws(program)
+    return program
+
+
+class _Softmax:
+    """Replaces one call, ``step``."""
+
+    def __init__(self, program: Program, step: Apply) -> None:
+        self.before = program
+        self.step = step
+        self.shape = array_shapes(program)[step.operand]
+        taken = outer_names(program)
+        self.names: dict[str, str] = {}
+        for what in ("shift", "power", "total", "share"):
+            self.names[what] = unique(f"{step.array}_{what}", taken)
+            taken.add(self.names[what])
+        axes = []
+        for number in range(len(self.shape)):
+            axes.append(unique(f"i{number}", taken))
+            taken.add(axes[-1])
+        self.own = unique("s", taken)
+        count = len(step.options)
+        self.outer, self.inner = tuple(axes[:-count]), tuple(axes[-count:])
+
+    def program(self) -> Program:
+        """The program without the call."""
+        kernels: list[Step] = []
+        place = next(number for number, step in enumerate(self.before.kernels) if step is self.step)
+        rest: list[Step] = [
+            replace(step, body=_Shares(self.step, self.names, step).new_body()) if isinstance(step, Kernel) else step
+            for step in self.before.kernels[place + 1 :]
+        ]
+        read = {name for step in rest for name in uses(step).arrays}
+        is_shared = self.names["power"] in read
+        is_read = self.step.array in read or any(self.step.array == array.name for array in self.before.outputs)
+        made = ["shift", "total", *(["power", "share"] if is_shared else [])]
+        kernels += [self.shift(), *([self.powers()] if is_shared else []), self.total(is_shared)]
+        kernels += [self.share()] if is_shared else []
+        kernels += [self.logarithm()] if is_read else []
+        count = len(self.outer)
+        arrays = [Array(self.names[what], self.shape[: None if what == "power" else count]) for what in made]
+        kept = [array for array in self.before.temporaries if is_read or array.name != self.step.array]
+        steps = (*self.before.kernels[:place], *kernels, *rest)
+        return replace(self.before, kernels=steps, temporaries=(*kept, *arrays))
+
+    def load(self, what: str) -> Load:
+        return Load(self.names[what], self.index(self.outer + self.inner if what == "power" else self.outer))
+
+    def index(self, axes: tuple[str, ...]) -> tuple[Affine, ...]:
+        return tuple(map(Affine.variable, axes))
+
+    def power(self) -> Scalar:
+        """The exponential at the axes."""
+        entry = Load(self.step.operand, self.index(self.outer + self.inner))
+        return Operation("exp", (Operation("add", (entry, _negative(self.load("shift")))),))
+
+    def reduced(self, array: str, value: Scalar, result: Scalar, start: Accumulator) -> Kernel:
+        """A kernel that reduces ``value`` over the inner axes to ``result``, which holds the accumulator's name."""
+        body: tuple[Statement, ...] = (Add(start.name, value, start.reduction),)
+        for axis, extent in reversed(list(zip(self.inner, self.shape[len(self.outer) :], strict=True))):
+            body = (Loop(axis, (Bound(Affine.of(0)),), (Bound(extent - 1),), body),)
+        return Kernel(array, self.outer, (start, *body, Store(result)))
+
+    def shift(self) -> Kernel:
+        greatest = Name(self.own)
+        # The difference is nan where the greatest entry is infinite, or nan itself.
+        is_finite = Operation("eq", (Operation("add", (greatest, _negative(greatest))), Number(0)))
+        entry = Load(self.step.operand, self.index(self.outer + self.inner))
+        value = Operation("select", (is_finite, greatest, Number(0)))
+        return self.reduced(self.names["shift"], entry, value, Accumulator(self.own, "max"))
+
+    def powers(self) -> Kernel:
+        return Kernel(self.names["power"], self.outer + self.inner, (Store(self.power()),))
+
+    def total(self, is_shared: bool) -> Kernel:
+        value = self.load("power") if is_shared else self.power()
+        return self.reduced(self.names["total"], value, Name(self.own), Accumulator(self.own))
+
+    def share(self) -> Kernel:
+        value = Operation("pow", (self.load("total"), Number(-1)))
+        return Kernel(self.names["share"], self.outer, (Store(value),))
+
+    def logarithm(self) -> Kernel:
+        value: Scalar = Operation("add", (Operation("log", (self.load("total"),)), self.load("shift")))
+        if self.step.factor != 1:
+            value = Operation("mul", (Number(self.step.factor), value))
+        return Kernel(self.step.array, self.outer, (Store(value),))
+
+
+class _Shares(Renaming):
+    """Puts the share of an exponential in its sum in the place of ``exp(z[i, j] - t[i])``."""
+
+    def __init__(self, step: Apply, names: Mapping[str, str], kernel: Kernel) -> None:
+        super().__init__({})
+        self.step = step
+        self.own = names
+        self.kernel = kernel
+        # What an outer loop has computed for an inner one.
+        self.lets = {s.name: s for s in statements(kernel.body) if isinstance(s, Let)}
+        self.replaced: set[str] = set()
+
+    def new_body(self) -> tuple[Statement, ...]:
+        """The body of the kernel, without what nothing uses any more."""
+        body = self.body(self.kernel.body)
+        used = {node.name for node in scalars(body) if isinstance(node, Name)}
+        return _without(body, self.replaced - used)
+
+    def value(self, value: Scalar) -> Scalar:
+        entry = self.entry(value)
+        if entry is None:
+            return super().value(value)
+        outer = entry.index[: -len(self.step.options)]
+        return Operation("mul", (Load(self.own["power"], entry.index), Load(self.own["share"], outer)))
+
+    def entry(self, value: Scalar) -> Load | None:
+        """The entry of the operand in the exponent, if that is the entry less the logarithm of its sum."""
+        if self.step.factor != 1 or not isinstance(value, Operation) or value.function != "exp":
+            return None
+        (exponent,) = value.arguments
+        if not isinstance(exponent, Operation) or exponent.function != "add" or len(exponent.arguments) != 2:
+            return None
+        for entry, other in (exponent.arguments, exponent.arguments[::-1]):
+            if isinstance(entry, Load) and entry.array == self.step.operand:
+                logarithm = Load(self.step.array, entry.index[: -len(self.step.options)])
+                name = other.name if isinstance(other, Name) else ""
+                if name in self.lets and self.lets[name].value == _negative(logarithm):
+                    self.replaced.add(name)
+                    return entry
+                if other in (_negative(logarithm), Operation("neg", (logarithm,))):
+                    return entry
+        return None
+
+
+def _negative(value: Scalar) -> Scalar:
+    return Operation("mul", (Number(-1), value))
+
+
+def _without(body: tuple[Statement, ...], names: Container[str]) -> tuple[Statement, ...]:
+    """The statements without the definitions of these names."""
+    return tuple(
+        replace(s, body=_without(s.body, names)) if isinstance(s, Loop | If) else s
+        for s in body
+        if not isinstance(s, Let) or s.name not in names
+    )

@@ -1,0 +1,96 @@
+"""Logarithms of sums of exponentials in loops, with one exponential for the sum and for the shares in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracle import check, expected
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.fusion import fuse
+from sympy_tensordiff.codegen.loops import Apply, Fused, Operation
+from sympy_tensordiff.codegen.results import fit
+from sympy_tensordiff.codegen.softmax import softmax_in_loops
+from sympy_tensordiff.codegen.walk import scalars
+
+n, m, k = td.indices("n m k")
+z, y = td.TensorSymbol("z", (n, m)), td.TensorSymbol("y", (n, m))
+batch = td.TensorSymbol("batch", (k, n, m))
+
+LOSS = td.sum(td.logsumexp(z, axis=1))
+
+# Expressions, the exponentials of one entry, and whether a library is still called.
+CASES = {
+    "a value": (td.logsumexp(z, axis=1), 1, False),
+    "a softmax": (td.softmax(z, axis=1), 1, False),
+    "its pullback": (td.vjp(td.softmax(z, axis=1), z, y), 1, False),
+    "a loss and its gradient": ((LOSS, td.gradient(LOSS, z)), 1, False),
+    "a sum of both": (2 * td.logsumexp(z, axis=1) + td.einsum("ij->i", td.softmax(z, axis=1) * y), 1, False),
+    "the last of three axes": (td.softmax(batch, axis=2), 1, False),
+    "the last two axes": (td.logsumexp(batch, axis=(1, 2)), 1, False),
+    "a first axis": (td.softmax(z, axis=0), 1, True),
+    "all axes": (td.logsumexp(z), 0, True),
+}  # fmt: skip
+
+EDGES = np.array([[1e3, 999.0, -1e3], [-np.inf, 0.0, 1.0], [np.nan, 0.0, 1.0], [-np.inf, -np.inf, -np.inf]])
+
+
+def arguments_of(expression):
+    results = expression if isinstance(expression, tuple) else (expression,)
+    return [t for t in (z, y, batch) if any(result.has(t) for result in results)]
+
+
+def values_of(arguments):
+    random = np.random.default_rng(3)
+    sizes = {n: 4, m: 3, k: 2}
+    return [random.normal(size=[sizes[extent] for extent in a.shape]) for a in arguments]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_counts(name):
+    expression, exponentials, calls = CASES[name]
+    arguments = arguments_of(expression)
+    program = softmax_in_loops(build_program(arguments, expression))
+    assert any(isinstance(step, Apply) for step in program.kernels) == calls
+    nodes = [node for kernel in program.nests for node in scalars(kernel.body)]
+    assert sum(isinstance(node, Operation) and node.function == "exp" for node in nodes) == exponentials
+    if calls:
+        return
+    values = values_of(arguments)
+    wanted = td.lambdify(arguments, expression, "numpy")(*values)
+    for found, right in zip(expected(program, values), fit(program.structure, wanted), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-13)
+
+
+def test_rows_are_kept():
+    program = softmax_in_loops(build_program([z, y], td.softmax(z, axis=1) - y))
+    (step,) = fuse(program, Prover(program)).kernels
+    assert isinstance(step, Fused)
+    assert step.filled == ("result",)
+    assert [len(array.shape) for array in step.rows] == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("columns", [3, 8, 21])
+def test_compiled(columns):
+    """Maxima side by side: fewer entries than chains, as many, and some that are left."""
+    pair = td.logsumexp(z, axis=1), td.softmax(z, axis=1)
+    function = td.lambdify([z], pair)
+    by_numpy = td.lambdify([z], pair, "numpy")
+    for scores in (np.random.default_rng(columns).normal(size=(4, columns)), np.resize(EDGES, (4, columns))):
+        wanted = by_numpy(scores)
+        for dtype, rtol in ((np.float64, 1e-12), (np.float32, 1e-5)):
+            for found, right in zip(function(scores.astype(dtype)), wanted, strict=True):
+                np.testing.assert_allclose(found, right, rtol=rtol, atol=1e-300)
+    assert "result0_shift" in function.plan
+
+
+def test_maxima_of_empty_and_short_ranges():
+    i, j = td.indices("i j")
+    x = td.TensorSymbol("x", n)
+    lowest = td.TensorComprehension(td.IndexedMin(2 * x[j] - x[i], (j, i, n - 1)), (i, n))
+    greatest = td.TensorComprehension(td.IndexedMax(x[j], (j, i + 3, n - 1)), (i, n - 3))
+    program = build_program([x], (lowest, greatest))
+    for length in (4, 9, 20):
+        check(program, "numba", [np.random.default_rng(length).normal(size=length)])
