@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.partition import split_large
+from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.recent import Recent, remember
 from sympy_tensordiff.codegen.results import fit, nesting
 from sympy_tensordiff.codegen.sizes import check_determined
@@ -52,9 +53,10 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if parallel and backend != "numba":
         raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
     check_determined(program)
-    if backend == "numba":  # NumPy's own is as fast as NumPy is, CUDA has a kernel for it
-        program = softmax_in_loops(program)
-    return split_large(split_deep(program))
+    if backend != "numba":
+        return split_large(split_deep(program))
+    # NumPy's own softmax is as fast as NumPy is, CUDA has a kernel for it; to both, where arrays lie matters little.
+    return in_reading_order(split_large(split_deep(softmax_in_loops(program))))
 
 
 def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
@@ -278,6 +280,8 @@ class CompiledFunction:
     def plan(self) -> str:
         """What is computed, in which order, and why the temporaries exist."""
         program = self.program
+        if self.backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
+            program = in_reading_order(softmax_in_loops(program))
         lines = ["arguments:"]
         lines += [
             f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments
@@ -292,10 +296,7 @@ class CompiledFunction:
         lines += self._driver_text()
         lines.append("kernels:")
         shapes = array_shapes(program)
-        steps = program.kernels
-        if self.backend == "numba":  # only compiled loops run several kernels together
-            program = softmax_in_loops(program)
-            steps = fuse(program, Prover(program)).kernels
+        steps = fuse(program, Prover(program)).kernels if self.backend == "numba" else program.kernels
         for n, step in enumerate(steps, 1):
             if isinstance(step, Fused):
                 text = describe_together(step)

@@ -394,6 +394,8 @@ class Program:
     structure: str = "."
     notes: tuple[str, ...] = ()
     """Why each temporary exists, for ``fn.plan``."""
+    copies: bool = True
+    """Whether a backend may keep copies of arrays."""
 
     @property
     def nests(self) -> tuple[Kernel, ...]:

@@ -90,6 +90,7 @@ def assemble(
         tuple(lowering.sizes),
         structure=structure,
         notes=tuple(lowering.notes),
+        copies=temporaries,
     )
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)

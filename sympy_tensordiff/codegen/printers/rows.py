@@ -16,7 +16,22 @@ from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Lo
 from sympy_tensordiff.codegen.printers.scans import Scan, find_scans
 from sympy_tensordiff.codegen.walk import bounds, dependences, scalars, statements
 from sympy_tensordiff.codegen.walk import loops as inner_loops
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Affine, Row
+
+_SHORT = 4
+"""How many steps a loop has at most that is unrolled rather than the innermost."""
+
+
+def is_short(extent: Affine) -> bool:
+    """Whether an extent, or a number of steps, is constant and small."""
+    return extent.is_constant and extent.constant <= _SHORT
+
+
+def has_few_steps(loop: Loop) -> bool:
+    """Whether a loop is one that is unrolled."""
+    if len(loop.lows) != 1 or len(loop.highs) != 1 or loop.lows[0].divisor != 1 or loop.highs[0].divisor != 1:
+        return False
+    return is_short(loop.highs[0].form - loop.lows[0].form + 1)
 
 
 @dataclass
@@ -39,12 +54,12 @@ class RowPlan:
 
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
-    """How to run a kernel row by row; None where that gains nothing, or a row may have no entries."""
+    """How to run a kernel row by row; None where that gains nothing, or a row may have few entries or none."""
     if not kernel.axes or isinstance(kernel, Scatter):
         return None
     planner = RowPlanner(kernel)
-    plan = planner.plan()
-    if plan is None or not prover.proves(Row("ge", prover.shapes[kernel.array][-1] - 1)):
+    plan, extent = planner.plan(), prover.shapes[kernel.array][-1]
+    if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)):
         return planner.plan_of_scans()
     return plan
 
@@ -116,9 +131,11 @@ class RowPlanner:
         return all(self.is_movable(inner) for inner in nested)
 
     def gain(self, loop: Loop) -> int:
-        """How many more reads run along rows with the last axis innermost."""
+        """How many more reads run along rows with the last axis innermost, which it is around unrolled loops."""
         total = 0
         for inner in inner_loops([loop]):
+            if has_few_steps(inner):
+                continue
             leaf = [s for s in inner.body if isinstance(s, Let | Add) and self.varies(s)]
             for node in scalars(leaf):
                 if isinstance(node, Load):

@@ -1,0 +1,138 @@
+"""The order of axes in memory: temporaries as they are read, copies where loops would read in strides."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy
+from generator import Generator
+from oracle import expected
+from programs import CASES, L, M, N, array, i, j, k, load, op, result, single, total
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.loops import Contraction, Kernel, Load, Name, Operand, Program, Store
+from sympy_tensordiff.codegen.printers.layout import in_reading_order
+from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.walk import scalars
+
+
+def gaussian(n, d):
+    """The gradient of sums of a Gaussian kernel by its points, and its arguments."""
+    p, q, r = td.indices("p q r")
+    x, y = td.TensorSymbol("x", (n, d)), td.TensorSymbol("y", (n, d))
+    b, g = td.TensorSymbol("b", n), td.TensorSymbol("g", n)
+    distance = td.IndexedSum((x[p, r] - y[q, r]) ** 2, (r, 0, d - 1))
+    values = td.TensorComprehension(td.IndexedSum(sympy.exp(-distance) * b[q], (q, 0, n - 1)), (p, n))
+    return (x, y, b, g), td.vjp(values, x, g)
+
+
+def same(program, arguments):
+    """Whether another order gives the same results, entry by entry."""
+    for found, wanted in zip(expected(in_reading_order(program), arguments), expected(program, arguments), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_stay(name):
+    program, arguments = CASES[name]
+    verify(in_reading_order(program))
+    same(program, arguments(np.random.default_rng(3)))
+
+
+def test_results_of_random_programs_stay():
+    turned = 0
+    for seed in range(400, 440):
+        generator = Generator(seed)
+        program = generator.program()
+        random = np.random.default_rng(seed)
+        same(
+            program, [random.uniform(-1, 1, [f.evaluate(generator.sizes) for f in a.shape]) for a in program.arguments]
+        )
+        turned += in_reading_order(program) is not program
+    assert turned > 3
+
+
+def test_points_are_read_by_coordinate():
+    """The temporary is filled and read along its last axis, the points y are copied, x is read once per row."""
+    args, gradient = gaussian(50, 3)
+    program = in_reading_order(build_program(args, gradient))
+    copy, fill, last = program.kernels
+    assert (copy.array, last.array, len(program.temporaries)) == ("y_turned", "result", 2)
+    assert [reads(kernel, "y") for kernel in (fill, last)] == [[], []]
+    row, column = fill.axes
+    assert {str(index[0]) for index in reads(fill, "x")} == {row}
+    assert {str(index[1]) for index in reads(fill, "y_turned")} == {column}
+    (index,) = reads(last, fill.array)
+    assert str(index[0]) == last.axes[0]
+
+
+def reads(kernel, name):
+    """The indices at which a kernel reads an array."""
+    return [node.index for node in scalars(kernel.body) if isinstance(node, Load) and node.array == name]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_points_are_computed_on_vectors(dtype):
+    """No gathers, no strides: both loops, one of them a sum, are of vectors."""
+    args, gradient = gaussian(50, 3)
+    random = np.random.default_rng(0)
+    x, y, b, g = given = [random.normal(size=s).astype(dtype) for s in ((50, 3), (50, 3), 50, 50)]
+    kernel = td.lambdify(args, gradient)
+    weights = np.exp(-((x[:, None] - y[None]) ** 2).sum(2)) * b
+    wanted = -2 * g[:, None] * (weights[:, :, None] * (x[:, None] - y[None])).sum(1)
+    np.testing.assert_allclose(kernel(*given), wanted, rtol=1e-12 if dtype is np.float64 else 1e-4)
+    module = {}
+    exec(kernel.source.replace("cache=True, ", ""), module)
+    module["run"](*given, np.empty_like(x))
+    scalar = "double" if dtype is np.float64 else "float"
+    assert "y_turned: a copy of y with axis 0 last, along which loops read it" in kernel.plan
+    compiled = [function for function in module.values() if getattr(function, "signatures", ())]
+    codes = [function.inspect_llvm(function.signatures[0]) for function in compiled]
+    assert codes and not any("masked.gather" in code for code in codes)
+    vectors = [line for code in codes for line in re.findall(rf"= f(?:add|sub|mul) .*<\d+ x {scalar}>.*", code)]
+    assert len(vectors) >= 20
+    assert any(" reassoc " in line for line in vectors), "the sum"
+    assert dtype is np.float64 or not any("fpext" in code for code in codes)
+
+
+def test_paper_form_has_no_copies():
+    args, gradient = gaussian(50, 3)
+    program = build_program(args, gradient, temporaries=False)
+    assert in_reading_order(program) is program
+
+
+def column_sums(*extra):
+    """r[i, j] = sum_k t[k, i]*a[k, j] over 3 columns j, with t[k, i] = 2*b[i, k]."""
+    fill = Kernel("t", ("k", "i"), (Store(op("mul", 2, load("b", i, k))),))
+    body = (*total("s", op("mul", load("t", k, i), load("a", k, j)), ("k", 0, M - 1)), Store(Name("s")))
+    kernels = (fill, Kernel("r", ("i", "j"), body), *extra)
+    outputs = (result("r", L, 3), *(result(step.array, M, M) for step in extra))
+    return Program((array("b", L, M), array("a", M, 3)), outputs, (result("t", M, L),), kernels)
+
+
+def test_temporaries_are_turned():
+    turned = in_reading_order(column_sums())
+    assert next(a for a in turned.temporaries if a.name == "t").shape == (L, M)
+    assert next(s for s in turned.kernels if s.array == "t").axes == ("i", "k")
+    assert [a.name for a in turned.temporaries] == ["t", "a_turned"]
+    assert turned.notes[0] == "t: axis 0 last, along which loops read it"
+
+
+def test_what_a_library_reads_keeps_its_order():
+    product = Contraction("c", (0, 1), Operand("t", (0, 2)), Operand("t", (1, 2)))
+    program = column_sums(product)
+    turned = in_reading_order(program)
+    assert next(a for a in turned.temporaries if a.name == "t").shape == (M, L)
+    random = np.random.default_rng(0)
+    same(column_sums(), [random.normal(size=(2, 5)), random.normal(size=(5, 3))])
+    assert not in_reading_order(replace(program, copies=False)).temporaries[1:]
+
+
+def test_one_column_is_not_worth_a_copy():
+    body = (*total("s", op("mul", load("a", k, 1), load("b", i, k)), ("k", 0, N - 1)), Store(Name("s")))
+    program = single((array("a", N, 3), array("b", L, N)), result("r", L), "i", *body)
+    assert in_reading_order(program) is program
