@@ -27,6 +27,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.partition import LARGE
+from sympy_tensordiff.codegen.printers.rows import row_plan
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.walk import forms, loops, outer_names, own_names, scalars, uses
@@ -60,6 +61,7 @@ class _Group:
 class _Fusion:
     def __init__(self, program: Program, prover: Prover) -> None:
         self.program = program
+        self.prover = prover
         self.shapes = prover.shapes
         self.temporaries = {array.name for array in program.temporaries}
         self.reads = {id(step): frozenset(uses(step).arrays) for step in program.kernels}
@@ -103,7 +105,7 @@ class _Fusion:
         """Whether a kernel runs for one value of its first axis as well as it does for all of them."""
         if isinstance(kernel, Scatter) or not kernel.axes:
             return False
-        return len(kernel.axes) > 1 or not any(_runs_down(kernel, loop) for loop in loops(kernel.body))
+        return len(kernel.axes) > 1 or row_plan(kernel, self.prover) is None
 
     def joins(self, step: Kernel, group: _Group) -> bool:
         """Whether a kernel can run in the loop of a group, and gains by it."""
@@ -199,14 +201,4 @@ def _at(kernel: Kernel, arrays: Set[str], variable: str) -> bool:
         bool(node.index) and node.index[0] == wanted
         for node in scalars(kernel.body)
         if isinstance(node, Load) and node.array in arrays
-    )
-
-
-def _runs_down(kernel: Kernel, loop: Loop) -> bool:
-    """Whether a loop goes down the columns of something whose rows the only axis of a kernel goes along."""
-    return any(
-        isinstance(node, Load)
-        and any(loop.variable in form.atoms() for form in node.index[:-1])
-        and kernel.axes[0] in node.index[-1].atoms()
-        for node in scalars(loop.body)
     )

@@ -98,6 +98,18 @@ def test_arrays_that_others_read_are_filled():
     check_against(program, together, values_of((x,)))
 
 
+def test_scans_pass_once():
+    """What goes on from entry to entry, or sums up columns, has no single values that could be computed in turn."""
+    v = td.TensorSymbol("v", n)
+    prefixes = td.TensorComprehension(td.IndexedProduct(v[k], (k, 0, i)), (i, n))
+    columns = td.TensorComprehension(td.IndexedSum(x[k, j], (k, 0, n - 1)), (j, m))
+    for tensor, of in ((prefixes, v), (columns, x)):
+        axis, extent = (i, n) if of is v else (j, m)
+        squares = td.TensorComprehension(sympy.exp(tensor[axis]) * tensor[axis], (axis, extent))
+        _, together = fused((tensor, squares), (of,))
+        assert not any(isinstance(step, Fused) for step in together.kernels)
+
+
 def test_sums_of_as_many_entries_as_they_read_wait():
     """Each row would add to all entries of a matrix that does not fit where rows do."""
     gram = td.TensorComprehension(td.IndexedSum(SOFT[k, i] * SOFT[k, j], (k, 0, n - 1)), (i, m), (j, m))
