@@ -3,7 +3,8 @@
 A call of the C library keeps a loop from working on vectors. These functions have no calls and no
 branches: an argument is reduced to a small interval, a polynomial (of least greatest error there, by
 Remez' exchange) gives the value, and what special arguments have is selected at the end. They are less
-than 2 units in the last place off; overflow, denormal numbers, infinities, nan and zeros are as in NumPy.
+than 2 units in the last place off, `sigmoid`, a quotient with an exponential above and below, less than
+2.5; overflow, denormal numbers, infinities, nan and zeros are as in NumPy.
 
 Each function exists for both precisions and computes in no other. Constants like log(2) are sums of two,
 the first of which ends in so many zeros that its multiples by small integers are exact. Fused
