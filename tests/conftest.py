@@ -1,9 +1,14 @@
-"""What all tests share: a folder of their own for generated modules, and little garbage collection."""
+"""What all tests share: a folder for generated modules, other processes, and little garbage collection."""
 
 from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any
 
 import pytest
 
@@ -23,3 +28,34 @@ def _cache(tmp_path_factory):
     os.environ.pop("SYMPY_TENSORDIFF_CACHE")
     if before is not None:
         os.environ["SYMPY_TENSORDIFF_CACHE"] = before
+
+
+Elsewhere = Callable[..., Any]
+"""Calls a function of a module of the tests, named first, in another process: arguments and result are pickled."""
+
+
+@contextmanager
+def another_process(**environment: str) -> Iterator[Elsewhere]:
+    """One process with these variables in its environment, for all the calls: to start one takes a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        pool = ProcessPoolExecutor(1, get_context("spawn"))
+        pool.submit(int).result()
+    with pool:
+        yield lambda function, *args: pool.submit(function, *args).result()
+
+
+@pytest.fixture(scope="session")
+def elsewhere() -> Iterator[Elsewhere]:
+    """A process in which names hash differently."""
+    with another_process(PYTHONHASHSEED="78" if os.environ.get("PYTHONHASHSEED") == "77" else "77") as call:
+        assert call(hash, "name") != hash("name")
+        yield call
+
+
+@pytest.fixture(scope="session")
+def simulator() -> Iterator[Elsewhere]:
+    """A process where CUDA's kernels run in Numba's simulator, and Numba's as plain Python: switches at its import."""
+    with another_process(NUMBA_ENABLE_CUDASIM="1", NUMBA_DISABLE_JIT="1", PYTHONWARNINGS="error") as call:
+        yield call

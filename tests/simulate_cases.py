@@ -1,22 +1,17 @@
 """Cases by all variables, first and second order, in kernels that run as plain Python.
 
-Wants NUMBA_ENABLE_CUDASIM=1 and NUMBA_DISABLE_JIT=1 in the environment. The argument says which
-share of the cases is run, "0/2" or "1/2". Prints one line for each case that fails and ends with
-status 1 if one did.
+For the process of the fixture `simulator`.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-import traceback
 from collections.abc import Callable
-from functools import partial
 
+import pytest
 from cases import names, options, small
 from cases_peers import NARROW
 from named_functions import named_functions
-from numba import config
 
 from sympy_tensordiff.testing import assert_kernel_exact
 
@@ -27,10 +22,7 @@ NAMED = ("softmax cross-entropy", "layernorm", "volterra", "mttkrp", "gaussian k
 KERNELS = ((("numba", True), ("cuda", False)), (("numba", False), ("cuda", True)))
 
 
-def check(name: str, turn: int) -> None:
-    """A thread of CUDA is a thread of Python here, so the tensors are small."""
-    case = small(name)
-    assert_kernel_exact(case.function, case.variables, order=2, kernels=KERNELS[turn % 2], **options(case, seed=5))
+SIMULATED = [name for name in names() if name not in NARROW]
 
 
 def as_compiled(function: Callable[..., float]) -> Callable[..., float]:
@@ -45,27 +37,14 @@ def as_compiled(function: Callable[..., float]) -> Callable[..., float]:
     return compiled
 
 
-def main(share: str) -> int:
-    assert config.ENABLE_CUDASIM and config.DISABLE_JIT
-    for name in ("sqrt", "log"):  # a choice that is not taken may ask for these
-        setattr(math, name, as_compiled(getattr(math, name)))
-    start, step = map(int, share.split("/"))
-    chosen = [name for name in names() if name not in NARROW][start::step]
-    failed = 0
-    checks: list[tuple[str, Callable[[], None]]] = [(name, partial(check, name, n)) for n, name in enumerate(chosen)]
-    named = named_functions()
-    for name in NAMED[start::step]:
-        for backend in ("numba", "cuda"):
-            checks.append((f"{name} on {backend}", partial(named[name].check_kernel, backend)))
-    for name, run in checks:
-        try:
-            run()
-        except Exception:
-            failed += 1
-            print(f"{name}: {traceback.format_exc(limit=-2)}", flush=True)
-    print(f"{failed} of {len(checks)} cases fail" if failed else f"all {len(checks)} cases agree")
-    return min(failed, 1)
+def check(name: str) -> None:
+    """A thread of CUDA is a thread of Python here, so the tensors are small."""
+    case, kernels = small(name), KERNELS[SIMULATED.index(name) % 2]
+    with pytest.MonkeyPatch.context() as patch:
+        for function in ("sqrt", "log"):  # a choice that is not taken may ask for these
+            patch.setattr(math, function, as_compiled(getattr(math, function)))
+        assert_kernel_exact(case.function, case.variables, order=2, kernels=kernels, **options(case, seed=5))
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+def check_named(name: str, backend: str) -> None:
+    named_functions()[name].check_kernel(backend)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from itertools import combinations_with_replacement
-from pathlib import Path
 
 import numpy as np
 import pytest
+import simulate_cases
 import sympy
 from cases import build, names, options, small
 
@@ -117,16 +114,15 @@ def test_kernels_without_temporaries_equal_the_oracle(name):
     assert_kernel_exact(case.function, case.variables, **options(case, seed=4, kernels=(("numpy", False),)))
 
 
-# Both switches act when Numba is imported, so this needs a process of its own.
-@pytest.mark.parametrize("share", ["0/2", "1/2"])
-def test_kernels_run_as_python_equal_the_oracle(share):
-    script = Path(__file__).with_name("simulate_cases.py")
-    path = os.pathsep.join(part for part in [str(script.parent), *sys.path] if part)
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
-    command = [sys.executable, str(script), share]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
-    assert done.stdout.splitlines()[-1].endswith("cases agree"), done.stdout
+@pytest.mark.parametrize("name", simulate_cases.SIMULATED)
+def test_kernels_run_as_python_equal_the_oracle(name, simulator):
+    simulator(simulate_cases.check, name)
+
+
+@pytest.mark.parametrize("name", simulate_cases.NAMED)
+@pytest.mark.parametrize("backend", ["numba", "cuda"])
+def test_named_kernels_run_as_python_equal_the_oracle(name, backend, simulator):
+    simulator(simulate_cases.check_named, name, backend)
 
 
 @pytest.mark.parametrize("name", DIFFERENCES)

@@ -1,10 +1,5 @@
 """Functions that have names: right up to the third derivative, nested no deeper and with no more sums than needed."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import sympy
 from counting import conditions_on_loops, hidden_masks, masks
@@ -92,12 +87,5 @@ def test_a_delta_is_no_axis_of_an_array():
     assert all(extent.evaluate({str(size): 50}) <= 50 for array in program.temporaries for extent in array.shape)
 
 
-def test_texts_are_the_same_in_every_process():
-    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
-    code = "from test_named_orders import texts; print(texts())"
-    seed = "7" if os.environ.get("PYTHONHASHSEED") != "7" else "8"
-    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=120
-    )
-    assert done.stdout == texts() + "\n"
+def test_texts_are_the_same_in_every_process(elsewhere):
+    assert elsewhere(texts) == texts()

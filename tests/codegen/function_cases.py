@@ -1,10 +1,9 @@
-"""Expressions with functions of the user's that may be called for positive numbers only; run alone: on CUDA."""
+"""Expressions with functions of the user's that may be called for positive numbers only."""
 
 from __future__ import annotations
 
 import math
 import re
-import sys
 
 import numpy as np
 import sympy
@@ -94,11 +93,3 @@ def check(name, backend):
     used = {key: f for key, f in functions.items() if key[0] in called}
     got = td.lambdify([x, y], CASES[name], backend, functions=used)(MIXED, SIGNS)
     np.testing.assert_allclose(got, expected(name), rtol=1e-12, atol=1e-12, err_msg=name)
-
-
-if __name__ == "__main__":
-    for case in CASES:
-        print(case, flush=True)
-        check(case, "cuda")
-    print("all agree")
-    sys.exit(0)

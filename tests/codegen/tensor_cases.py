@@ -1,8 +1,6 @@
-"""Expressions of whole tensors with their values in NumPy; run alone: those that CUDA has, on CUDA."""
+"""Expressions of whole tensors with their values in NumPy."""
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 import sympy
@@ -249,18 +247,3 @@ def check(name, backend, dtype=np.float64):
         found, wanted, rtol=tolerance, atol=tolerance * max(1.0, abs(wanted).max()), err_msg=function.source
     )
     return function
-
-
-def main():
-    from numba import config
-
-    assert config.ENABLE_CUDASIM
-    for name in cases():
-        if name not in MATRICES:
-            print(name, flush=True)
-            check(name, "cuda")
-    print("all agree")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

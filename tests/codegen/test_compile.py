@@ -71,25 +71,18 @@ def test_pickle(backend):
     np.testing.assert_array_equal(again(A, B), function(A, B))
 
 
-def test_pickle_into_another_process(tmp_path):
+def source_and_results(function, arguments):
+    assert hash(function.program.arguments[0].shape[0]) == hash(function.program.arguments[2].shape[1])
+    return function.source, function(*arguments)
+
+
+def test_pickle_into_another_process(elsewhere):
     """Names hash differently there: nothing may depend on the hashes of this process."""
     function = compile_program(CASES["section_six"][0], "numpy")
-    (tmp_path / "f.pickle").write_bytes(pickle.dumps(function))
     arguments = CASES["section_six"][1](np.random.default_rng(0))
-    code = (
-        "import pickle, sys, numpy as np\n"
-        "function, arguments = pickle.load(open(sys.argv[1], 'rb')), pickle.load(open(sys.argv[2], 'rb'))\n"
-        "sys.stdout.write(function.source)\n"
-        "assert hash(function.program.arguments[0].shape[0]) == hash(function.program.arguments[2].shape[1])\n"
-        "pickle.dump(function(*arguments), open(sys.argv[1], 'wb'))\n"
-    )
-    (tmp_path / "arguments.pickle").write_bytes(pickle.dumps(arguments))
-    command = [sys.executable, "-c", code, str(tmp_path / "f.pickle"), str(tmp_path / "arguments.pickle")]
-    environment = os.environ | {"PYTHONHASHSEED": "77", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == function.source
-    for left, right in zip(pickle.loads((tmp_path / "f.pickle").read_bytes()), function(*arguments), strict=True):
+    source, results = elsewhere(source_and_results, function, arguments)
+    assert source == function.source
+    for left, right in zip(results, function(*arguments), strict=True):
         np.testing.assert_array_equal(left, right)
 
 

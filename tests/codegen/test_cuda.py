@@ -6,12 +6,13 @@ import importlib.util
 import os
 import re
 import subprocess
-import sys
 import types
 from pathlib import Path
 
 import numpy as np
 import pytest
+from generator import Generator
+from oracle import check
 from programs import CASES
 
 from sympy_tensordiff.codegen.cache import load_source
@@ -20,18 +21,31 @@ from sympy_tensordiff.codegen.loops import Scatter
 from sympy_tensordiff.codegen.walk import function_name, scalar_arrays, uses
 from sympy_tensordiff.errors import BackendError
 
-HERE = Path(__file__).parent
 SIMULATED = "NUMBA_ENABLE_CUDASIM" in os.environ
 
 
-@pytest.mark.parametrize(("first", "last"), [(0, 12), (12, len(CASES))])
-def test_simulator(first, last):
+def simulate(name):
+    program, arguments = CASES[name]
+    check(program, "cuda", arguments(np.random.default_rng(1)))
+
+
+def simulate_random(seed):
+    generator = Generator(seed)
+    program = generator.program()
+    rng = np.random.default_rng(seed)
+    arrays = [rng.uniform(-1, 1, [f.evaluate(generator.sizes) for f in a.shape]) for a in program.arguments]
+    check(program, "cuda", arrays)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_simulator(name, simulator):
     """The text that runs on a device, one Python thread for each of its threads."""
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-W", "error", str(HERE / "simulate.py"), str(first), str(last)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("all agree\n")
+    simulator(simulate, name)
+
+
+@pytest.mark.parametrize("seed", range(0, len(CASES), 4))
+def test_random_programs_in_the_simulator(seed, simulator):
+    simulator(simulate_random, seed)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -85,8 +99,6 @@ def test_on_a_device():
 
     if SIMULATED or not cuda.is_available():
         pytest.skip("no CUDA device: the simulator and the assembler stand in for one")
-    from oracle import check
-
     for program, arguments in CASES.values():
         check(program, "cuda", arguments(np.random.default_rng(1)), 1e-10)
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import ast
 import math
-import os
 import pickle
-import subprocess
-import sys
 
-import function_cases
 import numba
 import numpy as np
 import pytest
@@ -44,13 +40,9 @@ def test_compiled_cases(name):
     check(name, "numba")
 
 
-def test_cases_on_cuda():
-    """In Numba's simulator, in a process of its own."""
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-W", "error", function_cases.__file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("all agree\n")
+@pytest.mark.parametrize("name", CASES)
+def test_cases_on_cuda(name, simulator):
+    simulator(check, name, "cuda")
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])

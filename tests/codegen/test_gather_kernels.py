@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import sympy as sp
@@ -18,27 +13,23 @@ from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Scatter
 from sympy_tensordiff.errors import ArgumentError, DataIndexError, OutOfShapeError
 
-HERE = Path(__file__).parent
 RNG = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_against_the_interpreter(name):
-    check(name, "numpy")
+    check(name, ("numpy", True), ("numpy", False))
 
 
 def test_compiled():
-    check("embedding", "numba")
+    check("embedding", ("numba", True), ("numba", False))
 
 
-def test_simulated():
-    """CUDA's kernels in the simulator, and Numba's as plain Python."""
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    command = [sys.executable, str(HERE / "simulate_gathers.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("all agree\n")
+@pytest.mark.parametrize("name", CASES)
+def test_simulated(name, simulator):
+    """CUDA's kernels in the simulator, and Numba's as plain Python; each with and without temporaries, by turns."""
+    turn = list(CASES).index(name) % 2 == 0
+    simulator(check, name, ("cuda", turn), ("numba", not turn))
 
 
 # ---------------------------------------------------------------------------- scatters

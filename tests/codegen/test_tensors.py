@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -39,13 +36,9 @@ def test_compiled_float32_stays(name):
     check(name, "numba", np.float32)
 
 
-def test_cases_on_cuda():
-    """In Numba's simulator, in a process of its own."""
-    environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-W", "error", tensor_cases.__file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("all agree\n")
+@pytest.mark.parametrize("name", [name for name in cases() if name not in MATRICES])
+def test_cases_on_cuda(name, simulator):
+    simulator(check, name, "cuda")
 
 
 @pytest.mark.parametrize(("backend", "times"), [("numpy", 100), ("numba", 4)])

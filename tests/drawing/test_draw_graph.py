@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -354,24 +353,17 @@ def test_long_texts_are_cut() -> None:
     assert "…" in drawing.text
 
 
-PROGRAM = """
-import sympy, sympy_tensordiff as td
-n, i, k = td.indices("n i k")
-A, v, w = td.TensorSymbol("A", (n, n)), td.TensorSymbol("v", n), td.TensorSymbol("w", n)
-f = td.sum(td.relu(A @ td.tanh(A @ v)) * w) + td.IndexedSum(A[i, k]*v[k]*w[i], (k, 0, i), (i, 0, n - 1))
-drawings = td.draw_graph(f, (A, v, w)), td.draw_graph(f, v, simplify=True)
-text = "".join(drawing.source + drawing.text for drawing in drawings)
-"""
+def texts() -> str:
+    """Everything that is drawn, at two levels of detail."""
+    f = td.sum(td.relu(A @ td.tanh(A @ v)) * w) + td.IndexedSum(A[i, k] * v[k] * w[i], (k, 0, i), (i, 0, n - 1))
+    drawings = td.draw_graph(f, (A, v, w)), td.draw_graph(f, v, simplify=True)
+    return "".join(drawing.source + drawing.text for drawing in drawings)
 
 
-def test_the_same_text_in_every_process() -> None:
-    here: dict[str, str] = {}
-    exec(PROGRAM, here)
-    program = f"{PROGRAM}\nimport sys\nsys.stdout.buffer.write(text.encode())"
-    environment = {**os.environ, "PYTHONHASHSEED": "77", "PYTHONPATH": str(Path(td.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, timeout=120)
-    assert done.stdout.decode() == here["text"], done.stderr.decode()
-    assert "pullback of A" in here["text"]
+def test_the_same_text_in_every_process(elsewhere) -> None:
+    here = texts()
+    assert elsewhere(texts) == here
+    assert "pullback of A" in here
 
 
 # ---------------------------------------------------------------- files and programs

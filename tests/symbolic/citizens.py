@@ -162,3 +162,12 @@ def whole_samples(row: Any, squares: Any) -> dict[str, dict[str, Any]]:
         "sigmoid": {"plain": td.sigmoid(c * x[k]), "of a tensor": td.sigmoid(x), "of a sum": td.sigmoid(td.sum(x)) * c},
         "softplus": {"plain": td.softplus(c * x[k]), "of a tensor": td.softplus(x - y)},
     }
+
+
+def received(sent: dict[str, Any]) -> dict[str, tuple[Any, Any, str, str]]:
+    """Compares what came out of a pickle with what is built anew here; what that is, and how it reads."""
+    fresh = {f"{kind}, {what}": e for kind, group in samples().items() for what, e in group.items()}
+    assert sent == fresh and set(sent.values()) == set(fresh.values())
+    assert all(hash(sent[name]) == hash(fresh[name]) for name in fresh)
+    assert all(str(td.canonical(sent[name])) == str(td.canonical(fresh[name])) for name in fresh)
+    return {name: (e, td.canonical(e), str(e), str(td.canonical(e))) for name, e in fresh.items()}
