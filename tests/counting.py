@@ -12,6 +12,9 @@ from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.walk import array_shapes, scalars
 from sympy_tensordiff.reference import evaluate, points
 
+# A condition on a factor of a product stays there: where it fails, the product is 0.
+FACTORS = {f"range_product_{what}" for what in ("of_a_diagonal", "condition", "guard", "at_an_index")}
+
 # ---------------------------------------------------------------------------- tuples of a function
 
 RANGED = IndexedSum | IndexedMax | IndexedMin

@@ -18,7 +18,6 @@ from sympy_tensordiff import (
     TensorSymbol,
     gradient,
     hessian,
-    hvp,
     indices,
     jacobian,
     vjp,
@@ -32,9 +31,6 @@ from sympy_tensordiff.testing.exact import as_scalar
 from sympy_tensordiff.testing.values import shape_of
 
 ALL = names()
-# A condition on a factor of a product stays there: where it fails, the product is 0.
-FACTORS = {f"range_product_{what}" for what in ("of_a_diagonal", "condition", "guard", "at_an_index")}
-NO_FACTORS = [name for name in ALL if name not in FACTORS]
 COTANGENT = "cotangent"
 
 
@@ -50,31 +46,6 @@ def program_of(case, result, **options):
 
 def iterations(program, sizes=()):
     return count(program, size_values(program, dict(sizes))).iterations
-
-
-# ------------------------------------------------------- no mask in any sum
-
-
-def results(name):
-    """All derivatives of a case: by every variable, first and second."""
-    case = build(name)
-    weights = cotangent_of(case.function)
-    found = {}
-    for variable in case.variables:
-        found[f"vjp by {variable}"] = vjp(case.function, variable, weights)
-        found[f"jacobian by {variable}"] = jacobian(case.function, variable)
-        if hasattr(variable, "shape"):
-            scalar = as_scalar(case.function, weights)
-            found[f"hessian by {variable}"] = hessian(scalar, variable)
-            found[f"hvp by {variable}"] = hvp(scalar, variable, TensorSymbol("direction", variable.shape))
-    return found
-
-
-@pytest.mark.parametrize("name", NO_FACTORS)
-def test_no_condition_on_a_summed_index_in_any_derivative(name):
-    for what, result in results(name).items():
-        assert not masks(result), what
-        assert not hidden_masks(result), what
 
 
 DELTAS_IN_TABLES = [  # the tables of cotangents hold deltas, ranges and congruences on their own axes
@@ -107,14 +78,6 @@ def test_masks_are_seen_where_there_are_some():
     assert not masks(IndexedSum(table[k], (k, 0, 4)))
     assert hidden_masks(IndexedSum(table[k], (k, 0, 4)))
     assert not hidden_masks(IndexedSum(TensorComprehension(guard.subs(k, i), (i, 5))[k], (k, 0, 4)))
-
-
-@pytest.mark.parametrize("name", NO_FACTORS)
-def test_no_condition_on_a_loop_variable_in_any_kernel(name):
-    case = build(name)
-    pullbacks = vjp(case.function, tuple(case.variables), cotangent_of(case.function))
-    for kernel in program_of(case, pullbacks).kernels:
-        assert not conditions_on_loops(kernel.body), kernel.array
 
 
 # ------------------------------------------------------- loops run over the contributing tuples
