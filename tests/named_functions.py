@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 from cases_peers import section6
@@ -40,22 +41,22 @@ class Named:
     low: float = -2
     high: float = 2
 
-    def orders(self) -> list[Expr]:
+    @cached_property
+    def orders(self) -> tuple[Expr, ...]:
         """The function and its derivatives, as many as there are depths."""
         found = [self.function]
         for _ in self.depths[1:]:
             derive = jacobian if getattr(found[-1], "shape", ()) else gradient
             found.append(derive(found[-1], self.variable))
-        return found
+        return tuple(found)
 
     def check_kernel(self, backend: str) -> None:
         """Compare one kernel of all orders with the oracle, at all sizes."""
-        orders = tuple(self.orders())
         kernel = None
         for sizes in self.sizes:
-            values = random_values(orders, sizes, 1, low=self.low, high=self.high)
-            arguments, arrays = call_arguments(orders, values)
-            kernel = kernel or lambdify(arguments, orders, backend)
+            values = random_values(self.orders, sizes, 1, low=self.low, high=self.high)
+            arguments, arrays = call_arguments(self.orders, values)
+            kernel = kernel or lambdify(arguments, self.orders, backend)
             for order, got in enumerate(kernel(*arrays)):
                 expected = derivative(self.function, (self.variable,) * order, values)
                 assert_equal(got, to_double(expected), f"order {order} at {sizes} on {backend}", 1e-9)
@@ -76,6 +77,7 @@ def padded(image: Any, kernel: Any, row: Expr, column: Expr) -> Expr:
     return Sum(Piecewise((image(p, q) * kernel[a, b], inside), (0, True)), (b, 0, 2), (a, 0, 2))
 
 
+@cache
 def named_functions() -> dict[str, Named]:
     """All of them by name."""
     found: dict[str, Named] = {}

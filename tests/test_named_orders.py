@@ -15,7 +15,6 @@ from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.testing import assert_equal, random_values
 
 NAMED = named_functions()
-ORDERS = {name: named.orders() for name, named in NAMED.items()}
 
 # The greatest exponent has a loop of its own. That of attention and the sum of the weights compute the exponents again.
 AGAIN = {"logsumexp": 1, "softmax cross-entropy": 1, "attention row": 3}
@@ -25,7 +24,7 @@ def texts() -> str:
     """Everything that is printed about some derivatives."""
     found = []
     for name in ("softmax cross-entropy", "layernorm", "volterra", "strided and dilated convolution", "pixel shuffle"):
-        for result in ORDERS[name][1:3]:
+        for result in NAMED[name].orders[1:3]:
             program = build_program(sorted(result.free_symbols, key=str), result)
             found += [str(result), sympy.latex(result), *(print_source(program, backend) for backend in BACKENDS)]
     return "\n".join(found)
@@ -39,10 +38,10 @@ def depth(expression: Basic) -> int:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_all_orders_equal_the_oracle(name):
-    named, orders = NAMED[name], ORDERS[name]
+    named, orders = NAMED[name], NAMED[name].orders
     for sizes in named.sizes:
-        values = random_values(tuple(orders), sizes, 2, low=named.low, high=named.high)
-        for order, got in enumerate(evaluate(tuple(orders), values)):
+        values = random_values(orders, sizes, 2, low=named.low, high=named.high)
+        for order, got in enumerate(evaluate(orders, values)):
             expected = derivative(named.function, (named.variable,) * order, values)
             assert_equal(got, expected, f"order {order} at {sizes}")
 
@@ -54,7 +53,7 @@ def test_kernels_of_all_orders_equal_the_oracle(name):
 
 @pytest.mark.parametrize("name", NAMED)
 def test_sums_are_nested_no_deeper_than_needed(name):
-    named, orders = NAMED[name], ORDERS[name]
+    named, orders = NAMED[name], NAMED[name].orders
     assert tuple([depth(order) for order in orders]) == named.depths
     assert tuple([len(order.atoms(IndexedSum)) for order in orders]) == named.sums
     for result in orders[1:]:
@@ -64,7 +63,7 @@ def test_sums_are_nested_no_deeper_than_needed(name):
 
 @pytest.mark.parametrize("name", NAMED)
 def test_each_sum_is_computed_once(name):
-    for order, result in enumerate(ORDERS[name][1:], start=1):
+    for order, result in enumerate(NAMED[name].orders[1:], start=1):
         values = sorted(result.free_symbols, key=str)
         program = build_program(values, result)
         ran = [loop for kernel in program.nests for loop in loops(kernel.body)]
@@ -75,14 +74,14 @@ def test_each_sum_is_computed_once(name):
 
 @pytest.mark.parametrize(("name", "count"), [("logsumexp", 2), ("layernorm", 4), ("softmax cross-entropy", 4)])
 def test_results_share_their_sums(name, count):
-    orders = tuple(ORDERS[name])
+    orders = NAMED[name].orders
     program = build_program(sorted(orders[-1].free_symbols, key=str), orders)
     assert sum(1 for kernel in program.nests for _ in loops(kernel.body)) == count
 
 
 def test_a_delta_is_no_axis_of_an_array():
     n = NAMED["logsumexp"].sizes[0]
-    program = build_program([NAMED["logsumexp"].variable], ORDERS["logsumexp"][3])
+    program = build_program([NAMED["logsumexp"].variable], NAMED["logsumexp"].orders[3])
     (size,) = n
     assert all(extent.evaluate({str(size): 50}) <= 50 for array in program.temporaries for extent in array.shape)
 

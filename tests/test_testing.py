@@ -214,7 +214,7 @@ def test_random_functions_are_reproducible_and_various():
         assert part in text
 
 
-@pytest.mark.parametrize("start", range(0, 120, 30))
+@pytest.mark.parametrize("start", range(0, 60, 30))
 def test_random_functions_read_inside_their_shapes(start):
     for seed in range(start, start + 30):
         random = random_comprehension(seed, depth=4)
@@ -222,26 +222,26 @@ def test_random_functions_read_inside_their_shapes(start):
         evaluate(random.function, values)
 
 
-@pytest.mark.parametrize("seed", range(2, 60))
+@pytest.mark.parametrize("seed", range(2, 32))
 def test_random_rational_functions_equal_the_oracle(seed):
     random = random_comprehension(seed)
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", range(100, 112))
 def test_random_deep_functions_equal_the_oracle(seed):
     random = random_comprehension(seed, depth=4, kinks=False)
     assert_kernel_exact(random.function, random.variables, seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(200, 215))
+@pytest.mark.parametrize("seed", range(200, 210))
 def test_random_smooth_functions_equal_the_oracle(seed):
     random = random_comprehension(seed, kind="smooth")
     assert_kernel_exact(random.function, random.variables, seed=seed, low=-1, high=1)
 
 
-@pytest.mark.parametrize("seed", range(300, 312))
+@pytest.mark.parametrize("seed", range(300, 308))
 def test_random_second_derivatives_equal_the_oracle(seed):
     random = random_comprehension(seed, rank=1, kinks=False)
     for wrt in random.variables:

@@ -26,12 +26,12 @@ def given(dtype):
     return [rng.standard_normal(shape).astype(dtype) for shape in ((300, 37), 37, 37, 300)]
 
 
-@pytest.mark.parametrize("temporaries", [True, False])
-def test_weights_are_shares_of_one(temporaries):
+@pytest.mark.parametrize(("backend", "temporaries"), [("numba", True), ("numpy", True), ("numpy", False)])
+def test_weights_are_shares_of_one(backend, temporaries):
     # By A the derivative of each row is the weights times the factors.
     ones = td.TensorComprehension(1, (i, n))
     by_rows, by_columns = td.vjp(VALUE, A, ones), td.vjp(VALUE, c, ones)
-    kernel = td.lambdify([A, b, c, d], (by_rows, by_columns, VALUE), temporaries=temporaries)
+    kernel = td.lambdify([A, b, c, d], (by_rows, by_columns, VALUE), backend, temporaries=temporaries)
     for dtype in (np.float32, np.float64):
         arguments = given(dtype)
         rows, columns, value = kernel(*arguments)

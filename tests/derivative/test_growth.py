@@ -119,7 +119,7 @@ def test_products_with_the_hessian_grow_linearly(name):
     assert sizes[80] <= 1.1 * sizes[40]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_random_graphs(seed):
     rng = np.random.default_rng(seed)
     found = []

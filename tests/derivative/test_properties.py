@@ -82,17 +82,17 @@ def check_both_modes(problem, kernel=False):
             assert_equal(got, to_double(expected), "kernel", 1e-8)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_both_modes_are_exact_and_transposed(seed):
     check_both_modes(Problem(random_function(seed), seed))
 
 
-@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("seed", range(100, 104))
 def test_both_modes_in_kernels(seed):
     check_both_modes(Problem(random_function(seed, depth=2), seed), kernel=True)
 
 
-@pytest.mark.parametrize("seed", range(200, 206))
+@pytest.mark.parametrize("seed", range(200, 204))
 def test_both_modes_of_functions_of_tables(seed):
     check_both_modes(Problem(random_comprehension(seed), seed))
 
@@ -102,7 +102,7 @@ def test_both_modes_of_smooth_functions(seed):
     check_both_modes(Problem(random_function(seed, kind="smooth"), seed, low=-1, high=1))
 
 
-@pytest.mark.parametrize("seed", range(400, 406))
+@pytest.mark.parametrize("seed", range(400, 404))
 def test_linear_in_cotangent_and_tangent(seed):
     problem = Problem(random_function(seed, depth=2), seed)
     f, cotangent = problem.function, problem.cotangent
@@ -133,7 +133,7 @@ def reversed_terms(expr):
     return expr if tuple(args) == tuple(expr.args) else expr.func(*args)
 
 
-@pytest.mark.parametrize("seed", [13, *range(500, 508)])
+@pytest.mark.parametrize("seed", [13, *range(500, 505)])
 def test_the_order_of_terms_and_the_names_of_indices_do_not_matter(seed):
     """The same text, up to the names of bound indices where those of the input differ."""
     problem = Problem(random_function(seed, depth=2), seed)
@@ -154,7 +154,7 @@ def test_the_order_of_terms_and_the_names_of_indices_do_not_matter(seed):
     assert list(map(canonical, derivatives(renamed))) == list(map(canonical, expected))
 
 
-@pytest.mark.parametrize("seed", range(600, 606))
+@pytest.mark.parametrize("seed", range(600, 604))
 def test_second_derivatives_by_all_ways(seed):
     problem = Problem(random_function(seed, rank=1, depth=2, kinks=False), seed)
     scalar = as_scalar(problem.function, problem.cotangent)

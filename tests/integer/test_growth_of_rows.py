@@ -36,7 +36,6 @@ def pullback_system(seed):
     return graph, loops, rows
 
 
-@pytest.fixture(scope="module")
 def sizes():
     """Of 100 systems: the most rows on the way of an elimination, and the terms of all bounds of the nest."""
     largest = []
@@ -60,14 +59,10 @@ def sizes():
     return largest, terms
 
 
-def test_rows_on_the_way(sizes):
-    largest, _ = sizes
+def test_rows_on_the_way_and_terms_of_the_bounds():
+    largest, terms = sizes()
     assert max(largest) <= 120
     assert median(largest) <= 12
-
-
-def test_terms_of_the_bounds(sizes):
-    _, terms = sizes
     assert max(terms) <= 80
     assert median(terms) <= 24
 
