@@ -113,7 +113,8 @@ def test_second_derivatives_equal_the_oracle(name, n, m, derived):
     # Kernels of all blocks at once are among those that run as Python, below.
     more = options(case, seed=1, backends=("numpy",) if n == m == 0 else ())
     assert_second_exact(case.function, case.variables[n], second=case.variables[m], **more)
-    if name not in FACTORS:
+    # By both variables, a factor of this product holds a condition, too.
+    if name not in FACTORS and (name, n, m) != ("range_product_of_a_table", 0, 1):
         assert_no_masks(derived)
 
 
