@@ -93,7 +93,7 @@ def test_plain_diff_by_an_entry_equals_the_oracle(name):
         # Named as the indices that are bound inside, which they must not be taken for.
         entry = [s for s in indices("i j k l a b c") if s not in case.sizes][: len(wrt.shape)]
         derivative = sympy.diff(case.function, wrt[tuple(entry)])
-        for position in list(np.ndindex(np.shape(values[wrt])))[:: max(1, np.size(values[wrt]) // 5)]:
+        for position in list(np.ndindex(np.shape(values[wrt])))[:: max(1, np.size(values[wrt]) // 3)]:
             got = evaluate(derivative, {**values, **dict(zip(entry, position, strict=True))})
             expected = jacobian[(slice(None),) * (jacobian.ndim - len(position)) + position]
             if is_zero_scalar(derivative):
@@ -113,8 +113,8 @@ def test_second_derivatives_equal_the_oracle(name, n, m, derived):
     # Kernels of all blocks at once are among those that run as Python, below.
     more = options(case, seed=1, backends=("numpy",) if n == m == 0 else ())
     assert_second_exact(case.function, case.variables[n], second=case.variables[m], **more)
-    # By both variables, a factor of this product holds a condition, too.
-    if name not in FACTORS and (name, n, m) != ("range_product_of_a_table", 0, 1):
+    # By its scalar, the factors of this product hold conditions, too.
+    if name not in FACTORS and (name != "range_product_of_a_table" or m == 0):
         assert_no_masks(derived)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import sympy
 
@@ -209,7 +211,8 @@ def cofactor(matrix, order):
     return result
 
 
-def cases(names=()):
+@cache
+def cases():
     """All cases by name: the expression and its value."""
     products = {
         subscripts: (
@@ -220,7 +223,7 @@ def cases(names=()):
         )
         for subscripts, operands in PRODUCTS.items()
     }
-    return {name: case for name, case in (products | ENTRY | MATRICES).items() if not names or name in names}
+    return products | ENTRY | MATRICES
 
 
 def arguments_of(expr):
