@@ -21,6 +21,8 @@ Number: TypeAlias = Any
 # An entry differentiated by: its indices, () for a scalar.
 Key: TypeAlias = tuple[int, ...]
 EXACT = (int, Fraction)
+# Asked for each addition: `isinstance` is slow for a class of `numbers`, which `Fraction` is.
+_EXACT_TYPES = frozenset({int, bool, Fraction})
 
 
 class Dual:
@@ -64,7 +66,7 @@ def to_float(number: Number) -> Number:
 
 def is_exact_zero(number: Number) -> bool:
     """Whether a number is 0 without rounding and without derivatives."""
-    return isinstance(number, EXACT) and number == 0
+    return type(number) in _EXACT_TYPES and not number
 
 
 def compare(left: Number, right: Number) -> int:
@@ -104,10 +106,10 @@ def chain(
 
 def add(left: Number, right: Number) -> Number:
     """The sum of two numbers."""
+    if type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES:
+        return left + right
     if isinstance(left, Dual) or isinstance(right, Dual):
         return chain((left, right), lambda x: add(*x), lambda n, x: 1)
-    if isinstance(left, EXACT) and isinstance(right, EXACT):
-        return left + right
     return to_float(left) + to_float(right)
 
 
@@ -115,10 +117,10 @@ def multiply(left: Number, right: Number) -> Number:
     """The product of two numbers; an exact 0 makes it an exact 0."""
     if is_exact_zero(left) or is_exact_zero(right):
         return 0
+    if type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES:
+        return left * right
     if isinstance(left, Dual) or isinstance(right, Dual):
         return chain((left, right), lambda x: multiply(*x), lambda n, x: x[1 - n])
-    if isinstance(left, EXACT) and isinstance(right, EXACT):
-        return left * right
     return to_float(left) * to_float(right)
 
 

@@ -88,7 +88,10 @@ class Interpreter:
         closure = self.compile(node)
 
         def run(env: Environment) -> int:
-            value = primal(closure(env))
+            value = closure(env)
+            if type(value) is int:
+                return value
+            value = primal(value)
             if value != int(value):
                 raise IndexExpressionError(f"{node} is {value} here, which is no integer")
             return int(value)
@@ -164,8 +167,9 @@ class Interpreter:
 
         def read(env: Environment, position: tuple[int, ...]) -> Number:
             shape = shape_at(env)
-            if any(not 0 <= index < extent for index, extent in zip(position, shape, strict=True)):
-                raise OutOfShapeError(f"the read at {position} leaves the shape {shape} of {tensor}")
+            for index, extent in zip(position, shape, strict=True):
+                if not 0 <= index < extent:
+                    raise OutOfShapeError(f"the read at {position} leaves the shape {shape} of {tensor}")
             return unchecked(env, position)
 
         return read
