@@ -189,7 +189,6 @@ def test_section_6_computes_its_function_once():
     assert section_6_with_temporaries(False) <= 60 + 4 * 60
 
 
-@pytest.mark.xfail(strict=True, reason="a result is no temporary of the other results")
 def test_section_6_shares_its_function_with_its_derivatives():
     assert section_6_with_temporaries(True) == section_6_with_temporaries(False)
 
