@@ -44,6 +44,7 @@ SIZES = {
     "paper": ({"I": 18, "J": 17, "K": 19}, {"I": 36, "J": 34, "K": 38}, 0),
     "conv-X-2-2": ({"N": 2, "C": 3, "F": 17, "H": 9, "K": 3}, {"N": 4, "C": 6, "F": 34, "H": 18, "K": 3}, 12),
     "conv-X-1-1": ({"N": 2, "C": 3, "F": 17, "H": 9, "K": 3}, {"N": 4, "C": 6, "F": 34, "H": 18, "K": 3}, 12),
+    "conv-X-2-1": ({"N": 2, "C": 3, "F": 17, "H": 40, "K": 3}, {"N": 4, "C": 6, "F": 34, "H": 80, "K": 3}, 12),
     "conv-W-2-1": ({"N": 2, "C": 3, "F": 2, "H": 9, "K": 3}, {"N": 4, "C": 6, "F": 4, "H": 40, "K": 3}, 0),
     "conv-W-1-3": ({"N": 2, "C": 3, "F": 2, "H": 9, "K": 3}, {"N": 4, "C": 6, "F": 4, "H": 40, "K": 3}, 0),
     "fir": ({"n": 50, "K": 20}, {"n": 100, "K": 40}, 0),
@@ -190,6 +191,27 @@ def test_a_triangle_is_a_product_with_zeros():
     found, taken = call(function, (a, b, c))
     assert taken == 6
     np.testing.assert_allclose(found, expected(program, [a, b, c])[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "length"), [(2, 0, 3), (1, -2, 2), (3, 4, 2), (-2, 30, 5), (-1, 30, 1), (2, -9, 17)]
+)
+def test_loops_over_values_that_touch_few_entries(scale, shift, length):
+    """Each of the few entries of a value is one operation on all values, cut off at both ends of the result."""
+    size = abs(scale)
+    if scale > 0:  # shift + scale*k <= i < shift + scale*k + length
+        lows, highs = Bound(I - shift - length + 1, size), Bound(I - shift, size)
+    else:
+        lows, highs = Bound(shift - I, size), Bound(shift + length - 1 - I, size)
+    value = op("mul", load("a", K), load("b", I, J), load("c", K, J))
+    sums = Loop("k", (lows, Bound(Affine.of(0))), (highs, Bound(N - 1)), (Add("s", value),))
+    arrays = (array("a", N), array("b", M, 4), array("c", N, 4))
+    program = single(arrays, result("y", M, 4), "ij", Accumulator("s"), sums, Store(Name("s")))
+    random = np.random.default_rng(6)
+    for n, m in ((20, 50), (20, 7), (3, 40), (1, 1)):
+        values = [random.standard_normal(shape) for shape in ((n,), (m, 4), (n, 4))]
+        check(program, "numpy", values)
+        assert call(compile_program(program, "numpy"), values)[1] <= (length if length < 17 else n)
 
 
 ENDS = {

@@ -30,12 +30,13 @@ from sympy_tensordiff.codegen.printers.driver import call_text, task_text, witho
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import SHORT, Narrowing, Place
+from sympy_tensordiff.codegen.printers.offsets import Offsets, find_offsets
 from sympy_tensordiff.codegen.printers.prefixes import Prefixes
 from sympy_tensordiff.codegen.printers.products import Products, find_nest
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
 from sympy_tensordiff.codegen.printers.zeros import Widened, Zeros
 from sympy_tensordiff.codegen.walk import bounds, dependences, function_name, scalar_names, subexpressions
-from sympy_tensordiff.integer.affine import Affine, quotient
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 _FILLED = {"0": ("zeros", ""), "1": ("ones", "")}
 """NumPy's functions that make arrays of one value, and their further arguments."""
@@ -223,8 +224,10 @@ class KernelPrinter:
     def loop(self, loop: Loop, frame: Frame) -> None:
         lanes = frame.place.lanes
         if any(lanes.dims_of(bound.form) for bound in bounds(loop)):
-            if self._is_short(loop):
+            if self._is_short(self.narrowing.widest(loop, lanes)):
                 self.python_loop(loop, frame)
+            elif (offsets := find_offsets(loop, lanes)) is not None:
+                self.by_offsets(offsets, loop, frame)
             elif not self.prefixes.print(loop, frame.place, frame.context):
                 widened = self.zeros.widened(loop, lanes, frame.context)
                 if widened is None:
@@ -249,6 +252,21 @@ class KernelPrinter:
             wide = Frame(place._replace(block=inner), context)
             if not self.sum_of_products(found.loop, wide):
                 self.promote(found.loop, wide)
+
+    def by_offsets(self, found: Offsets, loop: Loop, frame: Frame) -> None:
+        """Print a loop over the few entries that each value touches, each for all values at once."""
+        lanes = frame.place.lanes
+        span, place = self.narrowing.span(frame.place, self.narrowing.widest(loop, lanes))
+        offset = self.names.fresh(f"{self.names(found.span.axis)}_offset")
+        step = Affine.variable(offset)
+        inner = place.block.child(f"for {offset} in range({found.length}):")
+        known = (*place.known, Row("ge", step), Row("ge", found.length - 1 - step))
+        image = found.first + step
+        lanes = lanes.replace((found.span,), span, {found.span.axis: image})
+        place = self.narrowing.to(Place(lanes, inner, known), found.rows)
+        same = Row("eq", image - Affine.variable(found.span.axis))
+        with self.values.inside(place.lanes, place.block):
+            self.body(loop.body, Frame(place, (*frame.context, *loop_rows(loop), same)))
 
     def python_loop(self, loop: Loop, frame: Frame) -> None:
         """Print a loop in Python, for the lanes of each value."""
