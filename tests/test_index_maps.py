@@ -178,6 +178,39 @@ def test_a_range_that_is_divided_does_not_make_its_divisor_positive():
         pullback(function, LINE)
 
 
+# ---------------------------------------------------------------- multiples beside sizes
+
+MULTIPLES = {
+    "doubled": ((2 * i,), (i, N)),
+    "doubled and shifted": ((2 * i + 1,), (i, N)),
+    "backwards": ((-2 * i,), (i, N)),
+    "tripled": ((3 * i,), (i, 2 * N)),
+    "two indices": ((2 * i + 3 * j,), (i, N), (j, 3)),
+    "twice": ((2 * i, 3 * i), (i, N)),
+}
+
+
+@pytest.mark.parametrize("name", MULTIPLES)
+def test_remainders_of_multiples_by_a_size(name):
+    forms, *limits = MULTIPLES[name]
+    function = Table(sympy.prod(x(N)[Mod(form, N)] for form in forms) ** 2, *limits)
+    result = pullback(function, x(N))
+    assert not any(found.body.has(Eq) for found in result.atoms(Sum))  # no loop tests anything
+    for size in (1, 2, 3, 4, 6):
+        fixed = function.subs(N, size)
+        G = td.TensorSymbol("G", fixed.shape)
+        values = {x(size): np.arange(1, size + 1), G: np.arange(3, 3 + np.prod(fixed.shape)).reshape(fixed.shape)}
+        given = {x(N): values[x(size)], td.TensorSymbol("G", function.shape): values[G]}
+        assert (evaluate(result, given) == evaluate(pullback(fixed, x(size)), values)).all()
+
+
+def test_remainders_of_sizes_decide_how_a_multiple_is_solved():
+    result = pullback(Table(x(N)[Mod(2 * i, N)], (i, N)), x(N))
+    even = "Piecewise((IndexedSum(G[floor((N*i + p)/2)], (i, 0, 1)), Eq(Mod(N, 2), 0) & Eq(Mod(p, 2), 0)), (0, True))"
+    assert even in str(result)
+    assert len(result.atoms(Sum)) == 1
+
+
 # ---------------------------------------------------------------- divisors that are positive
 
 POSITIVE = sympy.Symbol("m", integer=True, positive=True)

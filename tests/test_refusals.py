@@ -244,7 +244,7 @@ CHECKS = {
         "'text' is no scalar expression",
     ),
     "range without bounds": (
-        lambda: bounds([Row("ge", Affine({"i": 1}) - 2 * quotient(Affine({"j": 1}), 2))], ["i", "j"]),
+        lambda: bounds([Row("ge", 3 * quotient(Affine({"i": 1}), 2) - 2 * quotient(Affine({"i": 1}), 3))], ["i"]),
         LoopBoundError,
         "no bounds of a loop express .* split the sum by the remainder",
     ),

@@ -197,16 +197,23 @@ def test_refusals():
 
 
 def test_conditions_that_no_loops_express_are_shown_in_the_names_of_the_indices():
-    scaled = sympy.Piecewise((x[i] * v[j], K * i <= M * j), (0, True))
-    with pytest.raises(LoopBoundError, match=r"over i express -K\*i \+ M\*j >= 0: its factor is not known"):
+    scaled = sympy.Piecewise((x[i] * v[j], K * i <= p * j), (0, True))
+    with pytest.raises(LoopBoundError, match=r"express -K\*i \+ j\*p >= 0: its factor is not known"):
         td.simplify_deltas(td.IndexedSum(scaled, (i, 0, N - 1), (j, 0, N - 1)))
     inner = sympy.Dummy("i", integer=True)
-    with pytest.raises(LoopBoundError, match=r"express -K\*i_1 \+ M\*i >= 0|express -K\*i \+ M\*i_1 >= 0"):
-        scaled = sympy.Piecewise((x[i] * v[inner], K * i <= M * inner), (0, True))
+    with pytest.raises(LoopBoundError, match=r"express -K\*i_1 \+ i\*p >= 0|express -K\*i \+ i_1\*p >= 0"):
+        scaled = sympy.Piecewise((x[i] * v[inner], K * i <= p * inner), (0, True))
         td.simplify_deltas(td.IndexedSum(scaled, (i, 0, N - 1), (inner, 0, N - 1)))
     error = LoopBoundError("no bounds over {} express {}", 3, Row("ge", Affine({3: 1})))
     again = pickle.loads(pickle.dumps(error.named(str)))
     assert str(error) == str(again) == "no bounds over 3 express 3 >= 0"
+
+
+def test_another_order_of_loops_where_the_first_has_no_bounds():
+    """``K`` may be negative, ``M`` is an extent: the loop over ``j`` is the inner one."""
+    condition = sympy.Piecewise((x[i] * v[j], K * i <= M * j), (0, True))
+    total = td.simplify_deltas(td.IndexedSum(condition, (i, 0, N - 1), (j, 0, N - 1)))
+    assert str(total) == "IndexedSum(v[j]*x[i], (j, Max(0, ceiling((K*i)/M)), N - 1), (i, 0, N - 1))"
 
 
 def test_an_index_that_a_size_multiplies_is_the_outer_loop():

@@ -26,9 +26,9 @@ from sympy_tensordiff.graph.trampoline import trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.nests import unfolded
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.unfolding import unfolded
 from sympy_tensordiff.integer.unions import joined
 from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.clamps import systems_without_clamps

@@ -11,7 +11,7 @@ from sympy import Expr, Idx, Max, Min, S, Tuple
 from sympy_tensordiff.drawing.index_map import IndexMap, Point
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.nests import unfolded
+from sympy_tensordiff.integer.unfolding import unfolded
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
 

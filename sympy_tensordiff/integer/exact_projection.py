@@ -12,8 +12,8 @@ from itertools import product
 from .affine import Affine, Row, Variable, quotient
 from .fourier_motzkin import eliminate
 from .implication import FALSE
-from .nests import unfolded
 from .normalise import normalise_rows
+from .unfolding import unfolded
 
 
 def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row, ...] | None:

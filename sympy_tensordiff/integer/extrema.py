@@ -129,10 +129,14 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
     while (part := outermost(form, lambda v, c: True)) is not None:
         c = form.coefficient(part)
         rest = form - Affine({part: c})
-        if c % 2 == 0 and (absolute := _absolute(rest, part, c)) is not None:
-            form, extremum = absolute
-        else:
-            form, extremum = _written(rest, part, c, alone=not any(isinstance(v, PositivePart) for v, _ in rest.terms))
+        alone = not any(isinstance(v, PositivePart) for v, _ in rest.terms)
+        written = [
+            _written(rest, part.form, c, alone=alone),
+            _written(rest, part.form * abs(c), 1 if c > 0 else -1, alone=alone),
+        ]
+        if c % 2 == 0:
+            written.append((rest + part.form * (c // 2), Extremum(c // 2, "abs", part.form, -part.form)))
+        form, extremum = min(written, key=_length)
         found.append(extremum)
     return form, found
 
@@ -158,24 +162,27 @@ def shown(form: Affine) -> str:
     return str(rest)
 
 
-def _absolute(rest: Affine, part: PositivePart, c: int) -> tuple[Affine, Extremum] | None:
-    """``2*max(0, f) - f`` as ``|f|``; None where that would not be shorter."""
-    left = rest + part.form * (c // 2)
-    if len(left.terms) + len(part.form.terms) > len(rest.terms):
-        return None
-    return left, Extremum(c // 2, "abs", part.form, -part.form)
+def _length(written: tuple[Affine, Extremum]) -> tuple[int, int]:
+    """How many terms a form has beside an extremum and in it, and how many beside it.
+
+    ``min(i, 6 - i)`` is as short as ``3 - |i - 3|``, and has nothing beside it; ``|i|`` is shorter than ``max(i, -i)``.
+    """
+    left, extremum = written
+    inside = (extremum.one, *(() if extremum.function == "abs" else (extremum.other,)))
+    beside, *lengths = (len(form.terms) + bool(form.constant) for form in (left, *inside))
+    return beside + sum(lengths), beside
 
 
-def _written(rest: Affine, part: PositivePart, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
+def _written(rest: Affine, form: Affine, c: int, *, alone: bool) -> tuple[Affine, Extremum]:
     """``s + max(0, f)`` as ``max(s, s + f)`` with the terms ``s`` that shorten ``s + f``; numbers too if ``alone``."""
     size, sign = abs(c), 1 if c > 0 else -1
-    step = sign * part.form
+    step = sign * form
     slopes = {v: (b // size, step.coefficient(v)) for v, b in rest.terms if b % size == 0}
     share = Affine({v: b for v, (b, e) in slopes.items() if abs(b + e) < abs(e)})
     if rest.constant % size == 0 and (alone or rest.constant == -size * step.constant):
         share += rest.constant // size
     if sign < 0 and share.is_constant:
-        return rest, Extremum(c, "max", Affine(), part.form)
+        return rest, Extremum(c, "max", Affine(), form)
     extremum = Extremum(size, "max" if sign > 0 else "min", share, share + step)
     return rest - share * size, _opposite(extremum) if all(map(_is_negative, extremum[2:])) else extremum
 

@@ -11,12 +11,12 @@ from typing import NamedTuple, TypeAlias
 
 from sympy_tensordiff.errors import LoopBoundError
 
-from .affine import Affine, Quotient, Row, Variable, quotient
+from .affine import Affine, Row, Variable
 from .data import selected_in
-from .extrema import separated
 from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, implied, is_empty, merge_parallel, remove_redundant
-from .products import SymbolicQuotient, quotient_by, slope, times
+from .products import quotient_by, slope
+from .unfolding import expressible, unfolded_in, unfolded_rows
 
 MOST = 16
 """An order is chosen by so many rows: it decides how well the loops read and run, and not what they run over."""
@@ -82,7 +82,7 @@ def bounds(
     """
     loops = frozenset(variables)
     outside = _without(facts, loops)
-    merged = merge_parallel(_unfolded(rows, loops))
+    merged = merge_parallel(unfolded_rows(rows, loops))
     guards = (FALSE,) if merged is None else remove_redundant(_without(merged, loops), outside)
     if merged is None or FALSE in guards:
         return _nothing(variables)
@@ -93,10 +93,11 @@ def bounds(
     for variable in reversed(variables):
         if FALSE in system:
             return _nothing(variables)
+        system = unfolded_in(system, variable, known)
         # What a projection says of data that the variable selects would only tighten its range.
         levels.append([row for row in system if variable in row.form.atoms() - selected_in(row.form)])
         if len(levels) < len(variables):
-            system = _projected(system, variable, known)
+            system = _projected(system, variable, variables[: -len(levels)], known)
     nest: list[Bounds] = []
     for variable, level in zip(variables, reversed(levels), strict=True):
         # The only bound of its side is needed: nothing else holds the variable.
@@ -127,7 +128,7 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
     remaining = list(variables)
     loops = frozenset(variables)
     known = _without((*facts, *rows), loops)
-    system = merge_parallel(_unfolded([row for row in rows if _holds_any(row, loops)], loops))
+    system = merge_parallel(unfolded_rows([row for row in rows if _holds_any(row, loops)], loops))
     inner: list[Variable] = []
     irredundant = False
     while len(remaining) > 1 and system is not None:
@@ -171,13 +172,21 @@ def _are_inequalities(rows: Sequence[Row]) -> bool:
     return all(row.kind == "ge" for row in rows)
 
 
-def _projected(system: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
-    """One variable eliminated from irredundant rows, and the rows that this makes redundant removed."""
+def _projected(
+    system: tuple[Row, ...], variable: Variable, outer: Sequence[Variable], known: Sequence[Row]
+) -> tuple[Row, ...]:
+    """One variable eliminated from irredundant rows, and the rows that this makes redundant removed.
+
+    What follows only tightens the loops over ``outer``: rows that no bound of these expresses are taken rationally.
+    """
     result = eliminate(_visible(system, variable), variable)
     if result is None:
         return (FALSE,)
     before = set(system)
-    return result if all(row in before for row in result) else remove_redundant(result, known)
+    kept = [row if row in before else expressible(row, outer) for row in result]
+    if all(row in before for row in kept):
+        return result
+    return remove_redundant([row for row in kept if row is not None], known)
 
 
 def _visible(rows: Sequence[Row], variable: Variable) -> list[Row]:
@@ -248,52 +257,6 @@ def _divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple
         variable,
         row,
     )
-
-
-def _unfolded(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
-    """The rows, with quotients, and maxima that are subtracted, of loop variables written out as inequalities."""
-    result: list[Row] = []
-    for row in (part for given in rows for part in separated(given, loops)):
-        written = unfolded(row, loops)
-        if written is None:
-            raise LoopBoundError(
-                "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside another index: "
-                "split the sum by the remainder, e.g. write i = 2*k + l with l = 0, 1",
-                row,
-            )
-        result += written
-    return result
-
-
-def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
-    """A row without quotients of loop variables, as inequalities; None where none express it.
-
-    ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
-    ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
-    """
-    result: list[Row] = []
-    waiting = [row]
-    while waiting:
-        row = waiting.pop()
-        found = [
-            (q, c)
-            for q, c in row.form.terms
-            if isinstance(q, (Quotient, SymbolicQuotient)) and not loops.isdisjoint(q.atoms())
-        ]
-        if not found:
-            result.append(row)
-        elif row.kind == "eq":
-            waiting += (Row("ge", -row.form), Row("ge", row.form))
-        else:
-            q, c = min(found, key=lambda item: abs(item[1]))
-            rest = row.form - Affine({q: c})
-            share = quotient(rest, abs(c))
-            rounded = share.compounds().difference(rest.compounds())
-            if row.kind == "mod" or any(not loops.isdisjoint(r.atoms()) for r in rounded):
-                return None
-            share = times(share, Affine.of(q.divisor))
-            waiting.append(Row("ge", q.form + share if c > 0 else share + (q.divisor - 1) - q.form))
-    return result
 
 
 def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Variable]) -> tuple[int, int, int, int]:

@@ -14,23 +14,25 @@ reads are never among them, so no guard is justified by a read that it protects.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node, Substitution
+from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import apart, data_terms, selected_in, without_common_data, without_tied_data
-from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, remove_redundant
-from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.data import data_terms, selected_in, without_common_data, without_tied_data
+from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty
 from sympy_tensordiff.simplify.choices import Choices, pieces
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
+from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations, without_redundant
 from sympy_tensordiff.simplify.idle import without_idle_indices
 from sympy_tensordiff.simplify.joining import Joining
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.ranges import (
     ZERO,
     Facts,
+    atoms,
     bound_rows,
     divided_value,
     nest,
@@ -40,6 +42,7 @@ from sympy_tensordiff.simplify.ranges import (
     without_exact_floors_in,
 )
 from sympy_tensordiff.simplify.roundings import settled
+from sympy_tensordiff.simplify.strides import systems_by_remainders
 
 
 def tighten(
@@ -62,7 +65,7 @@ class _Tighten:
         self.sizes = sizes
         self.written = written
         self.choices = Choices(graph)
-        self.joining = Joining(graph, self.with_equations, self.solved)
+        self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes))
         self.done: dict[tuple[Node, Facts], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 
@@ -120,31 +123,8 @@ class _Tighten:
             if united is not None:
                 result: Node = yield self.visit(self.graph.add(united), facts)
                 return result
-            args = self.paired(args, facts)
+            args = paired(self.graph, args, facts)
         return self.graph.with_args(node, args)
-
-    def solved(self, rows: Facts) -> Substitution:
-        """The indices that equations among ``rows`` determine, as forms of the others."""
-        mapping: dict[Variable, Affine] = {}
-        while (pivot := self.pivot(rows)) is not None:
-            row, new = pivot
-            mapping = {v: form.substitute(new) for v, form in mapping.items()} | dict(new)
-            rows = tuple(r.substitute(new) for r in rows if r is not row)
-        return mapping
-
-    def paired(self, terms: list[Node], facts: Facts) -> list[Node]:
-        """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
-        guards = {term.data for term in terms if term.op == "guard"}
-        return [self.beside(term, guards, facts) if term.op == "guard" else term for term in terms]
-
-    def beside(self, term: Node, guards: set[Facts], facts: Facts) -> Node:
-        for row in term.data if len(guards) > 1 else ():
-            rest = tuple(other for other in term.data if other is not row)
-            for form in (row.form, -row.form) if row.kind == "eq" else ():
-                above = tuple(sorted((*rest, Row("ge", form - 1))))
-                if above in guards and implied(Row("ge", form), (*facts, *rest)):
-                    return self.graph.guard((*rest, Row("ge", -form)), term.args[0])
-        return term
 
     def copied(self, node: Node, read: Node) -> Node:
         """What a read of a table gives that only copies."""
@@ -181,14 +161,14 @@ class _Tighten:
         return node
 
     def comprehension(self, node: Node, facts: Facts) -> Recursion[Node]:
-        variables, rows, body = self.graph.inside(node, _atoms(facts))
+        variables, rows, body = self.graph.inside(node, atoms(facts))
         new = yield self.visit(body, facts + rows)
         return node if new is body else self.graph.comprehension(variables, node.data, new)
 
     def reduction(self, node: Node, facts: Facts) -> Recursion[Node]:
         """A product, a maximum or a minimum with triangular bounds: neither a guard nor a factor leaves it."""
         graph = self.graph
-        variables, rows, body = graph.inside(node, _atoms(facts))
+        variables, rows, body = graph.inside(node, atoms(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
         limits, outer = nest(graph, rows, variables, facts)
@@ -212,18 +192,18 @@ class _Tighten:
         rows, body = decided_rows(node.data, facts), node.args[0]
         if is_empty(rows, facts):
             return self.graph.zero
-        rows = self.with_equations(without_common_data(rows), facts)
+        rows = with_equations(without_common_data(rows), facts, self.sizes)
         equations: tuple[Row, ...] = ()
-        while (pivot := self.pivot(rows)) is not None:
+        while (found := pivot(rows, self.sizes)) is not None:
             # One name for what is equal: what is left of the guard and the body are told.
-            row, mapping = pivot
+            row, mapping = found
             equations += (row,)
             rest = [r.substitute(mapping) for r in rows if r is not row]
             body = self.graph.substitute(body, mapping)
             equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
             if is_empty(rest, facts + equations):
                 return self.graph.zero
-            rows = self.with_equations(rest, facts + equations)
+            rows = with_equations(rest, facts + equations, self.sizes)
         if any(row.kind == "mod" for row in rows):
             congruences = rows
             rows = to_residues(without_exact_floors_in(rows))
@@ -236,20 +216,6 @@ class _Tighten:
         new = self.graph.guard((yield self.needed(rows, told, facts)), told)
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
-
-    def with_equations(self, rows: Sequence[Row], facts: Facts) -> Facts:
-        """The rows without redundant ones; those that leave an index a single value as equations."""
-        rows = without_redundant(rows, facts)
-        for v in sorted(_atoms(rows) - self.sizes):
-            single = single_value([v], rows)
-            if single is not None:
-                rows = without_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
-        return tuple(self.as_equation(row, (*facts, *rows)) for row in rows)
-
-    def as_equation(self, row: Row, known: Facts) -> Row:
-        """``p <= 0`` as ``p == 0`` where ``p >= 0`` is known."""
-        meets = row.kind == "ge" and not row.form.atoms() <= self.sizes and implied(Row("ge", -row.form), known)
-        return Row("eq", row.form) if meets else row
 
     def needed(self, rows: Facts, body: Node, facts: Facts) -> Recursion[Facts]:
         """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already.
@@ -264,21 +230,9 @@ class _Tighten:
                 kept = others
         return tuple(kept)
 
-    def pivot(self, rows: Sequence[Row]) -> tuple[Row, dict[Variable, Affine]] | None:
-        """An equation solved for the data in it, or for the index that was introduced last."""
-        for row in rows:
-            data = data_terms(row.form)
-            inside = row.form.hidden()
-            for v, c in reversed(row.form.terms if row.kind == "eq" else ()):
-                is_index = isinstance(v, int) and v not in self.sizes and v not in inside
-                value = Affine({v: 1}) - row.form * c
-                if abs(c) == 1 and (v not in definitions(value.compounds()) if v in data else is_index and not data):
-                    return row, {v: value}
-        return None
-
     def sum(self, node: Node, facts: Facts) -> Recursion[Node]:
         graph = self.graph
-        variables, rows, body = graph.inside(node, _atoms(facts))
+        variables, rows, body = graph.inside(node, atoms(facts))
         if is_empty(rows, facts):
             return graph.zero
         rows = without_redundant(decided_rows(rows, facts), facts)
@@ -291,6 +245,10 @@ class _Tighten:
                 return again
         single = single_value(variables, rows, facts) or divided_value(variables, rows, facts)
         if single is None and any(row.kind == "eq" for row in rows):
+            systems = systems_by_remainders(graph, variables, rows, body)
+            if systems is not None:
+                again = yield self.visit(graph.add([summation(graph, *system) for system in systems]), facts)
+                return again
             raise UnsupportedError(_no_pivot(graph, variables, rows))
         if single is None:
             new = yield self.visit(body, facts + rows)
@@ -301,6 +259,7 @@ class _Tighten:
                 again = yield self.visit(summation(graph, variables, rows, new), facts)
                 return again
             limits, outer = nest(graph, rows, variables, facts)
+            limits = tuple(_settled(limit, facts) for limit in limits)
             # What the rows say of one variable together may leave it a single value.
             single = single_value(variables, tuple(bound_rows(limits)), facts)
             if single is None:
@@ -324,18 +283,10 @@ class _Tighten:
         return trampoline(self.choices.is_harmless(node, facts))
 
 
-def _atoms(rows: Facts) -> frozenset[int]:
-    """The variables in rows."""
-    return frozenset().union(*(row.form.atoms() for row in rows))
-
-
-def without_redundant(rows: Sequence[Row], facts: Facts) -> Facts:
-    """The rows without redundant ones; data may only be read where the others hold, and make none of them redundant."""
-    plain, data = apart(rows)
-    if not data:
-        return remove_redundant(rows, facts)
-    plain = list(remove_redundant(plain, facts))
-    return (*plain, *remove_redundant(data, (*facts, *plain)))
+def _settled(limit: Bounds, facts: Facts) -> Bounds:
+    """The range of a variable without the quotients by sizes whose value the facts tell."""
+    sides = [[(settled(form, facts), divisor) for form, divisor in side] for side in limit[1:]]
+    return Bounds(limit.variable, *(tuple(dict.fromkeys(side)) for side in sides))
 
 
 def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:

@@ -40,7 +40,8 @@ class Choices:
         if node.op == "comprehension":
             return False
         if node.plain:
-            return node.total and all(implied(needed, facts) for needed in self.needed_by(node))
+            total = node.total or is_reciprocal(node, facts)
+            return total and all(implied(needed, facts) for needed in self.needed_by(node))
         key = (node, row, facts)
         if key not in self.harmless:
             if node.op in ("guard", "sum", "prod"):
@@ -137,6 +138,12 @@ def first_guard(factor: Node) -> Facts:
             break
         node = inner
     return tuple(row for row in node.data if row.form.atoms() <= factor.free) if node.op == "guard" else ()
+
+
+def is_reciprocal(node: Node, facts: Facts) -> bool:
+    """Whether a node is a power of an integer that is known to be positive, as ``1/m`` of a size."""
+    base, exponent = node.args if node.op == "pow" else (node, node)
+    return base.op == "index" and exponent.op == "const" and implied(Row("ge", base.data - 1), facts)
 
 
 def is_power(node: Node) -> bool:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.extrema import positive_part
 from sympy_tensordiff.integer.polyhedron import Bounds, implied
 from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, number_of_values
 
@@ -71,7 +72,20 @@ class ProductsOfSums:
         """The sum of ``body`` over triangular ``limits``, outermost first, all of which hold given ``facts``."""
         if not self.flat:
             body = common_outside(self.graph, body)
-        return self.product(limits, self.graph.factors(body), facts)
+        return self.product(
+            limits, [part for factor in self.graph.factors(body) for part in self.parts(factor, limits, facts)], facts
+        )
+
+    def parts(self, factor: Node, limits: Limits, facts: Facts) -> list[Node]:
+        """A guard apart from what it guards, as far as that can be outside of the sum and does no harm without it."""
+        if factor.op != "guard":
+            return [factor]
+        variables = frozenset(limit.variable for limit in limits)
+        inside = self.graph.factors(factor.args[0])
+        free = [part for part in inside if part.free.isdisjoint(variables) and self.harmless(part, facts)]
+        if not free:
+            return [factor]
+        return [*free, self.graph.guard(factor.data, self.graph.mul([part for part in inside if part not in free]))]
 
     def product(self, limits: Limits, factors: Sequence[Node], facts: Facts) -> Node:
         """The sum of a product over triangular ``limits``."""
@@ -142,8 +156,9 @@ class ProductsOfSums:
         count = number_of_values(limit)
         if count is None or never_empty([limit], facts):
             return count
-        harmless = all(self.harmless(factor, facts) for factor in factors)
-        return count if harmless and implied(Row("ge", count), facts) else None
+        if not all(self.harmless(factor, facts) for factor in factors):
+            return None
+        return count if implied(Row("ge", count), facts) else positive_part(count)
 
     def is_better(self, inner: Limits, free: Sequence[Node], bound: Sequence[Node]) -> bool:
         """Whether an inner sum without the ``free`` factors falls apart, or knows less than with them."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import product
+from itertools import chain, islice, permutations, product
 from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.write_forms import unlike
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.integer.affine import Affine, Row, Variable, quotient
+from sympy_tensordiff.integer.extrema import greatest, least, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, order
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
@@ -19,8 +19,16 @@ from sympy_tensordiff.simplify.shelters import sheltered
 Facts = tuple[Row, ...]
 ZERO = Affine()
 
+MOST_ORDERS = 24
+"""So many orders of loops are tried where the best one has no bounds."""
+
 MOST = 16
 """A projection that is only asked for the value of one variable is held to so many rows."""
+
+
+def atoms(rows: Facts) -> frozenset[int]:
+    """The variables in rows."""
+    return frozenset().union(*(row.form.atoms() for row in rows))
 
 
 def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Facts) -> tuple[tuple[Bounds, ...], Facts]:
@@ -32,13 +40,16 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Fac
         Where none express the rows; under the names that the variables have.
     """
     rows, data = sheltered(graph, rows, variables, facts)
-    try:
-        limits, outer = bounds(rows, order(rows, variables, facts), facts)
-    except LoopBoundError as error:
-        raise error.named(
-            lambda part: _named(graph, part.substitute(data) if isinstance(part, Row) else part)
-        ) from None
-    return tuple(limit.substitute(data) for limit in limits) if data else limits, outer
+    first: LoopBoundError | None = None
+    for chosen in chain((order(rows, variables, facts),), islice(permutations(variables), MOST_ORDERS)):
+        try:
+            limits, outer = bounds(rows, chosen, facts)
+        except LoopBoundError as error:
+            first = first or error
+        else:
+            return tuple(limit.substitute(data) for limit in limits) if data else limits, outer
+    assert first is not None
+    raise first.named(lambda part: _named(graph, part.substitute(data) if isinstance(part, Row) else part)) from None
 
 
 def _named(graph: Graph, part: Any) -> str:
@@ -203,8 +214,13 @@ def never_empty(limits: Sequence[Bounds], facts: Facts) -> bool:
     return True
 
 
+MOST_BOUNDS = 4
+"""A number of values of more bounds is longer than the loop."""
+
+
 def number_of_values(limit: Bounds) -> Affine | None:
-    """The number of values of a variable with one lower and one upper bound."""
-    if len(limit.lows) == len(limit.highs) == 1 and limit.lows[0][1] == limit.highs[0][1] == 1:
-        return limit.highs[0][0] - limit.lows[0][0] + 1
-    return None
+    """The number of values of a variable, less than 1 where there are none; None where it has too many bounds."""
+    if len(limit.lows) + len(limit.highs) > MOST_BOUNDS:
+        return None
+    last = least(quotient(form, divisor) for form, divisor in limit.highs)
+    return last - greatest(-quotient(-form, divisor) for form, divisor in limit.lows) + 1

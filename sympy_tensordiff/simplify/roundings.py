@@ -32,8 +32,11 @@ def settled(form: Affine, facts: Facts) -> Affine:
 
 def _value(found: Quotient | SymbolicQuotient, facts: Facts) -> int | None:
     if isinstance(found, SymbolicQuotient):
-        inside = (Row("ge", found.form), Row("ge", found.divisor - 1 - found.form))
-        return 0 if all(implied(row, facts) for row in inside) else None
+        for value in (0, -1):
+            rest = found.form - value * found.divisor
+            if all(implied(row, facts) for row in (Row("ge", rest), Row("ge", found.divisor - 1 - rest))):
+                return value
+        return None
     low, high = minimum(found.form, facts), maximum(found.form, facts)
     if low is None or high is None or low // found.divisor != high // found.divisor:
         return None

@@ -11,7 +11,6 @@ import pytest
 
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
-from sympy_tensordiff.integer.nests import unfolded
 from sympy_tensordiff.integer.polyhedron import (
     FALSE,
     bounds,
@@ -23,6 +22,7 @@ from sympy_tensordiff.integer.polyhedron import (
     order,
     remove_redundant,
 )
+from sympy_tensordiff.integer.unfolding import unfolded
 from sympy_tensordiff.testing.system_checks import nest_of
 from sympy_tensordiff.testing.systems import random_form, random_system
 

@@ -329,6 +329,21 @@ def test_quotients_of_loop_variables():
         bounds([*between(0, H, 9), ge(P + H - 2 * quotient(H, 3))], ["h"])
 
 
+def test_quotients_of_outer_loop_variables():
+    rows = [*between(0, J, 11), ge(K), ge(2 * quotient(J, 3) - K), ge(3 * quotient(K, 2) + quotient(J, 2) - 4)]
+    points = {(j, k) for j in range(12) for k in range(2 * (j // 3) + 1) if 3 * (k // 2) + j // 2 >= 4}
+    for variables in (["j", "k"], ["k", "j"]):
+        nest, rest = bounds(rows, variables)
+        found = [
+            {variables[0]: outer, variables[1]: inner}
+            for outer in nest[0].range({})
+            for inner in nest[1].range({variables[0]: outer})
+        ]
+        assert rest == ()
+        assert len(found) == len(points)
+        assert {(point["j"], point["k"]) for point in found} == points
+
+
 def test_empty_variable_list_and_infeasible_systems():
     assert bounds([], []) == ((), ())
     assert bounds([ge(P), ge(P - 2)], []) == ((), (ge(P - 2),))

@@ -1,0 +1,89 @@
+"""Inequalities over loop variables without their rounded quotients, as bounds of loops need them.
+
+A loop over ``j`` takes no bound from ``2*floor(j/3) >= k``, but the same from ``j >= 3*ceiling(k/2)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.errors import LoopBoundError
+
+from .affine import Affine, Quotient, Row, Variable, quotient
+from .extrema import separated
+from .implication import remove_redundant
+from .products import SymbolicQuotient, times
+
+
+def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
+    """A row without quotients of loop variables, as inequalities; None where none express it.
+
+    ``c*floor(f/d) + r >= 0`` is ``f + d*floor(r/c) >= 0`` for positive ``c``, and
+    ``r - c*floor(f/d) >= 0`` is ``d*floor(r/c) + d - 1 - f >= 0``.
+    """
+    result: list[Row] = []
+    waiting = [row]
+    while waiting:
+        row = waiting.pop()
+        found = [
+            (q, c)
+            for q, c in row.form.terms
+            if isinstance(q, (Quotient, SymbolicQuotient)) and not loops.isdisjoint(q.atoms())
+        ]
+        if not found:
+            result.append(row)
+        elif row.kind == "eq":
+            waiting += (Row("ge", -row.form), Row("ge", row.form))
+        else:
+            q, c = min(found, key=lambda item: abs(item[1]))
+            rest = row.form - Affine({q: c})
+            share = quotient(rest, abs(c))
+            rounded = share.compounds().difference(rest.compounds())
+            if row.kind == "mod" or any(not loops.isdisjoint(r.atoms()) for r in rounded):
+                return None
+            share = times(share, Affine.of(q.divisor))
+            waiting.append(Row("ge", q.form + share if c > 0 else share + (q.divisor - 1) - q.form))
+    return result
+
+
+def unfolded_rows(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
+    """The rows, with quotients, and maxima that are subtracted, of loop variables written out as inequalities.
+
+    A multiple of a quotient beside another loop variable stays: it is a bound of that one, or waits for its own loop.
+    """
+    parts = [part for given in rows for part in separated(given, loops)]
+    return [new for row in parts for new in unfolded(row, loops) or (row,)]
+
+
+def unfolded_in(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
+    """The rows for the loop over ``variable`` and those around it: no quotient of them holds that."""
+    result: list[Row] = []
+    for row in rows:
+        written = unfolded(row, frozenset([variable]))
+        if written is None:
+            raise LoopBoundError(
+                "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside the same index: "
+                "split the sum by the remainder, e.g. write i = 2*k + l with l = 0, 1",
+                row,
+            )
+        result += written
+    return rows if result == list(rows) else remove_redundant(result, known)
+
+
+def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:
+    """A row that bounds the innermost of the variables in it, or what follows from it and does; None without one.
+
+    >>> i = Affine.variable("i")
+    >>> expressible(Row("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
+    4*i - 54 >= 0
+    """
+    innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
+    if innermost is None or unfolded(row, frozenset([innermost])) is not None:
+        return row
+    form = row.form if row.kind == "ge" else Affine()
+    while held := [found for found in sorted(form.quotients()) if innermost in found.atoms()]:
+        q = held[0]
+        c = form.coefficient(q)
+        bound = q.form if c > 0 else q.form - (q.divisor - 1)
+        form = q.divisor * (form - Affine({q: c})) + c * bound
+    return None if innermost in form.hidden() or form.is_constant else Row("ge", form)

@@ -1,0 +1,76 @@
+"""The rows of guards: without redundant ones, with equations where inequalities meet, and what these determine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.data import apart, data_terms
+from sympy_tensordiff.integer.polyhedron import implied, remove_redundant
+from sympy_tensordiff.integer.system import definitions
+from sympy_tensordiff.simplify.ranges import Facts, atoms, single_value
+
+
+def with_equations(rows: Sequence[Row], facts: Facts, sizes: frozenset[int]) -> Facts:
+    """The rows without redundant ones; those that leave an index a single value as equations."""
+    rows = without_redundant(rows, facts)
+    for v in sorted(atoms(rows) - sizes):
+        single = single_value([v], rows)
+        if single is not None:
+            rows = without_redundant((Row("eq", Affine({v: 1}) - single[0][v]), *single[1], *rows), facts)
+    return tuple(_as_equation(row, (*facts, *rows), sizes) for row in rows)
+
+
+def _as_equation(row: Row, known: Facts, sizes: frozenset[int]) -> Row:
+    """``p <= 0`` as ``p == 0`` where ``p >= 0`` is known."""
+    meets = row.kind == "ge" and not row.form.atoms() <= sizes and implied(Row("ge", -row.form), known)
+    return Row("eq", row.form) if meets else row
+
+
+def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variable, Affine]] | None:
+    """An equation solved for the data in it, or for the index that was introduced last."""
+    for row in rows:
+        data = data_terms(row.form)
+        inside = row.form.hidden()
+        for v, c in reversed(row.form.terms if row.kind == "eq" else ()):
+            is_index = isinstance(v, int) and v not in sizes and v not in inside
+            value = Affine({v: 1}) - row.form * c
+            if abs(c) == 1 and (v not in definitions(value.compounds()) if v in data else is_index and not data):
+                return row, {v: value}
+    return None
+
+
+def solved(rows: Facts, sizes: frozenset[int]) -> Substitution:
+    """The indices that equations among ``rows`` determine, as forms of the others."""
+    mapping: dict[Variable, Affine] = {}
+    while (found := pivot(rows, sizes)) is not None:
+        row, new = found
+        mapping = {v: form.substitute(new) for v, form in mapping.items()} | dict(new)
+        rows = tuple(r.substitute(new) for r in rows if r is not row)
+    return mapping
+
+
+def without_redundant(rows: Sequence[Row], facts: Facts) -> Facts:
+    """The rows without redundant ones; data may only be read where the others hold, and make none of them redundant."""
+    plain, data = apart(rows)
+    if not data:
+        return remove_redundant(rows, facts)
+    plain = list(remove_redundant(plain, facts))
+    return (*plain, *remove_redundant(data, (*facts, *plain)))
+
+
+def paired(graph: Graph, terms: list[Node], facts: Facts) -> list[Node]:
+    """``p == 0`` as ``p <= 0`` where ``p >= 1`` stands beside it and nothing lies below: opposites, one choice."""
+    guards = {term.data for term in terms if term.op == "guard"}
+    return [_beside(graph, term, guards, facts) if term.op == "guard" else term for term in terms]
+
+
+def _beside(graph: Graph, term: Node, guards: set[Facts], facts: Facts) -> Node:
+    for row in term.data if len(guards) > 1 else ():
+        rest = tuple(other for other in term.data if other is not row)
+        for form in (row.form, -row.form) if row.kind == "eq" else ():
+            above = tuple(sorted((*rest, Row("ge", form - 1))))
+            if above in guards and implied(Row("ge", form), (*facts, *rest)):
+                return graph.guard((*rest, Row("ge", -form)), term.args[0])
+    return term
