@@ -34,6 +34,11 @@ class IndexMap(NamedTuple):
         """The number of indices."""
         return len(self.names)
 
+    @property
+    def is_affine(self) -> bool:
+        """Whether nothing is rounded or clamped."""
+        return not any(form.compounds() for form in self.forms)
+
     def matrix(self) -> list[list[int]]:
         """The coefficients ``A``."""
         return [[form.coefficient(v) for v in range(self.rank)] for form in self.forms]
@@ -45,7 +50,10 @@ class IndexMap(NamedTuple):
 
 
 class Solutions(NamedTuple):
-    """All ``alpha`` with ``A alpha + t == at``: ``particular + kernel z`` where nothing is ``failing``."""
+    """All ``alpha`` with ``A alpha + t == at``: ``particular + kernel z`` where nothing is ``failing``.
+
+    Of a map that is not affine they are listed, each for a ``z`` of its own; there is no particular one.
+    """
 
     at: Point
     failing: tuple[str, ...]
@@ -67,6 +75,9 @@ class Solutions(NamedTuple):
 
 def solutions(index_map: IndexMap, at: Point) -> Solutions:
     """What solves the index equation: the conditions, one solution, the kernel basis, and the ranges of ``z``."""
+    if not index_map.is_affine:
+        _, inside = points(index_map.rows, index_map.rank)
+        return Solutions(at, (), (), (), (), (), {p: p for p in inside if index_map.image(p) == at})
     right = [value - form.constant for value, form in zip(at, index_map.forms, strict=True)]
     solution = smith.solve(index_map.matrix(), index_map.rank)
     failing = [

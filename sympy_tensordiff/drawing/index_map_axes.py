@@ -30,7 +30,7 @@ WIDTH_OF_LETTER = 0.052
 
 def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved: Solutions | None) -> None:
     """The lattice of the indices: the ranges, the image of each point, the solutions, the kernel basis."""
-    kernel = kernel_basis(index_map.matrix(), index_map.rank)
+    kernel = kernel_basis(index_map.matrix(), index_map.rank) if index_map.is_affine else ()
     frame = frame_of(inside, _near(solved))
     found = set(solved.points) if solved is not None else set()
     slope = _slope(index_map.matrix())
@@ -48,10 +48,12 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
         _finish(axes, index_map.names)
         return
     right = [value - form.constant for value, form in zip(solved.at, index_map.forms, strict=True)]
-    for number, ends in enumerate(lines(index_map.matrix(), right, frame)):
+    if not index_map.is_affine:
+        _dots(axes, frame, solved.points, "solutions", f"solutions in the ranges: {len(found)}", s=60, color=BLUE)
+    for number, ends in enumerate(lines(index_map.matrix(), right, frame) if index_map.is_affine else ()):
         label = "rational solutions" if number == 0 else None
         axes.plot(*zip(*ends, strict=True), color=BLUE, lw=1, ls="--", gid="line", label=label, zorder=2)
-    if not solved.failing:
+    if solved.particular:
         _solutions(axes, solved, frame)
         if len(kernel) == 1:
             texts = {point: f"z = {z}" for (z,), point in solved.by_kernel.items()}
@@ -185,7 +187,7 @@ def _slope(matrix: Sequence[Sequence[int]]) -> int:
 
 def _near(solved: Solutions | None) -> list[Point]:
     """What the picture should show beside the ranges: the particular solution, the kernel basis."""
-    if solved is None or solved.failing:
+    if solved is None or not solved.particular:
         return []
     found = set(solved.points)
     heads = [tuple(map(add, solved.particular, vector)) for vector in solved.kernel]
@@ -263,6 +265,8 @@ def _answer(index_map: IndexMap, solved: Solutions) -> str:
     """The conditions that fail; or the solutions and the ranges of z."""
     if solved.failing:
         return f"no solution: {'; '.join(solved.failing)}"
+    if not solved.particular:
+        return f"{len(solved.points) or 'no'} solution{'s' * (len(solved.points) != 1)} in the ranges"
     names = _kernel_names(solved)
     values = [
         Affine({z: vector[v] for z, vector in enumerate(solved.kernel)}, constant)

@@ -54,14 +54,15 @@ def plot_index_map(
     IndexExpressionError, ArgumentError, ArgumentTypeError
         If an index, a limit or ``at`` is none, a symbol has no number, or the ranges are empty.
     UnsupportedError
-        If there are more than three indices, more points than one can see, or the index is not affine.
+        If there are more than three indices, more points than one can see, or products of indices.
 
     Notes
     -----
     Solutions, kernel basis, conditions and ranges are computed as for derivatives: by the Smith normal form and by
     Fourier-Motzkin elimination (Urban & van der Smagt 2017, sections 4 and 5.1, figures 3 and 4). Gray dots are the
     indices in their ranges, with their images; blue dots solve the equation, rings do so outside of the ranges. The
-    dashed line is where rational numbers solve it: where a congruence fails, it goes past all dots.
+    dashed line is where rational numbers solve it: where a congruence fails, it goes past all dots. Of an index that
+    is rounded or clamped, such as ``Min(i + k, 7)``, the solutions are shown alone.
 
     Examples
     --------
@@ -86,7 +87,8 @@ def plot_index_map(
         raise ArgumentError(f"{OWNER}: the ranges of {', '.join(index_map.names)} hold no point: nothing to draw")
     solved = None if image is None else solutions(index_map, image)
     if space == "kernel" and (solved is None or solved.failing or not solved.kernel):
-        reason = "at is not given" if solved is None else "; ".join(solved.failing) or "the solution is unique"
+        unique = "the solution is unique" if index_map.is_affine else "the index is rounded or clamped"
+        reason = "at is not given" if solved is None else "; ".join(solved.failing) or unique
         raise ArgumentError(f"{OWNER}: the kernel has nothing to draw: {reason}; use space='indices'")
     shown = inside if solved is None or space == "indices" else list(solved.by_kernel)
     layers = len({point[2:] for point in shown})

@@ -11,6 +11,8 @@ from sympy import Expr, Idx, Max, Min, S, Tuple
 from sympy_tensordiff.drawing.index_map import IndexMap, Point
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.products import Product
+from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.integer.unfolding import unfolded
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.limits import bound_forms, checked_axis, checked_range
@@ -43,10 +45,9 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any, owner: str) -> 
     values = {name: Affine.variable(v) for v, name in enumerate(names)} | _numbers(sizes, names, owner)
     forms = tuple(_form(part, values, owner) for part in parts)
     for part, form in zip(parts, forms, strict=True):
-        if form.hidden():
+        if any(isinstance(found, Product) for found in definitions(form.compounds())):
             raise UnsupportedError(
-                f"{owner}: {part} is not affine in {', '.join(map(str, names))}: leave out products of indices, and in "
-                "place of a rounded quotient write i = 2*k + l with l = 0, 1"
+                f"{owner}: {part} is not linear in {', '.join(map(str, names))}: leave out products of indices"
             )
     rows = []
     for number, (name, lows, highs) in enumerate(ranges):

@@ -123,6 +123,8 @@ def extrema_in(form: Affine) -> tuple[Affine, list[Extremum]]:
     (2*n, [Extremum(coefficient=1, function='min', one=i + 1, other=n - 1)])
     >>> extrema_in(positive_part(2 * i) - i)
     (0, [Extremum(coefficient=1, function='abs', one=i, other=-i)])
+    >>> extrema_in(least([i, 6 - i]))
+    (0, [Extremum(coefficient=1, function='min', one=i, other=-i + 6)])
     """
     found = []
     # What stands inside of another one is written there.

@@ -302,6 +302,26 @@ def test_given_axes_are_used_and_nothing_else_is_touched(monkeypatch: pytest.Mon
     assert dict(matplotlib.rcParams) == settings
 
 
+ROUNDED = {
+    "clamped": (sympy.Max(0, sympy.Min(i + j - 1, 4)), 0, "max(0, min(i + j - 1, 4)) = 0"),
+    "rounded": (sympy.floor((i + 2 * j) / 3), 1, "floor((i + 2*j)/3) = 1"),
+    "nowhere": (sympy.Mod(2 * i, 4), 3, "2*i - 4*floor(i/2) = 3"),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_indices_that_are_rounded_or_clamped(name: str) -> None:
+    form, at, text = ROUNDED[name]
+    ax = td.plot_index_map(form, [(i, 5), (j, 4)], at=at)
+    readers = [(a, b) for a in range(5) for b in range(4) if form.subs({i: a, j: b}) == at]
+    assert points(ax, "solutions") == readers
+    assert not points(ax, "outside") and not ax.lines
+    equation, answer = ax.get_title().split("\n")
+    assert equation == text
+    assert answer == f"{len(readers) or 'no'} solutions in the ranges"
+    assert td.plot_index_map(form, [(i, 5), (j, 4)]).get_title()
+
+
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(BackendError, match=r"draws with matplotlib, which is not installed: pip install"):
@@ -320,7 +340,8 @@ REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((i, [(i, 3), (j, 3), (k, 3), (l, 3)]), {}, UnsupportedError, "one to 3 indices, not 4 (i, j, k, l)"),
     ((i, []), {}, UnsupportedError, "a picture has one to 3 indices, not 0"),
     (((), (i, 3)), {}, ArgumentError, "there is no index; give one form for each axis"),
-    ((sympy.floor(i / 2), (i, 3)), {}, UnsupportedError, "is not affine in i: leave out products of indices"),
+    ((i * j, [(i, 3), (j, 3)]), {}, UnsupportedError, "i*j is not linear in i, j: leave out products of indices"),
+    ((sympy.Max(i, 1), (i, 3), 1), {"space": "kernel"}, ArgumentError, "the index is rounded or clamped"),
     ((M * i + j, [(i, 3), (j, 3)]), {}, ArgumentError, "M in M*i + j has neither a range nor a number"),
     ((i, (i, n)), {}, ArgumentError, "n in n - 1 has neither a range nor a number; give sizes={'n': 4}"),
     ((i, (i, n)), {"sizes": {n: 2.5}}, ArgumentTypeError, "the number of n must be an int, not 2.5"),

@@ -73,7 +73,7 @@ CASES = {
     "squares": (SQUARES, x, 2, "Piecewise", 1),
     "single values": (TWINS, x, 2, "Piecewise", 0),
     "exact floors": (EVEN, x, 1, "floor", 0),
-    "empty sums": (WINDOWS, x, 2, "W >= 0", 0),
+    "empty sums": (WINDOWS, x, 2, "IndexedSum", 0),
 }
 
 
