@@ -19,7 +19,7 @@ from sympy_tensordiff.graph import nodes, write
 from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, normalise, smith
 from sympy_tensordiff.reference import differentiate, evaluate, points
 from sympy_tensordiff.reference import hessian as second_derivative
-from sympy_tensordiff.simplify import bounds, choices, deltas, facts, ranges
+from sympy_tensordiff.simplify import bounds, choices, facts, ranges, solving
 from sympy_tensordiff.symbolic import binders
 from sympy_tensordiff.testing.exact import contract
 
@@ -272,7 +272,7 @@ def congruence_dropped(patches):
         divided = original(row, kept)
         return divided and divided[1:]
 
-    patches.function(deltas, "_divided", mutate)
+    patches.function(solving, "_divided", mutate)
 
 
 def congruence_of_smith_dropped(patches):
@@ -291,7 +291,7 @@ def leftover_equation_dropped(patches):
         kept, mapping, rows = solution
         return kept, mapping, tuple(row for row in rows if row.kind != "eq")
 
-    patches.function(deltas, "solve_equations", mutate)
+    patches.function(solving, "solve_equations", mutate)
 
 
 def upper_bound_shifted(patches):
@@ -468,7 +468,7 @@ def pivot_with_the_wrong_sign(patches):
             mapping = {v: -form for v, form in mapping.items()}
         return mapping, rest, left
 
-    patches.function(deltas, "_solving_step", mutate)
+    patches.function(solving, "_solving_step", mutate)
 
 
 def reads_of_a_result_are_facts(patches):

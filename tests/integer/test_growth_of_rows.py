@@ -13,7 +13,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import bounds, implied, order
 from sympy_tensordiff.integer.products import Product, times
 from sympy_tensordiff.integer.system import system
-from sympy_tensordiff.simplify.deltas import solve_equations
+from sympy_tensordiff.simplify.solving import solve_equations
 
 SIX = 6
 
