@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Quotient, Row, Variable, quotient
+from .data import data_entries
 from .extrema import separated
 from .implication import remove_redundant
 from .products import SymbolicQuotient, times
@@ -50,9 +51,15 @@ def unfolded_rows(rows: Sequence[Row], loops: frozenset[Variable]) -> list[Row]:
     """The rows, with quotients, and maxima that are subtracted, of loop variables written out as inequalities.
 
     A multiple of a quotient beside another loop variable stays: it is a bound of that one, or waits for its own loop.
+    Not so with data, which may only be read where other rows hold.
     """
-    parts = [part for given in rows for part in separated(given, loops)]
-    return [new for row in parts for new in unfolded(row, loops) or (row,)]
+    result: list[Row] = []
+    for row in (part for given in rows for part in separated(given, loops)):
+        written = unfolded(row, loops)
+        if written is None and data_entries([row.form]):
+            raise _no_bound(row)
+        result += [row] if written is None else written
+    return result
 
 
 def unfolded_in(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row]) -> tuple[Row, ...]:
@@ -61,13 +68,17 @@ def unfolded_in(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row])
     for row in rows:
         written = unfolded(row, frozenset([variable]))
         if written is None:
-            raise LoopBoundError(
-                "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside the same index: "
-                "split the sum by the remainder, e.g. write i = 2*k + l with l = 0, 1",
-                row,
-            )
+            raise _no_bound(row)
         result += written
     return rows if result == list(rows) else remove_redundant(result, known)
+
+
+def _no_bound(row: Row) -> LoopBoundError:
+    return LoopBoundError(
+        "no bounds of a loop express {}, a multiple of a rounded quotient of one index beside an index: split the sum "
+        "by the remainder, e.g. write i = 2*k + l with l = 0, 1",
+        row,
+    )
 
 
 def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:

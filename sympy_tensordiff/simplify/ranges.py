@@ -40,16 +40,27 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Fac
         Where none express the rows; under the names that the variables have.
     """
     rows, data = sheltered(graph, rows, variables, facts)
-    first: LoopBoundError | None = None
-    for chosen in chain((order(rows, variables, facts),), islice(permutations(variables), MOST_ORDERS)):
+    try:
+        limits, outer = _in_some_order(rows, variables, facts)
+    except LoopBoundError as error:
+        raise error.named(
+            lambda part: _named(graph, part.substitute(data) if isinstance(part, Row) else part)
+        ) from None
+    return tuple(limit.substitute(data) for limit in limits) if data else limits, outer
+
+
+def _in_some_order(
+    rows: Sequence[Row], variables: Sequence[int], facts: Facts
+) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
+    """The loops in the best order, or in another one where there are no bounds in that."""
+    orders = chain((order(rows, variables, facts),), islice(permutations(variables), MOST_ORDERS))
+    refused: list[LoopBoundError] = []
+    for chosen in orders:
         try:
-            limits, outer = bounds(rows, chosen, facts)
+            return bounds(rows, chosen, facts)
         except LoopBoundError as error:
-            first = first or error
-        else:
-            return tuple(limit.substitute(data) for limit in limits) if data else limits, outer
-    assert first is not None
-    raise first.named(lambda part: _named(graph, part.substitute(data) if isinstance(part, Row) else part)) from None
+            refused.append(error)
+    raise refused[0]
 
 
 def _named(graph: Graph, part: Any) -> str:
