@@ -101,6 +101,7 @@ FEWER = {
     **dict.fromkeys([("L15", "r_"), ("L15", "x")], "the other operand is summed along its diagonal before"),
     **dict.fromkeys([("L27", "M"), ("piecewise_unequal", "x")], "sums over equal points share their loops"),
     **dict.fromkeys([("L11_clamp", "x"), ("clamp_two_in_one_index", "z")], "a number at the end is counted"),
+    **dict.fromkeys([("L11_mod", "x"), ("clamp_nested", "x")], "equal values are counted, however many there are"),
     **dict.fromkeys([("clamp_of_quotients", "x"), ("clamp_with_stride", "x")], "pieces of one value are one"),
     **dict.fromkeys([("clamp_constant_exterior", "y")], "0 outside of the image"),
     **dict.fromkeys([(f"clamp_{name}", v) for name, v in BOUNDS], "what an index does not matter to is summed apart"),
