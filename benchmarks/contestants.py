@@ -62,7 +62,10 @@ def reference(row: Row, arrays: Arrays) -> list[Array]:
 def compiled(row: Row, sizes: Sizes, backends: list[str]) -> dict[str, Any]:
     """Our kernels of a row, for any element type."""
     arguments, expression = row.ours(sizes)
-    return {f"{OURS}, {backend}": td.lambdify(arguments, expression, backend) for backend in backends}
+    found = {f"{OURS}, {backend}": td.lambdify(arguments, expression, backend) for backend in backends}
+    for backend in backends if row.expand else ():
+        found[f"{OURS}, {backend}, expand=True"] = td.lambdify(arguments, expression, backend, expand=True)
+    return found
 
 
 def gather(

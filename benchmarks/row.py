@@ -100,3 +100,4 @@ class Row:
     inputs: Callable[[np.random.Generator, Sizes], Arrays]  # float64
     peers: tuple[Peer, ...]  # exactly one of them is NumPy by hand: all others have to agree with it
     work: Callable[[Sizes], Work]
+    expand: bool = False  # whether ours runs with sums of sums multiplied out, too, as a peer does by hand

@@ -133,7 +133,7 @@ def test_one_sweep_for_all_variables(name, derived):
     case = build(name)
     assert_kernel_exact(case.function, case.variables, **options(case, seed=2))
     kernel = derived[-1]
-    for step in kernel.program.kernels if name not in FACTORS else ():
+    for step in kernel.program.nests if name not in FACTORS else ():
         assert not conditions_on_loops(step.body), step.array
 
 

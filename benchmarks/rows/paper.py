@@ -73,5 +73,6 @@ ROWS = (
             *automatic("matrix products", Vjp(matrices, (0, 1, 2, 3))),
         ),
         work,
+        expand=True,
     ),
 )

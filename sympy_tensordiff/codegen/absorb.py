@@ -9,6 +9,7 @@ from math import prod
 from typing import Any
 
 from sympy_tensordiff.codegen.calls import sums_labels
+from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.paths import contraction_path, operation_count
 from sympy_tensordiff.graph.contractions import is_core
 from sympy_tensordiff.graph.nodes import Node
@@ -17,16 +18,8 @@ from sympy_tensordiff.integer.affine import Affine
 Labelled = tuple[Node, tuple[int, ...]]
 Extents = dict[Any, Affine]
 
-SIZE = 100
-"""What a symbolic extent is taken for where orders are compared."""
-
 _USERS = 4
 _OPERANDS = 10
-
-
-def hint(extent: Affine) -> int:
-    """The extent, a guess where it is symbolic."""
-    return max(1, extent.evaluate(dict.fromkeys(extent.atoms(), SIZE)))
 
 
 class Products:
@@ -35,7 +28,8 @@ class Products:
     They are used once; or, used by einsums only, multiplying them out in each is less work.
     """
 
-    def __init__(self, parts: Sequence[Node], roots: Sequence[Node]) -> None:
+    def __init__(self, parts: Sequence[Node], roots: Sequence[Node], hints: Hints) -> None:
+        self.hints = hints
         self.uses = Counter(roots)
         self.users: dict[Node, list[Node]] = {}
         for part in parts:
@@ -77,7 +71,7 @@ class Products:
         held = Counter(label for _, labels in operands for label in set(labels))
         held.update(output)
         inputs = [frozenset(label for label in labels if held[label] > 1) for _, labels in operands]
-        sizes = {label: hint(extent) for label, extent in extents.items()}
+        sizes = {label: self.hints(extent) for label, extent in extents.items()}
         path = contraction_path(inputs, frozenset(output), sizes)
         return operation_count(inputs, frozenset(output), sizes, path)
 
@@ -108,10 +102,9 @@ class Products:
             stack += reversed(list(zip(part.args, inner, strict=True)))
         return operands, extents
 
-
-def volume(labels: Sequence[int], extents: Extents) -> int:
-    """The number of entries over different labels."""
-    return prod([hint(extents[label]) for label in set(labels)])
+    def volume(self, labels: Sequence[int], extents: Extents) -> int:
+        """The number of entries over different labels."""
+        return prod([self.hints(extents[label]) for label in set(labels)])
 
 
 def is_outer(node: Node) -> bool:

@@ -10,6 +10,7 @@ import sympy
 
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
 from sympy_tensordiff.codegen.functions import is_external
+from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.loops import Argument, Program
 from sympy_tensordiff.codegen.program import assemble
 from sympy_tensordiff.codegen.results import flatten
@@ -32,6 +33,8 @@ def lambdify(
     temporaries: bool = True,
     functions: Mapping[Any, Callable[..., Any]] | None = None,
     parallel: bool | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    expand: bool = False,
 ) -> CompiledFunction:
     """A callable that evaluates ``expr``.
 
@@ -56,6 +59,14 @@ def lambdify(
         how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
         one argument. NumPy calls them with arrays, Numba compiles them for numbers, CUDA makes
         device functions of them.
+    sizes : mapping, optional
+        About how large sizes that are symbols will be, ``{n: 300}``: plans are compared for these, and for 100
+        where nothing is said. The function works for all sizes all the same.
+    expand : bool
+        True: sums of sums in index notation are multiplied out where that needs fewer operations, so that
+        ``Sum_k (a[i, k] + b[j, k])**2`` is two sums over one index and a product of matrices. It is off
+        by default, since what is left may cancel: the relative error of that sum grows with the square of
+        a/(a + b), from 2e-16 to 4e-12 where entries near 100 differ by 1.
     parallel : bool, optional
         Whether Numba's kernels run on all cores. None: in calls where they compute so much that it pays (``.plan``
         says how much), and if there are several cores; compiled then, once more. The results do not depend on the
@@ -86,7 +97,8 @@ def lambdify(
     ------
     ArgumentError
         If a symbol of ``expr`` is missing from ``args``, an argument is given twice, a tuple of ``expr``
-        is empty, ``functions`` has a key that is not in ``expr``, or ``parallel`` is no such value.
+        is empty, ``functions`` has a key that is not in ``expr``, ``sizes`` one that is no size, or ``parallel`` is
+        no such value.
     UnsupportedError
         If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
         Or, for ``backend="cuda"``, if an inverse, a determinant or an adjugate is needed. Or if a kernel
@@ -116,11 +128,20 @@ def lambdify(
     >>> slope(np.array([1.0, 2.0, 4.0]), np.array([2, 0, 2]))
     array([ 2.,  0., 16.])
     """
-    return compile_program(build_program(args, expr, temporaries=temporaries), backend, functions, parallel)
+    library = backend != "cuda"
+    program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library)
+    return compile_program(program, backend, functions, parallel)
 
 
 def generate_code(
-    args: Any, expr: Any, backend: str = "numba", *, temporaries: bool = True, parallel: bool | None = None
+    args: Any,
+    expr: Any,
+    backend: str = "numba",
+    *,
+    temporaries: bool = True,
+    parallel: bool | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    expand: bool = False,
 ) -> str:
     """The text of the module that `lambdify` would compile, for the same arguments.
 
@@ -137,15 +158,30 @@ def generate_code(
     >>> "cuda.grid" in text, "atomic" in text
     (True, False)
     """
-    return print_source(build_program(args, expr, temporaries=temporaries), backend, parallel)
+    library = backend != "cuda"
+    program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library)
+    return print_source(program, backend, parallel)
 
 
-def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
-    """The verified loop nests of one or several expressions."""
+def build_program(
+    args: Any,
+    expr: Any,
+    *,
+    temporaries: bool = True,
+    sizes: Mapping[Any, int] | None = None,
+    expand: bool = False,
+    library: bool = True,
+) -> Program:
+    """The verified loop nests of one or several expressions.
+
+    ``library``: whether sums of products in index notation may become calls of a library for matrices.
+    """
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
     if not isinstance(temporaries, bool):
         raise ArgumentTypeError(f"temporaries must be True or False, not {temporaries!r}")
+    if not isinstance(expand, bool):
+        raise ArgumentTypeError(f"expand must be True or False, not {expand!r}")
     graph = Graph()
     reader = Reader(graph)
     nodes = [reader.read(e) for e in exprs]
@@ -153,7 +189,7 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
     args = [lift_native(arg, reader.tensors.values()) for arg in (args if isinstance(args, Sequence) else [args])]
     arguments, names, arrays = _arguments(reader, args)
     _check_complete(graph, nodes, names, arrays)
-    sizes = size_variables([*reader.leaves(), *nodes])
+    known = size_variables([*reader.leaves(), *nodes])
     grant_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
@@ -163,7 +199,35 @@ def build_program(args: Any, expr: Any, *, temporaries: bool = True) -> Program:
         else a
         for a, arg in zip(arguments, args, strict=True)
     )
-    return assemble(graph, nodes, arguments, names, arrays, sizes, temporaries=temporaries, structure=structure)
+    return assemble(
+        graph,
+        nodes,
+        arguments,
+        names,
+        arrays,
+        known,
+        temporaries=temporaries,
+        structure=structure,
+        hints=_hints(reader, {} if sizes is None else sizes),
+        expand=expand,
+        library=library,
+    )
+
+
+def _hints(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
+    """What the user expects sizes to be; a key is a symbol or its name."""
+    if not isinstance(sizes, Mapping):
+        raise ArgumentTypeError(f"sizes must be a mapping such as {{n: 300}}, not {sizes!r}")
+    known = {str(symbol.name): variable for symbol, variable in reader.free.items()}
+    found = {}
+    for key, size in sizes.items():
+        name = str(getattr(key, "name", key))
+        if name not in known:
+            raise ArgumentError(f"sizes has a value for {name}, which is no size of the expression or its arguments")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ArgumentTypeError(f"sizes[{name}] must be a positive int, not {size!r}")
+        found[known[name]] = size
+    return Hints(found)
 
 
 def _named(form: Any, names: dict[Any, str]) -> Any:

@@ -292,7 +292,9 @@ class CompiledFunction:
             lines += [f"  {s.name} = {'max' if s.lows else 'min'}{_shape(s.lows or s.highs)}" for s in program.sizes]
         if program.temporaries:
             lines += ["temporaries:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.temporaries)]
-            lines += [f"  {note}" for note in program.notes]
+        elif program.notes:
+            lines += ["products:"]
+        lines += [f"  {note}" for note in program.notes]
         lines += self._driver_text()
         lines.append("kernels:")
         shapes = array_shapes(program)

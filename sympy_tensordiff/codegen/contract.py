@@ -15,25 +15,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.absorb import Extents, Labelled, Products, hint, is_outer, volume
+from sympy_tensordiff.codegen.absorb import Extents, Labelled, Products, is_outer
 from sympy_tensordiff.codegen.calls import is_computed
 from sympy_tensordiff.codegen.directions import cofactor_direction, cofactor_tangent
+from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.paths import contraction_path, operation_count, products
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 
-def in_pairs(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints) -> list[Node]:
     """``roots`` with all einsum nodes as products of two operands at most, but for those that sum nothing."""
-    work = _Pairing(graph, roots)
+    work = _Pairing(graph, roots, hints)
     return [work.done[root] for root in roots]
 
 
 class _Pairing:
-    def __init__(self, graph: Graph, roots: Sequence[Node]) -> None:
+    def __init__(self, graph: Graph, roots: Sequence[Node], hints: Hints) -> None:
         self.graph = graph
         parts = reachable(*roots)
-        self.products = Products(parts, roots)
+        self.products = Products(parts, roots, hints)
+        self.hints = hints
         uses = self.products.uses
         self.done: dict[Node, Node] = {}
         self.single: set[Node] = set()
@@ -55,7 +57,7 @@ class _Pairing:
         work, result = self.ordered(scaled, output, extents)
         for place, (operand, labels) in enumerate(operands):
             if operand.op == "add" and operand.shape and any(map(_is_sparse, operand.args)):
-                own = len(operand.args) * volume(labels, extents) if operand in self.single else 0
+                own = len(operand.args) * self.products.volume(labels, extents) if operand in self.single else 0
                 apart = [self.term(operands, place, term, output, extents) for term in operand.args]
                 if 2 * sum(cost for cost, _ in apart) <= work + own:
                     return self.graph.add([part for _, part in apart])
@@ -68,7 +70,11 @@ class _Pairing:
         if not scalars or {label for _, labels in tensors for label in labels}.issubset(output):
             return operands
         for place, (node, labels) in enumerate(tensors):
-            if node in self.single and is_computed(node) and volume(labels, extents) <= volume(output, extents):
+            if (
+                node in self.single
+                and is_computed(node)
+                and self.products.volume(labels, extents) <= self.products.volume(output, extents)
+            ):
                 axes = tuple(range(len(labels)))
                 tensors[place] = (self.graph.ein(1, [(node, axes), *scalars], axes), labels)
                 return tensors
@@ -85,11 +91,11 @@ class _Pairing:
         factor, node = (1, whole) if whole.shape else graph.split_coefficient(whole)
         core = node.args[0] if is_view(node) and node.args else node
         if not is_core(core):
-            return volume(output, extents), whole
+            return self.products.volume(output, extents), whole
         inner = tuple(range(len(core.shape)))
         gathered, lengths = self.products.gathered(core, inner, self.done)
         work, found = self.ordered(gathered, inner, lengths)
-        work += volume(output, extents) if core is not node else 0
+        work += self.products.volume(output, extents) if core is not node else 0
         return work, graph.scale(factor, found if core is node else graph.with_operands(node, [found]))
 
     def ordered(self, operands: list[Labelled], output: tuple[int, ...], extents: Extents) -> tuple[int, Node]:
@@ -99,16 +105,16 @@ class _Pairing:
             own, direction = self.ordered(found.factors, tuple(dict.fromkeys(found.pair)), extents)
             tangent = cofactor_tangent(self.graph, found, direction, extents)
             work, node = self.ordered([*found.others, (tangent, found.rest)], output, extents)
-            return work + own + volume(found.rest, extents) * hint(extents[found.pair[0]]), node
+            return work + own + self.products.volume(found.rest, extents) * self.hints(extents[found.pair[0]]), node
         held = Counter(label for _, labels in operands for label in set(labels))
         held.update(output)
         operands = [self.reduced(part, held) for part in operands]
         scalars = [part for part in operands if not part[0].shape]
         tensors = [part for part in operands if part[0].shape]
         if {label for _, labels in tensors for label in labels}.issubset(output):
-            return volume(output, extents), self.graph.ein(1, operands, output, extents)
+            return self.products.volume(output, extents), self.graph.ein(1, operands, output, extents)
         inputs = [frozenset(labels) for _, labels in tensors]
-        sizes = {label: hint(extent) for label, extent in extents.items()}
+        sizes = {label: self.hints(extent) for label, extent in extents.items()}
         path = contraction_path(inputs, frozenset(output), sizes)
         work = operation_count(inputs, frozenset(output), sizes, path)
         for step, (_, product) in zip(path, products(inputs, frozenset(output), path), strict=True):

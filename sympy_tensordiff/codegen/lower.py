@@ -15,10 +15,12 @@ from typing import Any
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.functions import is_external, operation
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Load, Loop, Name, Reduction
+from sympy_tensordiff.codegen.materialise import is_dear
+from sympy_tensordiff.codegen.matrices import Matrices
 from sympy_tensordiff.codegen.plan import Context
 from sympy_tensordiff.codegen.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.shared import uses
-from sympy_tensordiff.codegen.storage import Block, Storage
+from sympy_tensordiff.codegen.storage import Block
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -32,7 +34,7 @@ _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "gr
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 
 
-class Lowering(Storage):
+class Lowering(Matrices):
     """Builds the kernels of one program: how each value is computed. Parameters are those of `Storage`."""
 
     # -------------------------------------------------------------- values
@@ -69,6 +71,12 @@ class Lowering(Storage):
                 return kept
         if node.op == "add":
             yield self._fused(node, block)
+        if node.op == "sum":
+            product: Node | None = yield self._as_product(node, block.context)
+            if product is not None:
+                self._count_uses(product)
+                entry: loops.Scalar = yield self.value(product, block)
+                return entry
         methods = {
             "read": self._read,
             "guard": self._guard,
@@ -93,11 +101,18 @@ class Lowering(Storage):
             if selected is not None:
                 return selected
             scatters = selects(self.graph, node, block.context.variables)
-        found = yield self._temporary(node, block.context, shared=scatters, chosen=_is_chosen(block))
+        shared = scatters or self._is_repeated(node, block.context)
+        found = yield self._temporary(node, block.context, shared=shared, chosen=_is_chosen(block))
         if found is None:
             return None
         stored, index = found
         return Load(stored.array, tuple(self.form(form) for form in index))
+
+    def _is_repeated(self, node: Node, context: Context) -> bool:
+        """Whether a node is a call that other sums need, too."""
+        if not self.repeated or not is_dear(node):
+            return False
+        return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
     def _selected(self, node: Node, block: Block) -> Recursion[loops.Scalar | None]:
         """A sum that depends on data outside of it through their value: an entry of an array of such sums."""

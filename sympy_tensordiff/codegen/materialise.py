@@ -104,6 +104,11 @@ def _own_cost(node: Node) -> int:
     return max(1, len(node.args) - 1)
 
 
+def is_dear(node: Node) -> bool:
+    """Whether a node calls a function that takes many operations."""
+    return node.op == "call" and node.data not in _LIGHT
+
+
 def _repeats(node: Node, arg: Node) -> bool:
     """Whether one entry of an argument serves several of a node."""
     if node.op in BINDERS:

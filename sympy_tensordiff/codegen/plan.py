@@ -9,7 +9,7 @@ parts, or several results, use one sum, that has an array first (`shared`): ``1/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
@@ -80,13 +80,7 @@ class Planner:
         Bounds that are quotients count only where they may be ``rounded``.
         """
         forms, inverse = self._basis(node, context)
-        while len(self._axes) < len(forms):
-            self._axes.append(self.graph.fresh(f"i{len(self._axes)}"))
-        axes = tuple(self._axes[: len(forms)])
-        values = [Affine.variable(axis) for axis in axes]
-        mapping = {}
-        for v, row in inverse.items():
-            mapping[v] = sum((c * value for c, value in zip(row, values, strict=True)), Affine())
+        axes = self._numbered(len(forms))
         rows = self._needed(forms, axes, context)
         if rows is None:
             return None
@@ -98,7 +92,7 @@ class Planner:
             lows.append(low)
             highs.append(high)
         tests, exact = _tests(forms, axes, context)
-        node = self.graph.substitute(node, mapping)
+        node = self._over(node, axes, list(inverse), list(inverse.values()))
         return Candidate(node, axes, tuple(forms), (*rows, *tests), tuple(lows), tuple(highs), exact)
 
     def outside_of(self, inner: Context, outer: Context) -> Context:
@@ -106,6 +100,63 @@ class Planner:
         gone = [v for v in inner.variables if v not in outer.variables]
         rows = project(inner.rows, gone, self.facts)
         return Context(outer.variables, (FALSE,) if rows is None else rows)
+
+    def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
+        """Combinations that all index forms in ``node`` are made of, those of ``units`` the variables themselves."""
+        used = [v for v in context.variables if v in node.free]
+        unit = _units(len(used))
+        vectors: dict[tuple[int, ...], None] = {}
+        for vector in _vectors(node, used, signed=True):
+            held = [n for n, c in enumerate(vector) if c]
+            apart = any(used[n] in units for n in held)
+            vectors.update(dict.fromkeys([unit[n] for n in held] if apart else [vector]))
+        basis: list[tuple[int, ...]] = []
+        for vector in sorted(vectors, key=lambda vector: vector not in unit):
+            if smith.smith_decomposition([*basis, vector], len(used)).rank > len(basis):
+                basis.append(vector)
+        if _integer_inverse(basis, vectors, len(used)) is None:
+            basis = unit
+        return tuple([Affine(dict(zip(used, vector, strict=True))) for vector in basis])
+
+    def under(
+        self, node: Node, labels: Sequence[Affine], ranges: Sequence[tuple[Affine, Affine]], context: Context
+    ) -> Candidate | None:
+        """``node`` as a function of labels with given lowest and highest values; None where it is none of them."""
+        used = [v for v in context.variables if v in node.free]
+        basis = [tuple([label.coefficient(v) for v in used]) for label in labels]
+        inverse = _integer_inverse(basis, dict.fromkeys(_vectors(node, used)), len(used))
+        rows = self._needed(labels, axes := self._numbered(len(labels)), context)
+        if inverse is None or rows is None:
+            return None
+        lows, highs = (tuple([(form,) for form in forms]) for forms in zip(*ranges, strict=True))
+        return Candidate(self._over(node, axes, used, inverse), axes, tuple(labels), rows, lows, highs)
+
+    def range(self, label: Affine, context: Context) -> tuple[Affine, Affine] | None:
+        """The lowest and the highest value of a combination over the sizes, where these are one form each."""
+        axes = self._numbered(1)
+        rows = self._needed([label], axes, context)
+        lows, highs = ((), ()) if rows is None else self._box(axes[0], [], rows, False)
+        return (lows[0], highs[0]) if len(lows) == len(highs) == 1 else None
+
+    def numbered(self, node: Node, variables: Sequence[int]) -> Node:
+        """``node`` over numbered axes in place of ``variables``, in the order of a reader: equal parts are the same."""
+        found: dict[int, None] = {}
+        for vector in _vectors(node, variables):
+            found.update((v, None) for v, c in zip(variables, vector, strict=True) if c)
+        axes = self._numbered(len(found))
+        return self.graph.substitute(node, {v: Affine.variable(a) for v, a in zip(found, axes, strict=True)})
+
+    def _numbered(self, count: int) -> tuple[int, ...]:
+        """The axes of parts, the same for all of them."""
+        while len(self._axes) < count:
+            self._axes.append(self.graph.fresh(f"i{len(self._axes)}"))
+        return tuple(self._axes[:count])
+
+    def _over(self, node: Node, axes: Sequence[int], used: Sequence[int], inverse: Sequence[Sequence[int]]) -> Node:
+        """``node`` with the variables written in axes."""
+        values = [Affine.variable(axis) for axis in axes]
+        sums = (sum((c * value for c, value in zip(row, values, strict=True)), Affine()) for row in inverse)
+        return self.graph.substitute(node, dict(zip(used, sums, strict=True)))
 
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
         """Combinations that all index forms in ``node`` are made of, and each variable in terms of them."""
@@ -177,10 +228,11 @@ def _is_difference(row: Row, variables: frozenset[int]) -> bool:
     return held in ([], [-1], [1], [-1, 1])
 
 
-def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
+def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:
     """The coefficients on ``used`` of all index forms below ``node``, in the order of a reader.
 
-    That order does not change when indices are renamed, so that equal parts get equal axes.
+    That order does not change when indices are renamed, so that equal parts get equal axes. The first
+    coefficient is positive, but for those that are wanted ``signed`` as they stand.
     """
     found = []
     keys = frozenset(used)
@@ -197,7 +249,8 @@ def _vectors(node: Node, used: Sequence[int]) -> list[tuple[int, ...]]:
             forms += (inner for compound in sorted(form.compounds()) for inner in compound.forms())
             vector = tuple(form.coefficient(v) for v in used)
             if any(vector):
-                found.append(vector if next(c for c in vector if c) > 0 else tuple(-c for c in vector))
+                positive = signed or next(c for c in vector if c) > 0
+                found.append(vector if positive else tuple(-c for c in vector))
     return found
 
 

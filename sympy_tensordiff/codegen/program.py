@@ -7,13 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen.copies import without_copies
 from sympy_tensordiff.codegen.data_checks import data_checks
+from sympy_tensordiff.codegen.expand import expanded
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.powers import defined_at_zero
+from sympy_tensordiff.codegen.repeated import repeated_calls
 from sympy_tensordiff.codegen.results import SINGLE
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.storage import unique
@@ -40,6 +44,9 @@ def assemble(
     *,
     temporaries: bool = True,
     structure: str = SINGLE,
+    hints: Hints | None = None,
+    library: bool = True,
+    expand: bool = False,
 ) -> Program:
     """The verified program that computes ``nodes``.
 
@@ -59,20 +66,31 @@ def assemble(
         As in `lambdify`.
     structure : str
         As in `Program`.
+    hints : Hints, optional
+        About how long axes are.
+    library : bool
+        Whether sums of products in index notation may become products of matrices.
+    expand : bool
+        Whether sums of sums are multiplied out.
     """
+    hints = hints or Hints()
     taken = {*names.values(), *arrays.values()}
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
-    definitions = define_arrays(graph, without_overflow(graph, recognise(graph, nodes)), results, arrays, taken)
+    found = without_overflow(graph, recognise(graph, nodes))
+    definitions = define_arrays(graph, found, results, arrays, taken, hints)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
-    lowering = Lowering(graph, names, arrays, input_facts(graph, entries), temporaries, reserved=own)
+    expected = hints if library and temporaries else None
+    lowering = Lowering(graph, names, arrays, input_facts(graph, entries), temporaries, reserved=own, hints=expected)
     definitions = with_kept_values(graph, lowering, definitions)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
-    tight = without_large_exponentials(graph, tight)
+    tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
+    if expand:
+        lowering.repeated = repeated_calls(lowering.planner, tight)
     lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, loops.Array] = {}
@@ -92,6 +110,7 @@ def assemble(
         notes=tuple(lowering.notes),
         copies=temporaries,
     )
+    program = without_copies(program)
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
     checks = (*_length_checks(program), *_read_checks(program))

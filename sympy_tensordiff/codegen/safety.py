@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.simplify.choices import inside_conditions, inside_shape
 
@@ -88,3 +90,18 @@ class Safety:
             else:
                 stack += [(arg, known) for arg in part.args]
         return list(tables)
+
+
+def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -> bool:
+    """Whether a sum over variables, innermost last, has a term wherever the facts hold."""
+    for v in reversed(variables):
+        own = [row for row in rows if v in row.form.atoms()]
+        if any(row.kind != "ge" or abs(row.form.coefficient(v)) != 1 for row in own):
+            return False
+        lows = [Affine.variable(v) - row.form for row in own if row.form.coefficient(v) > 0]
+        highs = [Affine.variable(v) + row.form for row in own if row.form.coefficient(v) < 0]
+        around = tuple([row for row in rows if row not in own])
+        if not all(implied(Row("ge", high - low), (*facts, *around)) for low in lows for high in highs):
+            return False
+        rows = around
+    return True

@@ -11,6 +11,7 @@ from typing import Any
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.diagonals import split_diagonals
+from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
 from sympy_tensordiff.codegen.safety import Safety
@@ -69,6 +70,8 @@ class Storage:
         False: only comprehensions, and sums of sums inside of sums, are kept.
     reserved : sequence of str
         Further names that are taken: those of the results.
+    hints : Hints, optional
+        About how long axes are; without them no sum becomes a product of matrices.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class Storage:
         facts: Rows,
         temporaries: bool,
         reserved: Sequence[str] = (),
+        hints: Hints | None = None,
     ) -> None:
         self.graph = graph
         self.names = dict(names)
@@ -86,6 +90,7 @@ class Storage:
         self.arrays = arrays
         self.facts = facts
         self.temporaries = temporaries
+        self.hints = hints
         self.planner = Planner(graph, facts)
         self.kernels: list[loops.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
@@ -102,6 +107,9 @@ class Storage:
         self._everywhere: Counter[Node] = Counter()
         self.safety = Safety(graph, self.outside, facts)
         self._begun: set[Node] = set()
+        self.repeated: set[Node] = set()
+        """Calls that several sums need, over the axes of `Planner.numbered`."""
+        self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
 
     # -------------------------------------------------------------- arrays
 
@@ -254,10 +262,10 @@ class Storage:
             extents.append(extent)
         return name, lows, extents
 
-    def _keep(self, candidate: Candidate, context: Context) -> Recursion[Stored]:
+    def _keep(self, candidate: Candidate, context: Context, order: tuple[int, ...] | None = None) -> Recursion[Stored]:
         graph = self.graph
         name, lows, extents = self.allocated(candidate)
-        order = _in_order(candidate, context)
+        order = _in_order(candidate, context) if order is None else order
         axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
         extents = [extents[place] for place in order]
         shift = {candidate.axes[n]: Affine.variable(v) + lows[n] for n, v in zip(order, axes, strict=True)}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.calls import determinant, direction_place, is_product, solved_place
 from sympy_tensordiff.codegen.contract import in_pairs
+from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
 from sympy_tensordiff.codegen.materialise import arrays_of
 from sympy_tensordiff.codegen.storage import unique
@@ -36,7 +37,12 @@ class Definition:
 
 
 def define_arrays(
-    graph: Graph, roots: Sequence[Node], results: Sequence[str], arrays: Mapping[str, str], taken: Container[str]
+    graph: Graph,
+    roots: Sequence[Node],
+    results: Sequence[str],
+    arrays: Mapping[str, str],
+    taken: Container[str],
+    hints: Hints,
 ) -> list[Definition]:
     """The definitions of all arrays that ``roots`` need, in an order in which they can be computed.
 
@@ -50,10 +56,12 @@ def define_arrays(
         Names of the tensor arguments by the names of the tensors.
     taken : container of str
         Further names that no array may have.
+    hints : Hints
+        About how long axes are.
     """
     if not any(root.whole for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
-    return _Definitions(graph, in_pairs(graph, roots), results, arrays, taken).found
+    return _Definitions(graph, in_pairs(graph, roots, hints), results, arrays, taken).found
 
 
 def _array(graph: Graph, name: str, node: Node) -> Node:

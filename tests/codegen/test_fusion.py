@@ -59,7 +59,7 @@ def values_of(arguments, rows=4, columns=3):
 
 
 def fused(expression, arguments):
-    program = build_program(arguments, expression)
+    program = build_program(arguments, expression, library=False)
     return program, fuse(program, Prover(program))
 
 
@@ -77,7 +77,7 @@ def test_values_and_rows(name):
 @pytest.mark.parametrize("name", ["its gradients", "a row with a scan", "a number"])
 def test_compiled(name):
     expression, arguments, _ = CASES[name]
-    program = build_program(arguments, expression)
+    program = build_program(arguments, expression, library=False)
     for dtype, rtol in ((np.float64, 1e-11), (np.float32, 1e-5)):
         check(program, "numba", [value.astype(dtype) for value in values_of(arguments)], rtol, dtype)
 

@@ -1,0 +1,58 @@
+"""What plans are expected to cost: a model of a processor, the same on every machine, in which only ratios matter.
+
+One unit is one multiplication with one addition in a loop. A library for matrices makes the same in a
+tenth of that where all three of its axes are long: it keeps what it reads in registers. Where one axis is
+short it waits for memory as a loop does. An entry that is copied, or kept for a later loop, is written and read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LONG = 16
+"""Axes of this length or more let a library for matrices run at full speed."""
+
+_LIBRARY = 0.1
+_ENTRY = 0.5
+_CALL = 2000.0
+_WORTH = 0.5
+_MOST_ENTRIES = 2**25
+"""Of more entries than these (256 MiB in double precision) no copy is made for the sake of a product."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductCost:
+    """The cost of a product of matrices: how many there are, their sizes, and the entries copied for it.
+
+    ``results`` are the entries of the product that a loop reads again, 0 where the product is the result.
+    """
+
+    batch: int
+    rows: int
+    columns: int
+    summed: int
+    copied: int
+    results: int
+
+    @property
+    def products(self) -> int:
+        """The number of multiplications."""
+        return self.batch * self.rows * self.columns * self.summed
+
+    @property
+    def units(self) -> float:
+        shortest = min(self.rows, self.columns, self.summed, LONG)
+        calls = _CALL * self.batch
+        return self.products * _LIBRARY * LONG / shortest + _ENTRY * (self.copied + self.results) + calls
+
+    def __str__(self) -> str:
+        number = f"{self.batch} products" if self.batch > 1 else "a product"
+        text = f"{number} of matrices, {self.rows} by {self.columns} entries, sums of {self.summed}"
+        text += f": {self.products} products, {self.copied} entries copied"
+        return text + (f" and {self.results} read again" if self.results else "")
+
+
+def is_worth(product: ProductCost, iterations: int) -> bool:
+    """Whether a library should compute what a loop of so many iterations would."""
+    small = product.copied + product.results <= _MOST_ENTRIES
+    return small and product.units < _WORTH * iterations

@@ -1,0 +1,83 @@
+"""Sums of products of sums, multiplied out: only for who asks for it, since what is left may cancel.
+
+``Sum_k (a[i, k] + b[j, k])**2`` is ``Sum_k a[i, k]**2 + Sum_k b[j, k]**2 + 2*Sum_k a[i, k]*b[j, k]``: two sums for
+fewer indices and a product of matrices. Where a and b nearly cancel, the three terms do, too, and their rounding
+errors stay. An addition is multiplied out where one of its terms depends on fewer indices than it does, and no
+factor that is left depends on all of them: that one would be run through as often as before, term by term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from sympy_tensordiff.codegen.safety import is_never_empty
+from sympy_tensordiff.graph.interning import Number
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Row
+
+MOST = 16
+"""Of more terms than these, none is multiplied out."""
+
+_GREATEST_POWER = 4
+_DEEPEST = 8
+"""How many additions and products in each other are multiplied out."""
+
+Rows = tuple[Row, ...]
+
+
+def expanded(graph: Graph, roots: Sequence[Node], facts: Rows) -> list[Node]:
+    """``roots`` with all sums multiplied out; ``facts`` are known of the sizes."""
+    done: dict[Node, Node] = {}
+    for node in reachable(*roots):
+        new = graph.with_args(node, [done[arg] for arg in node.args])
+        done[node] = _sum(graph, new, facts) if new.op == "sum" else new
+    return [done[root] for root in roots]
+
+
+def _sum(graph: Graph, node: Node, facts: Rows) -> Node:
+    variables, rows, body = graph.open(node)
+    indices = frozenset(v for v in body.free if v < 0 or v in variables)
+    found = _terms(body, indices)
+    if any(factor.free >= indices for factors in found for factor in factors):
+        return node
+    terms: dict[Node, Number] = {}
+    for factors in found:
+        coefficient, term = graph.split_coefficient(graph.mul(factors))
+        terms[term] = terms.get(term, 0) + coefficient
+    sums = [graph.scale(c, _nested(graph, variables, rows, graph.factors(term), facts)) for term, c in terms.items()]
+    return graph.add(sums)
+
+
+def _terms(node: Node, indices: frozenset[int], level: int = 0) -> list[tuple[Node, ...]]:
+    """The factors of each term of a scalar in which what depends on fewer of the ``indices`` is multiplied out."""
+    if level == _DEEPEST:
+        return [(node,)]
+    if node.op == "add" and any(arg.free & indices < node.free & indices for arg in node.args):
+        found = [term for arg in node.args for term in _terms(arg, indices, level + 1)]
+        return found if len(found) <= MOST else [(node,)]
+    factors: Sequence[Node] = node.args if node.op == "mul" else ()
+    if node.op == "pow" and node.args[1].data in range(2, _GREATEST_POWER + 1):
+        factors = node.args[:1] * node.args[1].data
+    choices = [_terms(factor, indices, level + 1) for factor in factors]
+    count = 1
+    for terms in choices:
+        count *= len(terms)
+    if not 1 < count <= MOST:
+        return [(node,)]
+    return [tuple([factor for term in terms for factor in term]) for terms in product(*choices)]
+
+
+def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequence[Node], facts: Rows) -> Node:
+    """A sum of a product in which each index is summed where only the factors that depend on it stand."""
+    inner: list[int] = []
+    for v in reversed(variables):
+        inner.insert(0, v)
+        held = [factor for factor in factors if not factor.free.isdisjoint(inner)]
+        others = [factor for factor in factors if factor.free.isdisjoint(inner)]
+        own = [row for row in rows if not row.form.atoms().isdisjoint(inner)]
+        rest = tuple([row for row in rows if row not in own])
+        if others and held and is_never_empty(inner, own, (*facts, *rest)):
+            factors = [*others, graph.sum(inner, own, graph.mul(held))]
+            rows, inner = rest, []
+    return graph.sum(inner, rows, graph.mul(factors)) if inner else graph.mul(factors)

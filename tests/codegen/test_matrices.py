@@ -1,0 +1,272 @@
+"""Sums of products in index notation become products of matrices where that pays, and mean the same."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from benchmarks.rows import ROWS
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.count import count
+from sympy_tensordiff.codegen.loops import Contraction, Kernel
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import call_arguments, random_values
+
+i, j, k, p, q, r, n, m, l, a, b = td.indices("i j k p q r n m l a b")
+A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, l))
+x, w = td.TensorSymbol("x", 2 * n + 3 * m), td.TensorSymbol("w", m)
+T = td.TensorSymbol("T", (n, m, l))
+C, D = td.TensorSymbol("C", (32, n)), td.TensorSymbol("D", (32, l))
+E, y = td.TensorSymbol("E", (n, 2 * l + m)), td.TensorSymbol("y", (l, l))
+F = td.TensorSymbol("F", (n, n))
+SIZES = {n: 4, m: 3, l: 5}
+table, total = td.TensorComprehension, td.IndexedSum
+
+# Expressions, the number of products in matrix products at n, m, l, and the number of copies that are made for them.
+PRODUCTS = {
+    "plain": (table(total(A[p, k] * B[k, q], (k, 0, m - 1)), (p, n), (q, l)), n * m * l, 0),
+    "transposed result": (table(-2 * total(A[p, k] * B[k, q], (k, 0, m - 1)), (q, l), (p, n)), n * m * l, 0),
+    "weighted": (table(total(A[k, p] * A[k, q] * x[k] ** 2, (k, 0, n - 1)), (p, m), (q, m)), n * m * m, 1),
+    "inside": (table(sympy.exp(-total(A[p, k] * B[k, q], (k, 0, m - 1))), (p, n), (q, l)), n * m * l, 0),
+    "a table": (
+        table(total(table(sympy.sin(A[i, j]), (i, n), (j, m))[p, k] * B[k, q], (k, 0, m - 1)), (p, n), (q, l)),
+        n * m * l, 0,
+    ),
+    "batch": (table(total(T[p, k, q] * T[p, k, r], (k, 0, m - 1)), (p, n), (q, l), (r, l)), n * m * l * l, 0),
+    "two sums": (
+        table(total(T[p, j, k] * B[j, k] * x[q + j], (j, 0, m - 1), (k, 0, l - 1)), (p, n), (q, n)), n * n * m, 2,
+    ),
+    "shifted": (table(total(x[p + 2 * k] * B[k, q], (k, 0, m - 1)), (p, n), (q, l)), n * m * l, 1),
+    "part of a range": (table(total(C[k, p] * D[k + 1, q], (k, 1, 30)), (p, n), (q, l)), n * 30 * l, 2),
+    "four factors": (
+        table(total(A[k, i] * A[k, j] * A[k, p] * A[k, q], (k, 0, n - 1)), (i, m), (j, m), (p, m), (q, m)),
+        n * m**4, 1,
+    ),
+    "strided": (
+        td.vjp(
+            table(total(E[p, 2 * i + k] * B[k, q], (k, 0, m - 1)), (p, n), (i, l), (q, l)), E,
+            td.TensorSymbol("h", (n, l, l)),
+        ),
+        n * l * m * l, 0,
+    ),
+    "a sum inside": (
+        table(total(A[p, k] * total(B[k, j] * w[k] * y[j, q], (j, 0, q)), (k, 0, m - 1)), (p, n), (q, l)),
+        n * m * l, 1,
+    ),
+    "a triangle inside": (
+        table(total(A[p, k] * total(F[p, j] * A[j, k], (j, 0, p)), (k, 0, m - 1)), (p, n)), n * n * m, 0,
+    ),
+    "scattered": (
+        td.vjp(
+            table(total(x[2 * i + 3 * k] * B[k, q], (k, 0, m - 1)), (i, n), (q, l)), x, td.TensorSymbol("g", (n, l))
+        ),
+        n * m * l, 0,
+    ),
+}  # fmt: skip
+
+
+def tensors(expr):
+    """Those of an expression, and those that determine the sizes."""
+    return sorted(expr.atoms(td.TensorSymbol) | {T}, key=str)
+
+
+def products(program):
+    return [step for step in program.kernels if isinstance(step, Contraction)]
+
+
+def counted(program, sizes):
+    """The products of matrix products, and the entries of all kernels."""
+    found = count(program, {str(size): value for size, value in sizes.items()}).kernels
+    pairs = list(zip(program.kernels, found, strict=True))
+    kernels = [c for step, c in pairs if isinstance(step, Kernel)]
+    return sum(c.iterations for step, c in pairs if isinstance(step, Contraction)), kernels
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_found_and_exact(name):
+    expr, work, copies = PRODUCTS[name]
+    program = build_program(tensors(expr), expr)
+    assert counted(program, SIZES)[0] == work.subs(SIZES), program
+    assert sum(bool(re.fullmatch(r"t\d*", array.name)) for array in program.temporaries) >= copies
+    values = random_values(tuple(tensors(expr)), SIZES, 3)
+    args, arrays = call_arguments((expr, *tensors(expr)), values)
+    found = td.lambdify(args, expr, "numpy")(*arrays)
+    np.testing.assert_allclose(found, np.asarray(evaluate(expr, values), float), rtol=1e-9, atol=1e-9)
+
+
+def test_an_index_that_only_counts_is_counted():
+    square = td.TensorSymbol("square", (m, m))
+    args = [A, w, x, square]
+    body = (w[0] + x[j + 2 * i]) * square[k, j] * A[p, j]
+    expr = table(total(body, (j, 0, m - 1), (i, 0, 4)), (p, n), (k, m))
+    found, _ = counted(build_program(args, expr, expand=True), SIZES)
+    assert found == 2 * 4 * 3 * 3
+    values = random_values(tuple(args), SIZES, 3)
+    given, arrays = call_arguments((expr, *args), values)
+    result = td.lambdify(given, expr, "numpy", expand=True)(*arrays)
+    np.testing.assert_allclose(result, np.asarray(evaluate(expr, values), float), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["plain", "transposed result", "batch"])
+def test_a_product_that_is_the_result_is_not_copied(name):
+    expr = PRODUCTS[name][0]
+    (step,) = build_program(tensors(expr), expr).kernels
+    assert isinstance(step, Contraction)
+    assert step.array == "result"
+    assert step.factor == (-2 if name == "transposed result" else 1)
+
+
+LOOPS = {
+    "a vector": table(total(A[p, k] * w[k], (k, 0, m - 1)), (p, n)),
+    "no axis of its own": table(total(A[p, k] * T[p, k, q], (k, 0, m - 1)), (p, n), (q, l)),
+    "a triangle": table(total(B[p, k] * B[k, q], (k, 0, p)), (p, m), (q, l)),
+    "a filter": table(total(x[p + k] * w[k], (k, 0, m - 1)), (p, n)),
+    "a sum of terms": table(total(A[p, k] + B[k, q], (k, 0, m - 1)), (p, n), (q, l)),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_what_is_no_product_of_matrices_stays_in_loops(name):
+    assert not products(build_program(tensors(LOOPS[name]), LOOPS[name]))
+
+
+def test_who_wants_no_library_gets_loops():
+    expr = PRODUCTS["plain"][0]
+    assert not products(build_program([A, B], expr, temporaries=False))
+    assert not products(build_program([A, B], expr, library=False))
+    assert "matmul" not in td.generate_code([A, B], expr, "cuda")
+    f = sympy.Function("f")
+    assert not products(build_program([A, B], table(total(f(A[p, k]) * B[k, q], (k, 0, m - 1)), (p, n), (q, l))))
+    data = td.TensorSymbol("data", m, dtype=int)
+    gathered = table(total(A[p, k] * B[data[k], q], (k, 0, m - 1)), (p, n), (q, l))
+    assert not products(build_program([A, B, data], gathered))
+
+
+def test_a_sum_that_may_be_empty_stays_inside():
+    """Its 0 is multiplied with what stands before it, which may be infinite."""
+    expr = table(total(A[p, k] * total(F[p, j] * A[j, k], (j, 1, p)), (k, 0, m - 1)), (p, n))
+    assert not products(build_program(tensors(expr), expr))
+
+
+def test_sizes_tell_what_pays():
+    expr = PRODUCTS["plain"][0]
+    assert products(build_program([A, B], expr, sizes={n: 300, "m": 300}))
+    assert not products(build_program([A, B], expr, sizes={n: 3, m: 300, l: 300}))
+    assert not products(build_program([A, B], expr, sizes={n: 9, m: 9, l: 9}))
+    chain = td.einsum("ij,jk,k->i", A, B, td.TensorSymbol("v", l))
+    assert products(build_program([A, B, td.TensorSymbol("v", l)], chain, sizes={n: 2}))
+    assert "matmul" in td.generate_code([A, B], expr, "numpy", sizes={l: 200})
+    function = td.lambdify([A, B], expr, "numpy", sizes={n: 3})
+    left, right = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(function(left, right), left @ right)
+
+
+def test_no_copy_is_larger_than_memory():
+    expr = PRODUCTS["shifted"][0]
+    assert products(build_program([x, B], expr, sizes={n: 10**5, m: 100}))
+    assert not products(build_program([x, B], expr, sizes={n: 10**6, m: 100}))
+
+
+def test_sizes_that_are_none_are_refused():
+    expr = PRODUCTS["plain"][0]
+    with pytest.raises(ArgumentError, match="sizes has a value for r, which is no size of the expression"):
+        td.lambdify([A, B], expr, "numpy", sizes={r: 3})
+    with pytest.raises(ArgumentTypeError, match=r"sizes\[n\] must be a positive int, not 0"):
+        td.lambdify([A, B], expr, "numpy", sizes={n: 0})
+    with pytest.raises(ArgumentTypeError, match=r"sizes must be a mapping such as \{n: 300\}, not 3"):
+        td.lambdify([A, B], expr, "numpy", sizes=3)
+
+
+def test_the_plan_tells_why():
+    expr = PRODUCTS["shifted"][0]
+    plan = td.lambdify([x, B], expr, "numpy", sizes={n: 200, m: 50, l: 60}).plan
+    assert "result: a product of matrices, 200 by 60 entries, sums of 50: 600000 products" in plan
+    assert "10000 entries copied, in place of 600000 iterations" in plan
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if name.startswith("conv-")])
+def test_convolutions_make_no_product_too_many(name):
+    """As many products as by hand, and an array of the columns, which no loop but one of its size runs over."""
+    row = ROWS[name]
+    program = build_program(*row.ours(row.sizes))
+    work, kernels = counted(program, {})
+    assert 2 * work == row.work(row.sizes).flops
+    sizes = row.sizes
+    (columns,) = (np.prod([f.constant for f in array.shape]) for array in program.temporaries)
+    assert sum(c.iterations for c in kernels) <= columns
+    assert columns <= sizes["N"] * sizes["C"] * sizes["K"] ** 2 * sizes["H"] ** 2
+
+
+# ---------------------------------------------------------------------------- expand
+
+u, v, g = td.TensorSymbol("u", (n, m)), td.TensorSymbol("v", (l, m)), td.TensorSymbol("g", (n, l))
+squares = total((u[p, k] + v[q, k]) ** 2, (k, 0, m - 1))
+weighted = total(g[p, j] * (u[p, q] - 3 * v[j, q]), (j, 0, l - 1))
+EXPANDED = {
+    "squares": (table(squares, (p, n), (q, l)), n * m * l),
+    "in a function": (table(sympy.exp(-squares / 4), (p, n), (q, l)), n * m * l),
+    "weighted": (table(weighted, (p, n), (q, m)), n * m * l),
+    "two sums": (
+        table(total(g[p, j] * (u[p, k] + v[j, k]) ** 2, (k, 0, m - 1), (j, 0, l - 1)), (p, n)), n * m * l,
+    ),
+    "a slope": (td.gradient(total(sympy.exp(-squares / 4), (q, 0, l - 1), (p, 0, n - 1)), u), 2 * n * m * l),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPANDED)
+def test_sums_of_sums_are_multiplied_out_for_who_asks(name):
+    expr, work = EXPANDED[name]
+    args = [u, v, g]
+    assert not products(build_program(args, expr))
+    found, kernels = counted(build_program(args, expr, expand=True), {n: 40, m: 30, l: 50})
+    assert found == work.subs({n: 40, m: 30, l: 50})
+    assert all(c.iterations <= 4 * 50 * 40 for c in kernels)
+    values = random_values(tuple(args), SIZES, 5)
+    given, arrays = call_arguments((expr, *args), values)
+    result = td.lambdify(given, expr, "numpy", expand=True)(*arrays)
+    exact = td.lambdify(given, expr, "numpy", temporaries=False)(*arrays)
+    np.testing.assert_allclose(result, exact, rtol=1e-10, atol=1e-10)
+
+
+KEPT = {
+    "a factor of all indices": table(total((u[p, k] + v[q, k]) ** 2 * T[p, k, q], (k, 0, m - 1)), (p, n), (q, l)),
+    "terms of all indices": table(total((u[p, k] + u[p, k] ** 2) * A[p, k], (k, 0, m - 1)), (p, n)),
+    "a high power": table(total((u[p, k] + v[q, k]) ** 5, (k, 0, m - 1)), (p, n), (q, l)),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_gains_nothing_is_not_multiplied_out(name):
+    expr = KEPT[name]
+    args = [u, v, T, A]
+    assert build_program(args, expr, expand=True).kernels == build_program(args, expr).kernels
+
+
+def test_a_sum_that_may_be_empty_keeps_its_factors():
+    """What stands before a sum of no terms is not multiplied with 0: it may be infinite."""
+    body = (1 / u[p, 0] + v[q, k]) * A[p, k]
+    expr = table(total(body, (k, 0, m - 2)), (p, n), (q, l))
+    args = [u, v, A]
+    function = td.lambdify(args, expr, "numpy", expand=True)
+    zeros = [np.zeros((2, 1)), np.ones((3, 1)), np.ones((2, 1))]
+    np.testing.assert_array_equal(function(*zeros), np.zeros((2, 3)))
+
+
+def test_expand_is_true_or_false():
+    with pytest.raises(ArgumentTypeError, match="expand must be True or False, not 'yes'"):
+        td.lambdify([A, B], PRODUCTS["plain"][0], "numpy", expand="yes")
+
+
+def test_the_example_of_the_paper_is_three_products_of_matrices():
+    """By hand: three products of matrices, and sums over one index for at most one other."""
+    row = ROWS["paper"]
+    sizes = row.sizes
+    program = build_program(*row.ours(sizes), expand=True)
+    found, kernels = counted(program, {})
+    assert found == 3 * sizes["I"] * sizes["J"] * sizes["K"] == (row.work(sizes).flops - 10 * 300 * 300) // 2
+    assert sum(c.iterations for c in kernels) <= 6 * sizes["I"] * sizes["J"]
