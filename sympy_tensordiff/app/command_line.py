@@ -7,7 +7,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from sympy_tensordiff.app import demo, language_command
 from sympy_tensordiff.app.language_command import PROGRAM, complain
@@ -72,22 +71,16 @@ def _serve(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=_positive, default=10, help="how long an answer may take (default 10)")
     options = parser.parse_args(arguments)
     try:
-        from sympy_tensordiff.app.web.server import Server, serve
+        from sympy_tensordiff.app.web.server import serve
     except ImportError as error:
         complain(f"the page needs {error.name}: pip install 'sympy-tensordiff[page]'")
         return 1
     try:
-        asyncio.run(_served(Server, serve, options))
+        asyncio.run(serve(options.port, options.workers, options.seconds))
     except OSError as error:
         complain(f"port {options.port} cannot be used: {error.strerror or error}; choose another one with --port")
         return 1
     return 0
-
-
-async def _served(server: Any, serve: Any, options: argparse.Namespace) -> None:
-    running = server(options.port, options.workers, options.seconds)
-    print(f"{running.url}  (Ctrl-C ends it)", flush=True)
-    await serve(running)
 
 
 def _port(text: str) -> int:

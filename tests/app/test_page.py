@@ -3,7 +3,11 @@
 import asyncio
 import http.client
 import json
+import os
 import random
+import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -275,6 +279,19 @@ def test_several_users_at_once(server) -> None:
 # ---------------------------------------------------------------------------- the command
 
 
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_it_ends_when_it_is_told_to(name) -> None:
+    command = [sys.executable, "-m", "sympy_tensordiff", "serve", "--port", "0", "--workers", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline().startswith("http://127.0.0.1:")
+            process.send_signal(getattr(signal, name))
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
 def test_a_port_that_is_taken(server, capsys) -> None:
     assert command_line.main(["serve", "--port", str(server.port)]) == 1
     assert f"port {server.port} cannot be used" in capsys.readouterr().err
@@ -288,6 +305,6 @@ def test_wrong_options(arguments, capsys) -> None:
 
 
 def test_without_the_framework(monkeypatch, capsys) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "sympy_tensordiff.app.web.server", None)
+    monkeypatch.setitem(sys.modules, "sympy_tensordiff.app.web.server", None)
     assert command_line.main(["serve"]) == 1
     assert "pip install 'sympy-tensordiff[page]'" in capsys.readouterr().err

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
+from contextlib import suppress
 from importlib.resources import files
 from typing import Any
 
@@ -205,9 +207,15 @@ class Server:
         self.pool.close()
 
 
-async def serve(server: Server) -> None:
-    """Serve until the task is cancelled."""
+async def serve(port: int, workers: int, seconds: float) -> None:
+    """Say where the page is, and serve it until the process is interrupted or told to end."""
+    ended = asyncio.Event()
+    for name in ("SIGINT", "SIGTERM"):
+        with suppress(NotImplementedError):  # elsewhere the interrupt comes as KeyboardInterrupt
+            asyncio.get_running_loop().add_signal_handler(getattr(signal, name), ended.set)
+    server = Server(port, workers, seconds)
     try:
-        await asyncio.Event().wait()
+        print(f"{server.url}  (Ctrl-C ends it)", flush=True)
+        await ended.wait()
     finally:
         await server.close()
