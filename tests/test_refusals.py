@@ -304,6 +304,6 @@ def test_a_toolkit_without_a_part(monkeypatch):
         raise NvrtcSupportError("no NVRTC")
 
     kernel = td.lambdify([x], f, "cuda")
-    monkeypatch.setattr(CompiledFunction, "_load", lambda self: fail)
+    monkeypatch.setattr(CompiledFunction, "_load", lambda self, *_: fail)
     with pytest.raises(BackendError, match=r"CUDA cannot compile: no NVRTC; pip install 'sympy-tensordiff\[cuda\]'"):
         kernel(np.ones(5))

@@ -289,3 +289,20 @@ def test_guards_with_zeros_around_functions_of_the_users():
     values = np.arange(36.0).reshape(6, 6)
     np.testing.assert_array_equal(function(values), np.triu(values))
     assert sum(seen) == 21
+
+
+@pytest.mark.parametrize("outer", [lambda value: value, sympy.sin], ids=["plain", "function"])
+def test_few_entries_of_each_value_are_summed_where_the_value_is_summed_too(outer):
+    i, k, n = td.indices("i k n")
+    x = td.TensorSymbol("x", n)
+    inner = td.IndexedSum(x[sympy.Min(k, n - 1)], (k, abs(i - 1), sympy.Min(i + 2, 2 * i + 1)))
+    function = td.lambdify((x,), td.IndexedSum(outer(inner), (i, 0, n - 1)), "numpy")
+    function_of = np.sin if outer is sympy.sin else float
+    for length in (1, 2, 3, 4, 5, 9):
+        values = np.arange(1.0, length + 1)
+        parts = [
+            sum(values[min(at, length - 1)] for at in range(abs(row - 1), min(row + 2, 2 * row + 1) + 1))
+            for row in range(length)
+        ]
+        assert function(values) == pytest.approx(sum(map(function_of, parts)))
+    assert call(function, (np.ones(50),))[1] <= 5

@@ -22,6 +22,8 @@ class Additions:
     def __init__(self, values: VectorPrinter, promoted: Collection[str]) -> None:
         self.values = values
         self.promoted = promoted
+        self.renamed: dict[str, str] = {}
+        """Loops' indices that run in the place of another axis: what is summed along that is along them."""
 
     def kept(self, home: Home) -> frozenset[Dim]:
         """The current dimensions along which an accumulator made at ``home`` varies."""
@@ -53,7 +55,8 @@ class Additions:
 
     def _is_outside(self, dim: Dim, home: Home) -> bool:
         """Whether no summation index that ``home`` does not have runs along ``dim``."""
-        return all(axis not in self.promoted or home.lanes.has(axis) for axis in dim.axes)
+        axes = [self.renamed.get(axis, axis) for axis in dim.axes]
+        return all(axis not in self.promoted or home.lanes.has(axis) for axis in axes)
 
     def _reduced(self, value: Scalar, summed: list[Dim], reduction: Reduction) -> str:
         """The text of ``value`` reduced along the dimensions ``summed``, which stand in front."""

@@ -262,6 +262,8 @@ class KernelPrinter:
         inner = place.block.child(f"for {offset} in range({found.length}):")
         known = (*place.known, Row("ge", step), Row("ge", found.length - 1 - step))
         image = found.first + step
+        names = self.additions.renamed
+        names[span.axis] = names.get(found.span.axis, found.span.axis)
         lanes = lanes.replace((found.span,), span, {found.span.axis: image})
         place = self.narrowing.to(Place(lanes, inner, known), found.rows)
         same = Row("eq", image - Affine.variable(found.span.axis))
