@@ -86,7 +86,7 @@ def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:
 
     >>> i = Affine.variable("i")
     >>> expressible(Row("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")
-    4*i - 54 >= 0
+    4*i - 48 >= 0
     """
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     if innermost is None or unfolded(row, frozenset([innermost])) is not None:

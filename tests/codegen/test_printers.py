@@ -216,7 +216,9 @@ def test_constants_that_no_double_holds(value):
 def test_an_unknown_function():
     program = single((), result("y"), "", Store(Operation("bessel", (Number(1),))))
     for backend in BACKENDS:
-        with pytest.raises(UnsupportedError, match="the function 'bessel' is not known to the "):
+        # What Numba is given is verified once more, behind the passes that are for it alone.
+        known = "the function 'bessel' is not known to the |no operation 'bessel' with 1 arguments"
+        with pytest.raises((UnsupportedError, VerificationError), match=known):
             print_source(program, backend)
 
 
@@ -282,7 +284,7 @@ def test_hostile_labels_stay_data(label):
 def test_hostile_names_are_refused(name):
     program = single((Argument("array", name, "x", (N,)),), result("y", N), "i", Store(load(name, i)))
     for backend in BACKENDS:
-        with pytest.raises(VerificationError, match="is not an identifier"):
+        with pytest.raises(VerificationError, match=r"is not an identifier|is no identifier"):
             print_source(program, backend)
 
 

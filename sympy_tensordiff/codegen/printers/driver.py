@@ -62,7 +62,7 @@ class Functions:
         """The function of a kernel as text; ``passed`` are its parameters, and other names of this kernel alone."""
         own = function_name(kernel)
         places = {name: f"<{place}>" for place, name in enumerate((own, *passed))}
-        pattern = _NAME.sub(lambda match: places.get(match[0], match[0]), text)
+        pattern = WORD.sub(lambda match: places.get(match[0], match[0]), text)
         name = self._known.setdefault(pattern, own)
         self._names[own] = name
         if name == own:
@@ -73,7 +73,8 @@ class Functions:
         return self._names[function_name(kernel)]
 
 
-_NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
+"""A name in a text, but for those of attributes."""
 
 
 def task_text(kernel: Kernel, names: Names) -> str:
@@ -196,13 +197,18 @@ class Temporaries:
         return self._prover.proves(Row("ge", form - 1))
 
 
-def host_driver(program: Program, names: Names, functions: Functions, around: str = "", extents: bool = False) -> str:
+def host_driver(
+    program: Program,
+    names: Names,
+    functions: Functions,
+    around: str = "",
+    extents: Mapping[str, Sequence[Affine]] | None = None,
+) -> str:
     """The function ``run`` for kernels that work in the memory of the host.
 
-    ``around`` is a ``with`` line for the calls; ``extents`` says that kernels take the sizes in the
-    shape of what they fill.
+    ``around`` is a ``with`` line for the calls; ``extents`` has forms, by the functions of the kernels, the
+    sizes in which they take.
     """
-    shapes = array_shapes(program)
     temporaries = Temporaries(program, names)
     block = Block()
     inner = block.child(f"def run({', '.join(map(names, run_parameters(program)))}):")
@@ -225,7 +231,7 @@ def host_driver(program: Program, names: Names, functions: Functions, around: st
             unsure = [FormPrinter(names).form(form) for form in kernel.extents if not temporaries.is_positive(form)]
             if unsure:
                 place = inner.child(f"if {' and '.join(f'{text} > 0' for text in unsure)}:")
-        sizes = kernel.box(shapes) if extents and isinstance(kernel, Kernel) else ()
+        sizes = extents.get(function_name(kernel), ()) if extents else ()
         place.line(functions(kernel) + call_text(kernel, names, sizes))
     return "\n".join(block.render())
 

@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.loops import (
 from sympy_tensordiff.codegen.printers.accumulate import Additions
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.blocks import Block
-from sympy_tensordiff.codegen.printers.driver import call_text, task_text, without_unused_real
+from sympy_tensordiff.codegen.printers.driver import WORD, call_text, task_text, without_unused_real
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import SHORT, Narrowing, Place
@@ -35,7 +35,7 @@ from sympy_tensordiff.codegen.printers.prefixes import Prefixes
 from sympy_tensordiff.codegen.printers.products import Products, find_nest
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
 from sympy_tensordiff.codegen.printers.zeros import Widened, Zeros
-from sympy_tensordiff.codegen.walk import bounds, dependences, function_name, scalar_names, subexpressions
+from sympy_tensordiff.codegen.walk import bounds, dependences, function_name, scalar_names, subexpressions, uses
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 _FILLED = {"0": ("zeros", ""), "1": ("ones", "")}
@@ -69,18 +69,29 @@ class KernelPrinter:
         self.prefixes = Prefixes(self.narrowing, self.additions)
         self.zeros = Zeros(kernel, self.narrowing, self.shapes, self.depends)
         self.context = axis_rows(kernel, self.shapes)
+        self.extents = kernel.box(self.shapes)
+        """What is passed beside the arrays, where the text needs it: sizes of these forms."""
 
     def print(self) -> str:
         """The text of the function."""
         block = Block()
         array = self.names(self.kernel.array)
-        passed = call_text(self.kernel, self.names, self.kernel.box(self.shapes))
-        inner = block.child(f"def {function_name(self.kernel)}{passed}:")
+        inner = block.child("")
         inner.line(f'"""{task_text(self.kernel, self.names)}."""')
         inner.line(f"real = {array}.dtype.type")
         with self.values.inside(self.root, inner):
             self.body(self.kernel.body, Frame(Place(self.root, inner, ()), self.context))
-        return "\n".join(without_unused_real(block.render()))
+        _, *lines = block.render()
+        self.extents += self._sizes_in(lines)
+        head = f"def {function_name(self.kernel)}{call_text(self.kernel, self.names, self.extents)}:"
+        return "\n".join(without_unused_real([head, *lines]))
+
+    def _sizes_in(self, lines: list[str]) -> tuple[Affine, ...]:
+        """The sizes in the shapes of arrays that stand in the text."""
+        words = set(WORD.findall("\n".join(lines)))
+        forms = [form for array in uses(self.kernel).arrays for form in self.shapes[array]]
+        sizes = sorted({name for form in forms for name in form.atoms() if isinstance(name, str)})
+        return tuple(Affine.variable(name) for name in sizes if self.names(name) in words)
 
     def body(self, body: tuple[Statement, ...], frame: Frame) -> None:
         """Print statements over the lanes of ``frame``."""

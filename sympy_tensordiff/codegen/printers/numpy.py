@@ -25,7 +25,8 @@ from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.kernels import KernelPrinter
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.printers.narrowing import LIMITS
-from sympy_tensordiff.codegen.walk import scalar_arrays
+from sympy_tensordiff.codegen.walk import function_name, scalar_arrays
+from sympy_tensordiff.integer.affine import Affine
 
 OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", *LIMITS, *NUMPY_HELPERS, *LIBRARY_NAMES})
 
@@ -36,6 +37,7 @@ def print_program(program: Program) -> str:
     prover = Prover(program)
     bare = scalar_arrays(program.arguments)
     functions = Functions()
+    extents: dict[str, tuple[Affine, ...]] = {}
     used: set[str] = set()
     constants: set[str] = set()
     for kernel in program.kernels:
@@ -44,12 +46,14 @@ def print_program(program: Program) -> str:
             functions.add(kernel, library_text(kernel, program, names), passed_names(kernel, names))
             continue
         printer = KernelPrinter(kernel, bare, names.copy(), prover)
-        functions.add(kernel, printer.print(), passed_names(kernel, names, kernel.box(prover.shapes)))
+        text = printer.print()
+        extents[function_name(kernel)] = printer.extents
+        functions.add(kernel, text, passed_names(kernel, names, printer.extents))
         used |= printer.values.helpers
         constants |= printer.narrowing.constants
     pieces = [NUMPY_HELPERS[name].strip("\n") for name in sorted(used)]
     pieces += library_helpers(program.kernels, functions.texts) + functions.texts
-    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents=True))
+    pieces.append(host_driver(program, names, functions, 'with np.errstate(all="ignore"):', extents))
     top = [header(program, "numpy", names), imports(pieces, ""), labels(program, names)]
     limits = [f"{name} = {most}  # {what}" for name, (most, what) in LIMITS.items() if name in constants]
     if limits:
