@@ -273,13 +273,14 @@ class KernelPrinter:
         inner = place.block.child(f"for {offset} in range({found.length}):")
         known = (*place.known, Row("ge", step), Row("ge", found.length - 1 - step))
         image = found.first + step
-        names = self.additions.renamed
-        names[span.axis] = names.get(found.span.axis, found.span.axis)
         lanes = lanes.replace((found.span,), span, {found.span.axis: image})
         place = self.narrowing.to(Place(lanes, inner, known), found.rows)
         same = Row("eq", image - Affine.variable(found.span.axis))
+        names = self.additions.renamed
+        names[span.axis] = names.get(found.span.axis, found.span.axis)
         with self.values.inside(place.lanes, place.block):
             self.body(loop.body, Frame(place, (*frame.context, *loop_rows(loop), same)))
+        del names[span.axis]  # another loop may have an index of this name
 
     def python_loop(self, loop: Loop, frame: Frame) -> None:
         """Print a loop in Python, for the lanes of each value."""
