@@ -16,6 +16,7 @@ from sympy_tensordiff.codegen.compile import compile_program
 from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Loop, Name, Number, Store
 from sympy_tensordiff.codegen.printers import narrowing
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.testing.exact import assert_kernel_exact
 
 I, J, K, P = (Affine.variable(name) for name in "ijkp")
 
@@ -306,3 +307,13 @@ def test_few_entries_of_each_value_are_summed_where_the_value_is_summed_too(oute
         ]
         assert function(values) == pytest.approx(sum(map(function_of, parts)))
     assert call(function, (np.ones(50),))[1] <= 5
+
+
+def test_bounds_that_name_indices_which_cancel_are_numbers():
+    """Behind an equation between lanes ``4*i - 4*j`` is the same for all of them, and tested once."""
+    i, j, p, n = td.indices("i j p n")
+    z, x = td.TensorSymbol("z", ()), td.TensorSymbol("x", 2)
+    total = td.IndexedSum(6 * i + 5 * n + 6 * p, (n, -p - 2, 4 * i))
+    chosen = sympy.Piecewise((z, sympy.Eq(j + p, 2)), (x[1], True)) - i
+    entry = chosen**2 * sympy.Piecewise((0, sympy.Eq(sympy.Mod(j + p - i, 2), 0)), (total, True))
+    assert_kernel_exact(td.TensorComprehension(entry, (i, 3), (j, 3), (p, 3)), [z, x])

@@ -53,7 +53,9 @@ class Narrowing:
         """The place for the lanes that fulfil ``rows``; its block runs only where there are any."""
         split = split_conditions(place.lanes, rows)
         place = place._replace(lanes=split.lanes)
-        scalar = tuple(row for row in split.scalar if not self.prover.proves(row, place.known))
+        # What is the same for all lanes may hold indices all the same, which cancel once they are expressed by others.
+        told = [row.substitute(split.lanes.replaced) for row in split.scalar]
+        scalar = tuple(row for row in told if not self.prover.proves(row, place.known))
         if scalar:
             text = " and ".join(self.values.condition(row) for row in scalar)
             place = Place(place.lanes, place.block.child(f"if {text}:"), place.known + scalar)
@@ -83,7 +85,7 @@ class Narrowing:
 
     def span(self, place: Place, loop: Loop) -> tuple[Span, Place]:
         """The values of a loop whose bounds depend on no lane; the block of the place runs where there are any."""
-        lows, stops = _ends(loop)
+        lows, stops = ([place.lanes.image(form) for form in forms] for forms in _ends(loop))
         low, known = self._extreme(place, f"{loop.variable}_low", lows, 1)
         stop, known = self._extreme(place._replace(known=known), f"{loop.variable}_stop", stops, -1)
         return Span(loop.variable, low, stop), self._where_some(place._replace(known=known), low, stop)
