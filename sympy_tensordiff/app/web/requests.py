@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -73,7 +72,6 @@ def request_of(body: bytes) -> Request:
 
 def one_of(name: str, value: Any, known: tuple[Any, ...]) -> Any:
     """The value, if it is among those known."""
-    same: Callable[[Any], bool] = lambda other: type(other) is type(value) and other == value  # noqa: E731
-    if not any(map(same, known)):
+    if type(value) is not type(known[0]) or value not in known:  # True is no 1
         raise RequestError(f"{name} is one of {', '.join(map(str, known))}")
     return value
