@@ -3,7 +3,16 @@
 import pytest
 import sympy
 
-from sympy_tensordiff import IndexedProduct, IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
+from sympy_tensordiff import (
+    IndexedProduct,
+    IndexedSum,
+    TensorComprehension,
+    TensorSymbol,
+    gradient,
+    indices,
+    jacobian,
+    vjp,
+)
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import differentiate, evaluate, hvp
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal, assert_kernel_exact
@@ -106,14 +115,18 @@ def test_a_table_that_only_some_sizes_need_is_read_for_these_only() -> None:
 def test_conditions_inside_of_a_sum_do_not_leave_it_with_its_indices() -> None:
     # The table is read outside where no equation of the sum holds; what protects it is not over the sum's own indices.
     n = indices("n")
-    u, v, s = TensorSymbol("u", (11,)), TensorSymbol("v", (3 * N + 1,)), TensorSymbol("s", (N + 7,))
+    u, v, s = TensorSymbol("u", (11,)), TensorSymbol("v", (3 * N + 1,)), TensorSymbol("s", (M + 1, 2))
     chosen = sympy.Piecewise(
         (u[M - 5 * i + 8], sympy.Eq(2 * M - 6 * N, -14)), (v[sympy.floor((5 * M + 4 * N) / 3) - 6], True)
     )
     delta = sympy.KroneckerDelta(2 * N - 5 * M - 2 * n, m - i - 26)
     total = IndexedSum((2 * M + i + 2 * n) * delta, (n, 2 - i, 4 - i), (m, 0, 2))
-    table = TensorComprehension(sympy.exp(s[k]), (k, N + 7))[N + sympy.floor(-5 * M / 2) + 9]
-    assert_kernel_exact(TensorComprehension(chosen * table * total, (i, N)), [u, v], {N: 3, M: 2})
+    table = TensorComprehension(s[M, 1], (k, N + 7))[N + sympy.floor(-5 * M / 2) + 9]
+    function = TensorComprehension(chosen * table * total, (i, N))
+    values = random_values((function, u, v, s), {N: 3, M: 2}, seed=1)
+    for variable in (u, v, s):
+        got, exact = evaluate(jacobian(function, variable), values), differentiate(function, variable, values)
+        assert_equal(got, exact, f"jacobian by {variable}")
 
 
 def test_a_node_that_is_no_number_stays_in_a_sum_over_many_remainders() -> None:
