@@ -11,10 +11,10 @@ import sympy
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.hints import Hints
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Program
 from sympy_tensordiff.codegen.program import assemble
 from sympy_tensordiff.codegen.results import flatten
-from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.facts import data_reads
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import (
     AddAt,
     Array,
@@ -27,7 +28,6 @@ from sympy_tensordiff.codegen.loops import (
     Step,
     Store,
 )
-from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.verify import UnprovenRead, unproven_reads
 from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, function_name, used_names, uses
 from sympy_tensordiff.integer.affine import Affine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
@@ -21,7 +22,6 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.steps import Shapes, extents
-from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.walk import array_shapes, outer_names
 from sympy_tensordiff.integer.affine import Affine
 

@@ -13,6 +13,7 @@ from sympy_tensordiff.codegen.expand import expanded
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.hints import Hints
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
@@ -20,7 +21,6 @@ from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.repeated import repeated_calls
 from sympy_tensordiff.codegen.results import SINGLE
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
-from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.ties import with_kept_values
 from sympy_tensordiff.codegen.verify import unproven_reads, verify

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.laws import check_laws
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
@@ -32,7 +33,6 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.rename import Renaming
-from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.walk import array_shapes, outer_names, scalars, statements, uses
 from sympy_tensordiff.integer.affine import Affine
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.diagonals import split_diagonals
 from sympy_tensordiff.codegen.hints import Hints
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
 from sympy_tensordiff.codegen.safety import Safety
@@ -385,18 +384,3 @@ def _renamed_data(form: Affine, arrays: Mapping[str, str]) -> Affine:
         index = tuple(_renamed_data(inner, arrays) for inner in entry.index)
         found[entry] = Affine.variable(DataEntry(arrays[entry.tensor], index))
     return form.substitute(found) if found else form
-
-
-def unique(name: str, *taken: Container[str], tried: dict[str, int] | None = None) -> str:
-    """``name`` as an identifier that is not taken yet; ``tried`` remembers the numbers that are."""
-    base = re.sub(r"[^A-Za-z0-9_]", "_", name) or "v"
-    base = base if base[0].isalpha() or base[0] == "_" else f"v{base}"
-    base = f"{base}_" if keyword.iskeyword(base) else base
-    tried = {} if tried is None else tried
-    n = tried.get(base, -1)
-    choice = base if n < 0 else f"{base}{n}"
-    while any(choice in names for names in taken):
-        n += 1
-        choice = f"{base}{n}"
-    tried[base] = n
-    return choice

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from sympy_tensordiff.codegen.calls import determinant, direction_place, is_product, solved_place
 from sympy_tensordiff.codegen.contract import in_pairs
 from sympy_tensordiff.codegen.hints import Hints
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
 from sympy_tensordiff.codegen.materialise import arrays_of
-from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.entries import entry
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable

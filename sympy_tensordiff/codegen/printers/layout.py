@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import (
     Add,
     AddAt,
@@ -33,7 +34,6 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.printers.rows import has_few_steps, is_short, row_plan
-from sympy_tensordiff.codegen.storage import unique
 from sympy_tensordiff.codegen.walk import all_names, uses
 from sympy_tensordiff.integer.affine import Affine
 
