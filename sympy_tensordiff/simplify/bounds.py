@@ -65,7 +65,7 @@ class _Tighten:
         self.sizes = sizes
         self.written = written
         self.choices = Choices(graph)
-        self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes))
+        self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes), self.harmless)
         self.done: dict[tuple[Node, Facts], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 

@@ -6,7 +6,8 @@ nothing lies between: no integer point that fulfils them violates a row of both.
 against what is known of the indices, and where it cannot be decided the guards stay apart.
 
 The body of a guard with an equation is written in fewer indices. It is the same body where that of
-the other guard, with the equation put in, is.
+the other guard, with the equation put in, is: and as that of ``[p >= 1]*x[2 - p]**p`` is ``1`` at
+``p == 0``, where it reads outside, what vanishes there has to be harmless there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
+from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 
@@ -44,21 +45,28 @@ class Joining:
         The rows of a guard in final form, given facts.
     solved : callable
         The indices that the equations among rows determine, as forms of the others.
+    harmless : callable
+        Whether evaluating a node where it was not evaluated before can do no harm, given facts.
     """
 
     def __init__(
-        self, graph: Graph, tight: Callable[[Facts, Facts], Facts], solved: Callable[[Facts], Substitution]
+        self,
+        graph: Graph,
+        tight: Callable[[Facts, Facts], Facts],
+        solved: Callable[[Facts], Substitution],
+        harmless: Callable[[Node, Facts], bool],
     ) -> None:
         self.graph = graph
         self.tight = tight
         self.solved = solved
+        self.harmless = harmless
 
     def joined(self, terms: Sequence[Node], facts: Facts) -> list[Node] | None:
         """The terms of an addition with two guards as one; None where no two of them can be one."""
         # One term may stand here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
         for pair in combinations(parts if len(parts) <= LONGEST else (), 2):
-            body = self.common_body(*pair)
+            body = self.common_body(*pair, facts)
             rows = union(pair[0].rows, pair[1].rows, facts) if body is not None else None
             if body is None or rows is None:
                 continue
@@ -92,15 +100,22 @@ class Joining:
         left = [summand for summand in (core.args if core.op == "add" else (core,)) if summand not in gone]
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
-    def common_body(self, one: Part, two: Part) -> Node | None:
-        """What both parts are, each under its rows."""
+    def common_body(self, one: Part, two: Part, facts: Facts) -> Node | None:
+        """What both parts are, each under its rows, and can be evaluated under those of both."""
         if one.body is two.body:
             return one.body
         for general, special in ((one, two), (two, one)):
             mapping = self.solved(special.rows)
             if mapping and self.graph.substitute(general.body, mapping) is special.body:
-                return general.body
+                whole = _more_than_arithmetic(general.body) == _more_than_arithmetic(special.body)
+                if whole or self.harmless(general.body, (*facts, *special.rows)):
+                    return general.body
         return None
+
+
+def _more_than_arithmetic(body: Node) -> int:
+    """The number of nodes that may do harm somewhere, as a read outside and a logarithm do."""
+    return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 
 def union(first: Facts, second: Facts, facts: Facts) -> Facts | None:

@@ -3,10 +3,20 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
-from sympy import And, Eq, Max, Min, Mod, Piecewise, Symbol, ceiling, floor
+from sympy import And, Eq, Max, Min, Mod, Ne, Piecewise, Symbol, ceiling, floor, log
 
-from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian, lambdify
+from sympy_tensordiff import (
+    IndexedSum,
+    TensorComprehension,
+    TensorSymbol,
+    gradient,
+    indices,
+    jacobian,
+    lambdify,
+    simplify_deltas,
+)
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import remove_redundant
@@ -18,6 +28,7 @@ from sympy_tensordiff.testing.values import call_arguments, random_values, to_do
 
 i, j, k, N, W = indices("i j k N W")
 x, X = TensorSymbol("x", N), TensorSymbol("X", (N, N))
+y = TensorSymbol("y", 3)
 BOX = range(-4, 5)
 
 
@@ -113,6 +124,19 @@ def test_a_count_needs_a_length_of_0_only():
     assert "N >= 3" in str(gradient(IndexedSum(x[0], (i, 2, N - 1)), x))
 
 
+@pytest.mark.parametrize(
+    ("where_not_0", "at_0"),
+    [(y[3 - i] ** i, 1), (y[3 - i] ** i, y[1] ** i), (y[i] * y[3 - i] ** i, y[i]), (i * log(y[i]) + y[i], y[i])],
+)
+def test_what_vanishes_where_a_guard_is_widened_is_not_read_there(where_not_0, at_0):
+    function = TensorComprehension(Piecewise((where_not_0, Ne(i, 0)), (at_0, True)), (i, 3))
+    result = simplify_deltas(function)
+    values = lambdify(y, result, backend="numpy")(np.array([0.0, 2.0, 3.0]))
+    assert_equal(values, lambdify(y, function, backend="numpy")(np.array([0.0, 2.0, 3.0])), "the widened guard", 1e-12)
+    assert np.isfinite(values).all()
+    assert "i >= 1" in str(result)
+
+
 def test_a_term_that_stands_twice_counts_twice():
     graph = Graph()
     p = graph.fresh("p")
@@ -120,7 +144,7 @@ def test_a_term_that_stands_twice_counts_twice():
     form = Affine.variable(p)
     rows = [Row("eq", form), Row("eq", form), Row("ge", form - 1), Row("ge", form - 1)]
     terms = [graph.guard([row], body) for row in rows]
-    joining = Joining(graph, remove_redundant, lambda rows: {})
+    joining = Joining(graph, remove_redundant, lambda rows: {}, lambda node, facts: True)
     facts = (Row("ge", form), Row("ge", 5 - form))
     while (new := joining.joined(terms, facts)) is not None:
         terms = new
