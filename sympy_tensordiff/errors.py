@@ -1,7 +1,8 @@
 """The exceptions of the package: each says who caused it and what to do.
 
 Every message carries the offending values; every class is a `TensorDiffError`, and
-also the built-in exception a Python programmer would expect in its place.
+also the built-in exception a Python programmer would expect in its place. The page of
+errors (``docs/errors.md``) has a section for each class, under the name that tracebacks print.
 """
 
 import unicodedata

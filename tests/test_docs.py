@@ -6,8 +6,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from messages import all_messages
 
 import sympy_tensordiff as td
+from sympy_tensordiff import errors
 from sympy_tensordiff.app import command_line
 
 ROOT = Path(__file__).parent.parent
@@ -77,3 +79,12 @@ def test_the_reference_has_all_names() -> None:
     by_topic = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8").partition("## Names")[0]
     rows = [line for line in by_topic.splitlines() if line.startswith("| ")]
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(td.__all__)
+
+
+def test_each_error_has_a_section() -> None:
+    """A traceback prints the name of the class: this name is the heading of its section."""
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    classes = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert set(re.findall(r"^## (\w+)$", page, re.MULTILINE)) == classes
+    for name in set(re.findall(r"^```\{messages\} (\w+)$", page, re.MULTILINE)):
+        assert any(message.error == name for message in all_messages()), f"{name} has no messages"

@@ -1,8 +1,6 @@
 """Every message of an error of ours is matched by a test.
 
-The messages are read from the source with `ast`: the constant text of each ``OurError(...)``,
-also where it is put together in local variables or returned by a function of the same module. A
-message counts as matched where three words in a row, which no other message has, stand in a string
+A message counts as matched where three words in a row, which no other message has, stand in a string
 of the tests, of the documentation, or in a traceback of a docstring.
 """
 
@@ -11,70 +9,11 @@ import re
 from functools import cache
 from pathlib import Path
 
-import sympy_tensordiff as td
-from sympy_tensordiff import errors
+from messages import HOLE, PACKAGE, all_messages
 
 TESTS = Path(__file__).parent
-PACKAGE = Path(td.__file__).parent
-OURS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
 WORD = re.compile(r"[A-Za-z_]+(?:'[a-z]+)?|\d+")
-HOLE = "\0"
 Words = tuple[str, ...]
-
-
-def texts(node: ast.AST | None, scope: ast.AST, module: ast.Module, depth: int = 3) -> list[str]:
-    """What an expression may be as text, a hole for all that is not constant."""
-    match node:
-        case ast.Constant(value=str() as value):
-            return [value]
-        case ast.JoinedStr(values=values):
-            pieces = [texts(part, scope, module, depth) for part in values]
-            return joined(pieces)
-        case ast.FormattedValue(value=value) if depth:
-            found = texts(value, scope, module, depth - 1)
-            return found or [HOLE]
-        case ast.BinOp(op=ast.Add(), left=left, right=right):
-            return joined([texts(part, scope, module, depth) or [HOLE] for part in (left, right)])
-        case ast.IfExp(body=body, orelse=orelse):
-            return texts(body, scope, module, depth) + texts(orelse, scope, module, depth)
-        case ast.Name(id=name) if depth:
-            values = [n.value for n in ast.walk(scope) if isinstance(n, ast.Assign | ast.AugAssign) and sets(n, name)]
-            return [text for value in values for text in texts(value, scope, module, depth - 1)]
-        case ast.Call(func=ast.Name(id=name)) if depth:
-            found = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef) and n.name == name]
-            values = [(n.value, f) for f in found for n in ast.walk(f) if isinstance(n, ast.Return)]
-            return [text for value, function in values for text in texts(value, function, module, depth - 1)]
-    return []
-
-
-def joined(pieces: list[list[str]]) -> list[str]:
-    """All alternatives of the pieces in their places; once each, not in every combination."""
-    result = []
-    for n in range(max((len(piece) for piece in pieces), default=0)):
-        result.append("".join(piece[min(n, len(piece) - 1)] if piece else HOLE for piece in pieces))
-    return result
-
-
-def sets(node: ast.Assign | ast.AugAssign, name: str) -> bool:
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
-
-
-def messages_of(path: Path) -> dict[str, str]:
-    """The messages of a module with the places where they are raised."""
-    module = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)]
-    found = {}
-    for function in functions:
-        for node in ast.walk(function):
-            if isinstance(node, ast.Call) and is_ours(node.func):
-                for text in texts(node.args[0] if node.args else None, function, module):
-                    found[text] = f"{path.relative_to(PACKAGE)}:{node.lineno}"
-    return found
-
-
-def is_ours(function: ast.expr) -> bool:
-    return isinstance(function, ast.Name) and function.id in OURS
 
 
 def grams(text: str) -> set[Words]:
@@ -88,7 +27,7 @@ def grams(text: str) -> set[Words]:
 
 @cache
 def messages() -> dict[str, str]:
-    return {text: place for path in sorted(PACKAGE.rglob("*.py")) for text, place in messages_of(path).items()}
+    return {message.text: message.place for message in all_messages()}
 
 
 @cache
