@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .affine import Affine, Compound, Row, Variable
+from .data import apart
 from .equations import Direction
 from .extrema import cases, parts_in
 from .normalise import normalise
@@ -149,6 +150,22 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
         if redundant:
             del kept[row]
     return tuple(kept)
+
+
+def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
+    """The rows without redundant ones; data may only be read where the others hold, and make none of them redundant.
+
+    >>> from .data import DataEntry
+    >>> i, entry = Affine.variable("i"), Affine.variable(DataEntry("idx", (Affine.variable("i") - 3,)))
+    >>> rows = [Row("ge", i - 3), Row("ge", i - 3 - entry), Row("ge", entry)]
+    >>> remove_redundant(rows), without_redundant(rows)
+    ((i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0), (i - 3 >= 0, i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0))
+    """
+    plain, data = apart(rows)
+    if not data:
+        return remove_redundant(rows, facts)
+    plain = list(remove_redundant(plain, facts))
+    return (*plain, *remove_redundant(data, (*facts, *plain)))
 
 
 def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:

@@ -14,7 +14,7 @@ from sympy_tensordiff.errors import LoopBoundError
 from .affine import Affine, Row, Variable
 from .data import selected_in
 from .fourier_motzkin import eliminate, grows, simplest
-from .implication import FALSE, implied, is_empty, merge_parallel, remove_redundant
+from .implication import FALSE, implied, is_empty, merge_parallel, remove_redundant, without_redundant
 from .products import quotient_by, slope
 from .unfolding import expressible, unfolded_in, unfolded_rows
 
@@ -83,19 +83,18 @@ def bounds(
     loops = frozenset(variables)
     outside = _without(facts, loops)
     merged = merge_parallel(unfolded_rows(rows, loops))
-    guards = (FALSE,) if merged is None else remove_redundant(_without(merged, loops), outside)
+    guards = (FALSE,) if merged is None else without_redundant(_without(merged, loops), outside)
     if merged is None or FALSE in guards:
         return _nothing(variables)
     known = (*outside, *guards)
-    system = remove_redundant([row for row in merged if _holds_any(row, loops)], known)
+    system = without_redundant([row for row in merged if _holds_any(row, loops)], known)
     _check_data(system, variables)
     levels: list[list[Row]] = []
     for variable in reversed(variables):
         if FALSE in system:
             return _nothing(variables)
         system = unfolded_in(system, variable, known)
-        # What a projection says of data that the variable selects would only tighten its range.
-        levels.append([row for row in system if variable in row.form.atoms() - selected_in(row.form)])
+        levels.append([row for row in system if variable in row.form.atoms()])
         if len(levels) < len(variables):
             system = _projected(system, variable, variables[: -len(levels)], known)
     nest: list[Bounds] = []
@@ -150,14 +149,20 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
 def _check_data(rows: Sequence[Row], variables: Sequence[Variable]) -> None:
     """Raise where the innermost loop variable of a row selects data: no loop inside of it has bounds of these data."""
     for row in rows:
-        innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
-        if innermost is not None and innermost in selected_in(row.form):
+        innermost = _selecting(row, variables)
+        if innermost is not None:
             raise LoopBoundError(
                 "no bounds of a loop express {}, which data decide that {} selects: write the condition as a case of "
                 "the summand, Piecewise((..., condition), (0, True))",
                 row,
                 innermost,
             )
+
+
+def _selecting(row: Row, variables: Sequence[Variable]) -> Variable | None:
+    """The innermost loop variable of a row, where it selects data in it."""
+    innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
+    return innermost if innermost in selected_in(row.form) else None
 
 
 def _holds_any(row: Row, variables: frozenset[Variable]) -> bool:
@@ -177,7 +182,8 @@ def _projected(
 ) -> tuple[Row, ...]:
     """One variable eliminated from irredundant rows, and the rows that this makes redundant removed.
 
-    What follows only tightens the loops over ``outer``: rows that no bound of these expresses are taken rationally.
+    What follows only tightens the loops over ``outer``: rows that no bound of these expresses are taken rationally,
+    and those about data that the variable of a bound selects are left out.
     """
     result = eliminate(_visible(system, variable), variable)
     if result is None:
@@ -186,7 +192,7 @@ def _projected(
     kept = [row if row in before else expressible(row, outer) for row in result]
     if all(row in before for row in kept):
         return result
-    return remove_redundant([row for row in kept if row is not None], known)
+    return without_redundant([row for row in kept if row is not None and _selecting(row, outer) is None], known)
 
 
 def _visible(rows: Sequence[Row], variable: Variable) -> list[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from .affine import Affine, Row, Variable
 from .extrema import cases
-from .implication import FALSE, implied, is_empty, maximum, minimum, remove_redundant
+from .implication import FALSE, implied, is_empty, maximum, minimum, remove_redundant, without_redundant
 from .nests import Bounds, bounds, order
 from .system import System
 
@@ -22,6 +22,7 @@ __all__ = [
     "minimum",
     "order",
     "remove_redundant",
+    "without_redundant",
 ]
 
 

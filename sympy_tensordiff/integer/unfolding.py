@@ -12,7 +12,7 @@ from sympy_tensordiff.errors import LoopBoundError
 from .affine import Affine, Quotient, Row, Variable, quotient
 from .data import data_entries
 from .extrema import separated
-from .implication import remove_redundant
+from .implication import without_redundant
 from .products import SymbolicQuotient, times
 
 
@@ -70,7 +70,7 @@ def unfolded_in(rows: tuple[Row, ...], variable: Variable, known: Sequence[Row])
         if written is None:
             raise _no_bound(row)
         result += written
-    return rows if result == list(rows) else remove_redundant(result, known)
+    return rows if result == list(rows) else without_redundant(result, known)
 
 
 def _no_bound(row: Row) -> LoopBoundError:

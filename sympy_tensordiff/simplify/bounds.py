@@ -21,11 +21,11 @@ from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import data_terms, selected_in, without_common_data, without_tied_data
-from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty
+from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
 from sympy_tensordiff.simplify.choices import Choices, pieces
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
-from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations, without_redundant
+from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations
 from sympy_tensordiff.simplify.idle import without_idle_indices
 from sympy_tensordiff.simplify.joining import Joining
 from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums

@@ -45,8 +45,8 @@ class Choices:
         key = (node, row, facts)
         if key not in self.harmless:
             if node.op in ("guard", "sum", "prod"):
-                inside, body = self.inside(node, facts)
-                found = self.reads_no_data_outside(inside[len(facts) :], facts) and (
+                variables, inside, body = self.inside(node, facts)
+                found = self.reads_no_data_outside(inside[len(facts) :], facts, variables) and (
                     (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
                 )
             else:
@@ -57,18 +57,30 @@ class Choices:
             self.harmless[key] = found
         return self.harmless[key]
 
-    def inside(self, node: Node, facts: Facts) -> tuple[Facts, Node]:
-        """What is known inside of a guard, a sum or a product, and its body."""
+    def inside(self, node: Node, facts: Facts) -> tuple[tuple[int, ...], Facts, Node]:
+        """The variables of a guard, a sum or a product, outermost first, what is known inside, and the body."""
         if node.op == "guard":
-            return (*facts, *node.data), node.args[0]
-        _, rows, body = self.graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
-        return (*facts, *rows), body
+            return (), (*facts, *node.data), node.args[0]
+        variables, rows, body = self.graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
+        return variables, (*facts, *rows), body
 
-    def reads_no_data_outside(self, rows: Facts, facts: Facts) -> bool:
-        """Whether conditions or ranges can be tested: what selects data in them is inside where the others hold."""
+    def reads_no_data_outside(self, rows: Facts, facts: Facts, variables: Sequence[int] = ()) -> bool:
+        """Whether conditions or ranges can be tested: what selects data in them is inside where the others hold.
+
+        The data in the ranges of loops over ``variables`` are read where the loops around run, and
+        whether the loop has values itself or not.
+        """
         plain, data = apart(rows) if self.graph.integers else (rows, [])
-        known = (*facts, *plain)
-        return all(implied(needed, known) for needed in self.graph.inside_data(row.form for row in data))
+        place = {v: n for n, v in enumerate(variables)}
+
+        def level(row: Row) -> int:
+            return max((place[v] for v in row.form.atoms() if v in place), default=-1)
+
+        for row in data:
+            known = (*facts, *(other for other in plain if not variables or level(other) < level(row)))
+            if not all(implied(needed, known) for needed in self.graph.inside_data([row.form])):
+                return False
+        return True
 
     def needed_by(self, node: Node) -> Iterator[Row]:
         """What has to hold for the reads in ``node``, but for those inside of binders."""
@@ -109,7 +121,7 @@ class Choices:
         key = (node, row, facts)
         if key not in self.zero:
             if node.op in ("guard", "sum"):
-                inside, body = self.inside(node, facts)
+                _, inside, body = self.inside(node, facts)
                 found = implied(row, inside) or (yield self.needs(body, row, inside))
             elif is_power(node):
                 found = yield self.needs(node.args[0], row, facts)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import apart, data_terms
-from sympy_tensordiff.integer.polyhedron import implied, remove_redundant
+from sympy_tensordiff.integer.data import data_terms
+from sympy_tensordiff.integer.polyhedron import implied, without_redundant
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.simplify.ranges import Facts, atoms, single_value
 
@@ -49,15 +49,6 @@ def solved(rows: Facts, sizes: frozenset[int]) -> Substitution:
         mapping = {v: form.substitute(new) for v, form in mapping.items()} | dict(new)
         rows = tuple(r.substitute(new) for r in rows if r is not row)
     return mapping
-
-
-def without_redundant(rows: Sequence[Row], facts: Facts) -> Facts:
-    """The rows without redundant ones; data may only be read where the others hold, and make none of them redundant."""
-    plain, data = apart(rows)
-    if not data:
-        return remove_redundant(rows, facts)
-    plain = list(remove_redundant(plain, facts))
-    return (*plain, *remove_redundant(data, (*facts, *plain)))
 
 
 def paired(graph: Graph, terms: list[Node], facts: Facts) -> list[Node]:

@@ -3,7 +3,8 @@
 ``jdx[M - 3]`` in ``l <= m + jdx[M - 3]`` is read only where ``m`` has a value, and may be outside
 where it has none. A projection would carry it into the bounds of ``m``. While loops are nested,
 such an entry has the indices that shelter it among its own: then no loop around theirs has it in
-its bounds, nor have they, as with data that they select.
+its bounds, nor have they, as with data that they select. Where it is inside only because all loops
+have values, that they have some becomes a row of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Sequence
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, apart, data_entries
-from sympy_tensordiff.integer.fourier_motzkin import eliminate
+from sympy_tensordiff.integer.exact_projection import project_exactly
+from sympy_tensordiff.integer.fourier_motzkin import eliminate, project
 from sympy_tensordiff.integer.polyhedron import implied
 
 Facts = tuple[Row, ...]
@@ -30,13 +32,36 @@ def sheltered(
     read = set(data_entries(row.form for row in facts))
     to: dict[Variable, Affine] = {}
     back: dict[Variable, Affine] = {}
+    more: dict[Row, None] = {}
     for entry in data_entries(row.form for row in data):
+        if entry in read:
+            continue
         held = [row.form for row in data if entry in data_entries([row.form])]
-        around = () if entry in read else _around(graph, entry, plain, held, variables, facts)
+        around = _around(graph, entry, plain, held, variables, facts)
         if around:
             new = DataEntry(entry.tensor, (*entry.index, *map(Affine.variable, around)))
             to[entry], back[new] = Affine.variable(new), Affine.variable(entry)
-    return tuple(row.substitute(to) for row in rows), back
+        more.update(dict.fromkeys(_for_values(graph, entry, plain, [*around, *entry.atoms()], variables, facts)))
+    return (*(row.substitute(to) for row in rows), *more), back
+
+
+def _for_values(
+    graph: Graph,
+    entry: DataEntry,
+    plain: Sequence[Row],
+    around: Sequence[Variable],
+    variables: Sequence[int],
+    facts: Facts,
+) -> Facts:
+    """Rows without which the loops that are not ``around`` an entry have no values, where it may be outside."""
+    inner = frozenset(variables).difference(around)
+    known = (*facts, *(row for row in plain if inner.isdisjoint(row.form.atoms())))
+    if all(implied(row, known) for row in graph.inside_data([Affine.variable(entry)])):
+        return ()
+    told = project_exactly(plain, inner)
+    if told is None:
+        told = project(plain, inner) or ()
+    return tuple(row for row in told if not implied(row, known))
 
 
 def _around(

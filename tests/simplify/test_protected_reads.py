@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sympy import And, Eq, KroneckerDelta, Mod, Ne, Piecewise, cos, exp, floor, log, sin, sqrt
+from sympy import And, Eq, KroneckerDelta, Min, Mod, Ne, Piecewise, cos, exp, floor, log, sin, sqrt
 
 from sympy_tensordiff import (
     IndexedMax,
@@ -129,6 +129,37 @@ def test_bounds_of_a_loop_hold_no_data_that_are_read_inside_of_it(function):
         expected = differentiate(function, y, values)
         assert expected.any() == reads
         assert_equal(evaluate(first, values), expected, str(sizes))
+
+
+def chosen_by(place, read):
+    """Two entries that data choose: the delta becomes ends of the range of j."""
+    return KroneckerDelta(floor(j / 2), DATA[place]) * read
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        IndexedSum(chosen_by(i - 4, x[j] ** 2), (j, 0, i - 4)),
+        x[i] * IndexedSum(chosen_by(i - 4, x[j] ** 2), (j, 3 - i, i - 4)),
+        IndexedSum(chosen_by(i - 4, x[j + k] ** 2), (j, 0, i - k - 4), (k, 0, 3)),
+        IndexedSum(IndexedSum(chosen_by(k - 4, x[j + k] ** 2), (j, 0, k - 4)), (k, 0, Min(i, 6))),
+        IndexedSum(IndexedSum(chosen_by(2 * k - i, x[j] ** 2), (j, i, 2 * k)), (k, -2, 1)),
+        IndexedSum(IndexedSum(chosen_by(i - 4, x[j] ** 2), (j, k, i - 6 + k)), (k, 1, i)),
+    ],
+)
+def test_data_in_a_range_are_read_only_where_the_range_as_written_has_values(terms):
+    function = TensorComprehension(terms, (i, 7))
+    weighted = IndexedSum(function[i] * y[i], (i, 0, 6))
+    values = random_values((weighted, x), {N: 9}, 1, given={DATA: np.array([0, 2, 1])})
+    assert_equal(evaluate(simplify_deltas(function), values), evaluate(function, values), "value")
+    for wrt in (x, y):
+        expected = differentiate(weighted, wrt, values)
+        assert expected.any()
+        assert_equal(evaluate(gradient(weighted, wrt), values), expected, f"by {wrt}")
+    arguments, arrays = call_arguments((function, x), values)
+    for result in (function, simplify_deltas(function)):
+        got = lambdify(arguments, result, "numpy")(*arrays)
+        assert_equal(got, to_double(evaluate(function, values)), "NumPy", 1e-9)
 
 
 def test_an_index_that_becomes_data_leaves_behind_what_it_said_of_others():
