@@ -100,7 +100,8 @@ def _start_clock(limit: float) -> Handler:
         raise _TooSlowError
 
     old = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    # Again and again: what is raised while an object is destroyed is lost.
+    signal.setitimer(signal.ITIMER_REAL, limit, limit)
     return old
 
 
