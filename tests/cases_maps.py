@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cases_own import one
 from cases_peers import x_of
-from sympy import Abs, And, Eq, Mod, Piecewise, ceiling, exp, floor, frac, log, tanh
+from sympy import Abs, And, Eq, KroneckerDelta, Max, Min, Mod, Piecewise, ceiling, exp, floor, frac, log, tanh
 
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
@@ -44,6 +44,17 @@ _turned = Sum(_periodic[Mod(i + a, 4), Mod(j + b, 5), n] * Abs(_kernel[a, b]), (
 one("L10", _turned, (i, 4), (j, 5), (n, 2), by=(_periodic, _kernel))
 _x5 = x_of(5)
 one("H7", _x5[floor(i / 4)] + _x5[ceiling(i / 4)], (i, 16), by=(_x5,))
+
+# ---------------------------------------------------------------- the same, by data
+
+_where = TensorSymbol("where", 7, dtype=int)
+_pixels, _entry = x_of(2, 3), Max(0, Min(_where[i], 5))
+_taken = {_where: [5, 0, -2, 3, 9, 3, 1]}
+one("V34", _pixels[floor(_entry / 3), Mod(_entry, 3)] ** 2, (i, 7), by=(_pixels,), values=_taken)
+one("L8", x_of(6)[_where[i]] ** 2, (i, 7), by=(x_of(6),), values={_where: [2, 2, 0, 5, 4, 2, 0]})
+_soft = exp(TensorSymbol("w", 7)[i])
+_counts = Sum(KroneckerDelta(k, _where[i]) * _soft, (i, 0, 6)) ** 2
+one("H8", _counts, (k, 4), by=(TensorSymbol("w", 7),), values={_where: [3, 1, 1, -1, 0, 1, 6]}, low=-1, high=1)
 
 # ---------------------------------------------------------------- windows, rounded up and down
 

@@ -329,6 +329,31 @@ def _v26() -> Case:
     return Case(Tensor(body, (n, 1), (m, 5), (i, 4), (j, 4)), (image, weight))
 
 
+def residual(size: int, channels: int) -> Case:
+    """Two steps of a residual net."""
+    image, weight = TensorSymbol("X", (1, channels, size, size)), TensorSymbol("W", (channels, channels, 3, 3))
+
+    def step(source: Expr) -> Tensor:
+        row, column = i + a - 1, j + b - 1
+        inside = And(row >= 0, row <= size - 1, column >= 0, column <= size - 1)
+        padded = Piecewise((source[n, c, row, column], inside), (0, True))
+        total = Sum(padded * weight[m, c, a, b], (b, 0, 2), (a, 0, 2), (c, 0, channels - 1))
+        return Tensor(image[n, m, i, j] + total, (n, 1), (m, channels), (i, size), (j, size))
+
+    return Case(step(step(image)), (image, weight), low=-1, high=1)
+
+
+case("V30", partial(residual, 2, 1))(partial(residual, 3, 2))
+
+
+@case("V35")
+def _v35() -> Case:
+    data, weight = TensorSymbol("X", (2, 3)), TensorSymbol("W", (3, 3))
+    dense = Tensor(Sum(data[i, k] * weight[j, k], (k, 0, 2)), (i, 2), (j, 3))
+    soft = exp(dense[i, j]) / Sum(exp(dense[i, k]), (k, 0, 2))
+    return Case(Tensor(soft, (i, 2), (j, 3)), (data, weight), low=-1, high=1)
+
+
 def convolution(size: int, width: int, stride: int, dilation: int) -> Case:
     """Convolution of 1 x 2 x size x size by 2 x 2 x width x width, without padding."""
     extent = (size - dilation * (width - 1) - 1) // stride + 1
