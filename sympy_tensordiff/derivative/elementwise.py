@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from itertools import chain, islice
+from itertools import count as count_up
 from typing import Any
 
 import sympy
@@ -100,8 +102,8 @@ class Differentiation:
     def axes(self, count: int, avoid: Sequence[str] = ()) -> list[str]:
         """Names for the indices of a result, unlike those in the expression."""
         names = [name for name in AXES if name not in self.names and name not in avoid]
-        names += [f"p_{n}" for n in range(count) if f"p_{n}" not in self.names]
-        return names[:count]
+        more = (name for n in count_up() if (name := f"p_{n}") not in self.names and name not in avoid)
+        return [*islice(chain(names, more), count)]
 
     # -------------------------------------------------------------- results
 

@@ -404,3 +404,13 @@ def test_hessians_in_one_call_and_by_entries_agree():
     for a, b in itertools.product(range(5), repeat=2):
         twice = sympy.diff(function, x[i], x[j])
         assert oracle.evaluate(twice, {**values, i: a, j: b}) == dense[a, b]
+
+
+def test_more_derivatives_than_there_are_letters():
+    """The axes of the tenth have names of their own, too."""
+    result = IndexedSum(sympy.sin(x[i]), (i, 0, 4))
+    for _ in range(12):
+        result = jacobian(result, x)
+    assert len({*result.indices}) == len(result.shape) == 12
+    assert oracle.evaluate(result[(3,) * 12], {x: [1, 2, 3, 0, 4]}) == 0
+    assert oracle.evaluate(jacobian(result[(3,) * 12], x)[3], {x: [1, 2, 3, 0, 4]}) == 1
