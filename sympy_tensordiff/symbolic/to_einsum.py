@@ -141,6 +141,8 @@ class _Einsum(Rewriting):
         tensor = yield self.tensor(expr.tensor, scope)
         if fits:
             return Term(factors=(Factor(tensor, known),))
+        if not expr.indices:
+            return Term(tensor)  # what has no axes may have become a scalar of SymPy's
         return Term(expr if tensor is expr.tensor else tensor[expr.indices])
 
     def delta(self, expr: Any, scope: Scope) -> Recursion[Term | None]:

@@ -405,3 +405,14 @@ def assert_as_matrices(expr, matrices, given):
             given[name] = array.reshape(-1, 1) if tensor.rank else array.item()
     result = evaluate(td.lift(matrices), given)
     assert_equal(np.reshape(result, np.shape(expected)), expected, str(matrices))
+
+
+@pytest.mark.parametrize("body", [td.sin(x[0]), 2 * x[0], x[1]], ids=str)
+def test_a_table_without_axes_is_its_entry(body) -> None:
+    """Its rewriting is a scalar of SymPy's, which has no entries."""
+    table = td.TensorComprehension(body)
+    values = random_values((x[0], x[1]), SIZES)
+    for expr in (td.TensorComprehension(table[()] * x[p], (p, n)), 2 * table[()]):
+        result = expr.rewrite(td.EinsumProduct)
+        assert table not in nodes_in([result])
+        assert np.array_equal(evaluate(result, values), evaluate(expr, values))
