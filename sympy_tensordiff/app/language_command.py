@@ -9,13 +9,13 @@ from typing import Any
 import sympy
 
 import sympy_tensordiff as td
+from sympy_tensordiff.app.arguments import arguments_of, check_reads
 from sympy_tensordiff.app.page import Page
 from sympy_tensordiff.app.reading import UnreadableError, is_interactive, read_input
 from sympy_tensordiff.app.size_checks import worst_errors
 from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.for_readers import for_readers
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
-from sympy_tensordiff.testing.values import size_symbols
 
 PROGRAM = "python -m sympy_tensordiff"
 BACKENDS = ("numpy", "numba", "cuda")
@@ -137,6 +137,7 @@ def _parser() -> argparse.ArgumentParser:
 def _answer(parsed: Any, options: argparse.Namespace) -> int:
     """Print what is asked for."""
     page = Page(sys.stdout)
+    check_reads(parsed)
     note = "%" if options.form == "latex" else "#"  # the sign of comments: the answer stays what it is
     expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)
     page.say(_formatted(parsed, expression, options.form, page))
@@ -155,7 +156,7 @@ def _answer(parsed: Any, options: argparse.Namespace) -> int:
 def _formatted(parsed: Any, expression: Any, form: str, page: Page) -> str:
     """The expression in one of the forms."""
     if form in BACKENDS:
-        return str(td.generate_code(_arguments(parsed, expression), expression, form)).rstrip()
+        return str(td.generate_code(arguments_of(parsed, expression), expression, form)).rstrip()
     if form == "text":
         return _text(expression)
     if form == "index":
@@ -165,13 +166,6 @@ def _formatted(parsed: Any, expression: Any, form: str, page: Page) -> str:
         lines = str(sympy.pretty(expression, use_unicode=page.unicode, wrap_line=False)).splitlines()
         return "\n".join(line.rstrip() for line in lines)
     return str(sympy.latex(expression) if form == "latex" else expression)
-
-
-def _arguments(parsed: Any, expression: Any) -> tuple[Any, ...]:
-    """All tensors, then the sizes that none of them has."""
-    tensors = tuple(parsed.tensors.values())
-    known = size_symbols(*tensors)
-    return (*tensors, *(size for size in size_symbols(expression) if size not in known))
 
 
 def _text(expression: Any) -> str:

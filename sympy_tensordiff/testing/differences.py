@@ -30,6 +30,12 @@ _DIRECTIONS = 8
 _RANGES = ((-2.0, 2.0), (0.25, 1.75), (-0.9, 0.9), (1.25, 3.0))
 
 FloatArray = NDArray[np.float64]
+
+
+class SizeError(ArgumentError):
+    """The sizes do not fit the expression: an axis would have no entries."""
+
+
 _Pullback: TypeAlias = Callable[[dict[Any, Any], FloatArray], FloatArray]
 
 
@@ -177,7 +183,7 @@ def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
     for tensor, extent in _extents(expressions):
         length = extent.subs(sizes)
         if length.is_Integer and length < 1:
-            raise ArgumentError(f"the extent {extent} of {tensor} is {length} for sizes={sizes}; extents are positive")
+            raise SizeError(f"the extent {extent} of {tensor} is {length} for sizes={sizes}; extents are positive")
 
 
 def _extents(expressions: Iterable[Expr]) -> list[tuple[Expr, Expr]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -20,6 +21,8 @@ from sympy_tensordiff.testing.integer_data import data_ranges
 # Numerators over this give numbers that a double holds exactly, so the kernels and the oracle
 # start from the same inputs; odd numerators keep away from 0.
 _DENOMINATOR = 16
+MOST = 10**8
+"""For no larger tensor are values drawn."""
 
 
 def as_expressions(expression: Any) -> tuple[Expr, ...]:
@@ -92,6 +95,11 @@ def random_values(
     ranges = data_ranges(expressions, known) if any(tensor.dtype is int for tensor in tensors) else {}
     for tensor in tensors:
         shape = concrete_shape(tensor, known)
+        if math.prod(shape) > MOST:
+            raise ArgumentError(
+                f"{tensor} has {math.prod(shape):,} entries, and random values are drawn for at most {MOST:,}; take "
+                "smaller sizes"
+            )
         if tensor.dtype is int:
             draws = [generator.randint(*ranges[tensor.name]) for _ in np.ndindex(shape)]
             values[tensor] = np.array(draws, dtype=np.int64).reshape(shape)

@@ -303,6 +303,32 @@ def test_sizes_of_checks():
     assert list(size_checks.choices([], 0)) == [{}] * size_checks.ROUNDS
     many = td.indices(" ".join(f"k{number}" for number in range(9)))
     assert all(set(sizes) == set(many) for sizes in size_checks.choices(many, 9))
+    assert max(max(sizes.values()) for sizes in size_checks.choices(symbols, 1)) > 20
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "declare w[m], x[n], f[n - m + 1]  f[i] = sum(w[k]*x[i + k], k)  derivative wrt x",
+        "declare x[n], f[n - 9]  f[i] = x[i + 9]**2 - x[i]  derivative wrt x",
+        "declare x[n]  s = x[0]*x[3]**2  derivative wrt x",
+    ],
+)
+def test_checks_take_sizes_that_fit(run, query):
+    assert answer(run, "--check", query).count("largest relative error") == size_checks.ROUNDS
+
+
+def test_sizes_that_never_fit(run):
+    code, _, err = run("--check", "declare x[n], f[n - 99]  f[i] = x[i]  derivative wrt x")
+    assert code == 1 and "the extent n - 99 of" in err
+
+
+@pytest.mark.parametrize("body", ["sum(x[k], (k, 0, n))", "sum(x[k + 1] - x[k], k)", "sum(x[k - 1], (k, 0, n - 1))"])
+def test_reads_outside_of_shapes_are_refused(run, body):
+    """The derivative takes all reads for granted, and would be that of another expression."""
+    code, out, err = run(f"declare x[n]  s = {body}  derivative wrt x")
+    assert (code, out) == (1, "")
+    assert "is read outside of the shape of x, along axis 0, whatever the sizes; mend the range" in err
 
 
 # ---------------------------------------------------------------------------- graphs

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 import sympy
 
 import sympy_tensordiff as td
+from sympy_tensordiff.app.arguments import arguments_of, check_reads
 from sympy_tensordiff.app.size_checks import worst_errors
 from sympy_tensordiff.app.web.requests import Language, Request
 from sympy_tensordiff.errors import DerivativeMismatch, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.for_readers import for_readers
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
-from sympy_tensordiff.testing.values import size_symbols
 
 Answer: TypeAlias = dict[str, Any]
 
@@ -46,6 +46,7 @@ def answer(request: Request) -> Answer:
 def derived(language: Language, source: str, order: int) -> tuple[Any, Any, Any]:
     """The expression, its derivative, and what was parsed; a page asks for several forms of one."""
     parsed = td.parse_indexed(source) if language == "index" else td.parse(source)
+    check_reads(parsed)
     if order == 2:
         parsed = td.ParsedExpression(parsed.tensors, parsed.expression, (*parsed.arguments, parsed.arguments[-1]))
     return parsed.expression, parsed.derivative(), parsed
@@ -106,11 +107,8 @@ def matrix(expr: Any) -> str:
 
 
 def code(parsed: Any, derivative: Any, backend: str) -> str:
-    """The module that computes the derivative: of all tensors, then of the sizes that none of them has."""
-    tensors = tuple(parsed.tensors.values())
-    known = size_symbols(*tensors)
-    sizes = [size for size in size_symbols(derivative) if size not in known]
-    return td.generate_code((*tensors, *sizes), derivative, backend)
+    """The module that computes the derivative."""
+    return td.generate_code(arguments_of(parsed, derivative), derivative, backend)
 
 
 def checked(parsed: Any, derivative: Any) -> str:
