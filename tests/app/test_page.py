@@ -3,25 +3,29 @@
 import asyncio
 import http.client
 import json
+import multiprocessing
 import os
 import random
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 import sympy_tensordiff as td
 from sympy_tensordiff.app import command_line
-from sympy_tensordiff.app.web import answers
+from sympy_tensordiff.app.web import answers, workers
 from sympy_tensordiff.app.web.examples import EXAMPLES
 from sympy_tensordiff.app.web.requests import LONGEST, WANTS, Request, RequestError, request_of
 
 pytest.importorskip("tornado")
 import contextlib
 
-from sympy_tensordiff.app.web.server import LARGEST_BODY, Server, page_files
+from sympy_tensordiff.app.web.server import CONNECTIONS, LARGEST_BODY, Server, page_files
 
 SINE = {"language": "text", "source": "declare x 1 expression sin(x) derivative wrt x", "order": 1, "want": "formulas"}
 
@@ -112,6 +116,22 @@ def test_wrong_inputs_are_told_with_their_places() -> None:
     assert (found["place"]["line"], found["place"]["column"]) == (2, 15)
     assert found["place"]["text"].endswith("\n              ^")
     assert "not declared" in told(source="declare x 1 expression y derivative wrt x")["error"]
+
+
+def test_reads_outside_of_shapes_are_told() -> None:
+    found = told(language="index", source="declare x[n] s = sum(x[i], (i, 0, n)) derivative wrt x")
+    assert "x[i] is read outside of the shape of x, along axis 0, whatever the sizes" in found["error"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("declare x[10**18] s = sum(x[i], i) derivative wrt x", "1,000,000,000,000,000,000 entries, and random"),
+        ("declare int w[10**9], x[n] s = sum(x[w[i]], i) derivative wrt x", "1,000,000,000 entries, and random"),
+    ],
+)
+def test_tensors_that_are_too_large_are_not_checked(source, reason) -> None:
+    assert reason in told(language="index", source=source, want="check")["check"]["error"]
 
 
 def test_what_has_no_form_says_so() -> None:
@@ -246,12 +266,14 @@ def test_random_bytes(server) -> None:
     assert asked(server)[0] == 200
 
 
+SLOW = f"declare x 1 expression {'sin(' * 3000}x{')' * 3000} derivative wrt x"
+
+
 def test_a_slow_answer_is_given_up_and_the_worker_replaced(server) -> None:
     worker = server.pool.workers[0]
     server.pool.seconds = 0.01
-    deep = f"declare x 1 expression {'sin(' * 3000}x{')' * 3000} derivative wrt x"
     try:
-        assert "takes longer than 0.01 seconds" in asked(server, {"source": deep})[1]["error"]
+        assert "takes longer than 0.01 seconds" in asked(server, {"source": SLOW})[1]["error"]
     finally:
         server.pool.seconds = 60
     assert server.pool.workers[0] is not worker and not worker.process.is_alive()
@@ -260,8 +282,138 @@ def test_a_slow_answer_is_given_up_and_the_worker_replaced(server) -> None:
 
 def test_a_worker_that_dies_is_replaced(server) -> None:
     server.pool.workers[0].process.kill()
-    assert "more memory than there is" in asked(server)[1]["error"]
+    assert "has died, for want of memory perhaps" in asked(server)[1]["error"]
     assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+
+
+def test_the_start_of_a_worker_is_no_part_of_the_time_for_an_answer(monkeypatch) -> None:
+    times: list = []
+
+    async def arrival(_, seconds):
+        times.append(seconds)
+
+    worker = workers._Worker.__new__(workers._Worker)
+    worker.pipe, theirs = multiprocessing.Pipe()
+    worker.is_ready, worker.is_fit, worker.answered = False, True, 0
+    monkeypatch.setattr(workers._Worker, "_arrival", arrival)
+    for told in ("ready", {"error": "first"}, {"error": "second"}):
+        theirs.send(told)
+    assert asyncio.run(worker.ask(Request(**SINE), 3)) == {"error": "first"}
+    assert asyncio.run(worker.ask(Request(**SINE), 4)) == {"error": "second"}
+    assert times == [workers.STARTING, 3, 4] and worker.is_fit
+
+
+def test_a_place_is_kept_where_no_worker_can_be_started(server, monkeypatch) -> None:
+    def no_process(*_):
+        raise OSError(24, "too many open files")
+
+    worker = server.pool.workers[0]
+    worker.process.kill()
+    with monkeypatch.context() as patched:
+        patched.setattr(workers, "_Worker", no_process)
+        for _ in range(3):
+            assert "has died" in asked(server)[1]["error"]
+    assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+    assert server.pool.workers[0] is not worker
+
+
+def test_what_nobody_waits_for_is_given_up(server) -> None:
+    """A page that asks anew hangs up: no worker goes on for it, and none that waits begins."""
+    asked(server)
+    worker = server.pool.workers[0]
+    body = json.dumps({**SINE, "source": SLOW})
+    connections = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=90) for _ in range(3)]
+    for connection in connections:
+        connection.request("POST", "/api/answer", body, {"Content-Type": "application/json"})
+    until(lambda: server.pool.taken == 3)
+    for connection in connections:
+        connection.close()
+    until(lambda: server.pool.taken == 0)
+    assert server.pool.workers[0] is not worker and not worker.process.is_alive()
+    assert asked(server)[1]["derivative"]["matrix"] == {"text": "diag(cos(x))"}
+
+
+def test_a_worker_that_is_about_to_answer_is_kept(server) -> None:
+    asked(server)
+    worker = server.pool.workers[0]
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=90)
+    connection.request("POST", "/api/answer", json.dumps(SINE), {"Content-Type": "application/json"})
+    connection.close()
+    until(lambda: server.pool.taken == 0)
+    assert asked(server)[0] == 200 and server.pool.workers[0] is worker
+
+
+def test_more_connections_than_there_are_files_for_are_closed(server) -> None:
+    connections = [socket.create_connection(("127.0.0.1", server.port), 60) for _ in range(CONNECTIONS + 20)]
+    for connection in connections[CONNECTIONS:]:
+        assert connection.recv(1) == b""
+        connection.close()
+    for connection in connections:
+        connection.close()
+    until(lambda: asked(server)[0] == 200)
+
+
+def until(holds) -> None:
+    """Wait for what happens in another thread."""
+    for _ in range(6000):
+        with contextlib.suppress(OSError):
+            if holds():
+                return
+        time.sleep(0.01)
+    raise AssertionError("this does not happen within a minute")
+
+
+@pytest.mark.skipif(os.name != "posix" or shutil.which("ps") is None, reason="groups of processes")
+def test_a_process_that_a_worker_has_started_ends_with_it(tmp_path) -> None:
+    """The layout of a graph, for example."""
+    mark = tmp_path / "mark"
+    code = (
+        "import os, subprocess, sys, multiprocessing as mp\n"
+        "from sympy_tensordiff.app.web import answers, workers\n"
+        "def started(_):\n"
+        f"    child = subprocess.Popen(['sleep', '600']); open({str(mark)!r}, 'w').write(str(child.pid))\n"
+        "    child.wait()\n"
+        "answers.answer = started\n"
+        "workers.work(mp.connection.Connection(int(sys.argv[1])))\n"
+    )
+    ours, theirs = multiprocessing.Pipe()
+    worker = workers._Worker.__new__(workers._Worker)
+    worker.pipe, worker.is_ready, worker.is_fit, worker.answered = ours, False, True, 0
+    with subprocess.Popen([sys.executable, "-c", code, str(theirs.fileno())], pass_fds=[theirs.fileno()]) as process:
+        process.join = process.wait
+        worker.process = process
+        with pytest.raises(workers.SlowError):
+            asyncio.run(worker.ask(Request(**SINE), 2))
+        worker.kill()
+    child = int(mark.read_text())
+    until(lambda: not is_running(child))
+
+
+def is_running(process) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    found = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout
+    return bool(found.strip()) and not found.startswith("Z")
+
+
+def test_a_mistake_of_the_package_is_called_one(monkeypatch) -> None:
+    told_so: list = []
+
+    class Pipe:
+        def recv(self):
+            if len(told_so) == 2:
+                raise EOFError
+            return Request(**SINE)
+
+        def send(self, told):
+            told_so.append(told)
+
+    monkeypatch.setattr(answers, "answer", lambda request: 1 // 0)
+    monkeypatch.setattr(workers, "_limit_memory", lambda: None)
+    monkeypatch.setattr(os, "setpgid", lambda *_: None)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    workers.work(Pipe())
+    assert told_so[0] == "ready"
+    assert "this is a mistake of the package (ZeroDivisionError); please report" in told_so[1]["error"]
 
 
 def test_several_users_at_once(server) -> None:

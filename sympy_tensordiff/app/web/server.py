@@ -13,6 +13,7 @@ from typing import Any
 
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPServerRequest
+from tornado.iostream import IOStream
 from tornado.web import Application, HTTPError, RequestHandler
 
 from sympy_tensordiff.app.web.examples import EXAMPLES
@@ -22,6 +23,8 @@ from sympy_tensordiff.app.web.workers import BusyError, LostError, Pool, SlowErr
 HOST = "127.0.0.1"
 LARGEST_BODY = 8 * LONGEST
 """The most bytes of a request: JSON may write a character in six, and one outside of the first plane in twelve."""
+CONNECTIONS = 100
+"""The most connections; systems that allow few open files allow 256."""
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self' data:; "
@@ -87,6 +90,8 @@ class _Examples(_Handler):
 
 
 class _Answers(_Handler):
+    asked: asyncio.Future[Any] | None = None
+
     async def post(self) -> None:
         if self.request.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
             raise HTTPError(415, reason="A request is JSON")
@@ -97,15 +102,23 @@ class _Answers(_Handler):
             self.tell({"error": str(error)})
             return
         pool: Pool = self.settings["pool"]
+        self.asked = asyncio.ensure_future(pool.ask(request))
         try:
-            self.tell(await pool.ask(request))
+            self.tell(await self.asked)
+        except asyncio.CancelledError:
+            return  # nobody is there to be told
         except BusyError:
             self.set_status(503)
             self.tell({"error": "too many requests are waiting; ask again"})
         except SlowError:
             self.tell({"error": f"this takes longer than {pool.seconds:g} seconds; use the package itself for it"})
         except LostError:
-            self.tell({"error": "this needs more memory than there is for one answer"})
+            self.tell({"error": "the process that computes this has died, for want of memory perhaps"})
+
+    def on_connection_close(self) -> None:
+        """A page asks no longer for what has been typed over."""
+        if self.asked is not None:
+            self.asked.cancel()
 
 
 def is_own(request: HTTPServerRequest, port: int) -> bool:
@@ -122,6 +135,23 @@ def is_own(request: HTTPServerRequest, port: int) -> bool:
         and (origin is None or origin.lower() in {f"http://{name}" for name in own})
         and (site in ("none", "same-origin") or is_link)
     )
+
+
+class _HTTPServer(HTTPServer):
+    """A server that hangs up where more connections are open than there are files for."""
+
+    connections = 0
+
+    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        if self.connections >= CONNECTIONS:
+            stream.close()
+            return
+        self.connections += 1
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        self.connections -= 1
+        super().on_close(server_conn)
 
 
 def page_files() -> dict[str, bytes]:
@@ -185,7 +215,7 @@ class Server:
             port=self.port,
             log_function=lambda handler: None,
         )
-        self._server = HTTPServer(
+        self._server = _HTTPServer(
             application,
             max_body_size=LARGEST_BODY,
             max_buffer_size=2 * LARGEST_BODY,
@@ -210,7 +240,10 @@ class Server:
 async def serve(port: int, workers: int, seconds: float) -> None:
     """Say where the page is, and serve it until the process is interrupted or told to end."""
     ended = asyncio.Event()
-    for name in ("SIGINT", "SIGTERM"):
+    names = ["SIGINT", "SIGTERM"]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup
+        names.append("SIGHUP")
+    for name in names:
         with suppress(NotImplementedError):  # elsewhere the interrupt comes as KeyboardInterrupt
             asyncio.get_running_loop().add_signal_handler(getattr(signal, name), ended.set)
     server = Server(port, workers, seconds)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import signal
+import traceback
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
@@ -15,6 +17,10 @@ MEMORY = 3 * 2**30
 """The most bytes that a worker may ask for."""
 LIFE = 500
 """A worker answers so many requests; what caches keep goes with it."""
+STARTING = 60
+"""So many seconds may pass until a worker has imported the package."""
+GRACE = 1
+"""A worker whose client has gone is replaced, unless it answers within so many seconds."""
 
 
 class BusyError(Exception):
@@ -26,7 +32,7 @@ class SlowError(Exception):
 
 
 class LostError(Exception):
-    """The worker has died, for want of memory for example."""
+    """The worker has died, for want of memory for example, or cannot be started."""
 
 
 class Pool:
@@ -63,7 +69,7 @@ class Pool:
             raise BusyError
         self.taken += 1
         try:
-            worker = await self.free.get()
+            worker = self._renewed(await self.free.get())
             try:
                 return await worker.ask(request, self.seconds)
             finally:
@@ -72,11 +78,17 @@ class Pool:
             self.taken -= 1
 
     def _renewed(self, worker: _Worker) -> _Worker:
-        """The worker, or another one in the place of one that is of no use any more."""
+        """The worker, or another one in the place of one that is of no use any more.
+
+        Where none can be started the old one keeps the place, and the next request tries again.
+        """
         if worker.is_fit:
             return worker
         worker.kill()
-        fresh = _Worker()
+        try:
+            fresh = _Worker()
+        except OSError:
+            return worker
         self.workers[self.workers.index(worker)] = fresh
         return fresh
 
@@ -95,31 +107,55 @@ class _Worker:
         self.process = context.Process(target=work, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
+        self.is_ready = False
         self.is_fit = True
         self.answered = 0
 
     async def ask(self, request: Request, seconds: float) -> Any:
-        loop = asyncio.get_running_loop()
-        arrived = asyncio.Event()
-        # Whatever ends this early, also a client that has gone, leaves an answer in the pipe.
-        self.is_fit = False
         try:
+            if not self.is_ready:
+                await self._arrival(STARTING)
+                self.pipe.recv()
+                self.is_ready = True
+            self.is_fit = False  # whatever ends this early leaves an answer in the pipe
             self.pipe.send(request)
-            loop.add_reader(self.pipe.fileno(), arrived.set)
             try:
-                await asyncio.wait_for(arrived.wait(), seconds)
-            finally:
-                loop.remove_reader(self.pipe.fileno())
-            answer = self.pipe.recv()
+                await self._arrival(seconds)
+            except asyncio.CancelledError:
+                await self._arrival(GRACE)
+                self._received()
+                raise
+            return self._received()
         except (TimeoutError, asyncio.TimeoutError):
+            self.is_fit = False
             raise SlowError from None
         except (EOFError, OSError):
+            self.is_fit = False
             raise LostError from None
+
+    async def _arrival(self, seconds: float) -> None:
+        """Wait until there is something in the pipe."""
+        loop = asyncio.get_running_loop()
+        arrived = asyncio.Event()
+        loop.add_reader(self.pipe.fileno(), arrived.set)
+        try:
+            await asyncio.wait_for(arrived.wait(), seconds)
+        finally:
+            loop.remove_reader(self.pipe.fileno())
+
+    def _received(self) -> Any:
+        answer = self.pipe.recv()
         self.answered += 1
         self.is_fit = self.answered < LIFE
         return answer
 
     def kill(self) -> None:
+        """End the process and those that it has started: layouts of graphs."""
+        if self.pipe.closed:
+            return
+        if os.name == "posix" and self.is_ready:
+            with suppress(OSError):
+                os.killpg(self.process.pid or 0, signal.SIGKILL)
         self.process.kill()
         self.process.join()
         self.pipe.close()
@@ -128,16 +164,22 @@ class _Worker:
 def work(pipe: Connection) -> None:
     """Answer the requests that come through the pipe, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
+    if os.name == "posix":
+        os.setpgid(0, 0)
     _limit_memory()
     from sympy_tensordiff.app.web.answers import answer
 
     with suppress(EOFError, OSError):
+        pipe.send("ready")
         while True:
             request = pipe.recv()
             try:
                 found = answer(request)
             except MemoryError:
                 found = {"error": "this needs more memory than there is for one answer"}
+            except Exception as error:
+                traceback.print_exc()
+                found = {"error": f"this is a mistake of the package ({type(error).__name__}); please report the input"}
             pipe.send(found)
 
 
