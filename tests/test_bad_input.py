@@ -648,7 +648,7 @@ def check_source(arguments, function):
         tree = ast.parse(td.generate_code(arguments, function, backend))
         imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
         imported |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert imported <= {"math", "numpy", "numba", "numba.extending"}, imported
+        assert imported <= {"functools", "math", "numpy", "numba", "numba.extending"}, imported
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -234,8 +234,8 @@ def test_plans_name_scatters():
     assert "3. scatter: add to y[idx[i]] over i" in plan
     cuda = compile_program(program, "cuda")
     assert "(atomic additions in any order)" in cuda.plan
-    assert "cuda.atomic.add(y, idx[k], " in cuda.source
-    assert "scatter2_y[launch((K,))](y, v, idx, K, N)" in cuda.source
+    assert "cuda.atomic.add(y, uint64(idx[uint64(k)]), " in cuda.source
+    assert "scatter2_y[(*launch((K,)), stream)](y, v, idx, K, N)" in cuda.source
 
 
 # ---------------------------------------------------------------------------- laws

@@ -363,38 +363,45 @@ def run(w, g, dx):
 def test_cuda_text():
     text = print_source(CASES["matmul"][0], "cuda")
     assert (
-        text[text.index("import") : text.index("def launch")]
-        == '''import math
+        text[text.index("import") : text.index("@functools")]
+        == '''import functools
+import math
 
-from numba import cuda
+from numba import cuda, uint64
 
 ARGUMENTS = ('a', 'b')
 
 
 @cuda.jit
-def fill_c(c, a, b, M):
+def fill_c(c, a, b, L, M, N):
     """Fill c[i, j], one thread per entry."""
     real = c.dtype.type
-    j, first_y = cuda.grid(2)
+    j, i = cuda.grid(2)
     _, step_y = cuda.gridsize(2)
-    if j < c.shape[1]:
-        for i in range(first_y, c.shape[0], step_y):
+    if j < N:
+        while i < L:
             acc = real(0)
-            for k in range(M):
-                acc += a[i, k]*b[k, j]
-            c[i, j] = acc
+            k = 0
+            while k < M:
+                acc += a[uint64(i*M + k)]*b[uint64(k*N + j)]
+                k += 1
+            c[uint64(i*N + j)] = acc
+            i += step_y
 
 
 '''
     )
     assert (
         text[text.index("def compute") :]
-        == '''def compute(a, b, c):
-    """Launch the kernels; all arrays are on the device."""
+        == '''def compute(a, b, c, stream=0):
+    """Launch the kernels on a stream; all arrays are on the device."""
     L = a.shape[0]
     M = a.shape[1]
     N = b.shape[1]
-    fill_c[launch(c.shape)](c, a, b, M)
+    a = a.reshape(-1)
+    b = b.reshape(-1)
+    c = c.reshape(-1)
+    fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
 
 
 def run(a, b, c):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Array, Fused, Kernel, Let, Program, Scatter, Step
 from sympy_tensordiff.codegen.printers.blocks import Block
-from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.printers.forms import CHOICE, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import (
     array_shapes,
@@ -113,7 +113,7 @@ def header(program: Program, backend: str, names: Names) -> str:
 def imports(pieces: Sequence[str], last: str) -> str:
     """The import lines of a module with these pieces, those of the standard library and of NumPy where used."""
     text = "\n".join(pieces)
-    standard = [f"import {module}" for module in ("itertools", "math") if f"{module}." in text]
+    standard = [f"import {module}" for module in ("functools", "itertools", "math") if f"{module}." in text]
     standard += [""] if standard else []
     return "\n".join([*standard, *(["import numpy as np"] if "np." in text else []), *([last] if last else [])])
 
@@ -183,14 +183,18 @@ class Temporaries:
         """Whether some extent may be zero or negative in some call."""
         return not all(self.is_positive(form) for form in array.shape)
 
-    def shape(self, array: Array, scalar: str = "()") -> str:
-        """The shape as text, ``scalar`` for rank 0."""
-        if not array.shape:
-            return scalar
-        texts = [
-            self._printer.form(f) if self.is_positive(f) else f"max(0, {self._printer.form(f)})" for f in array.shape
-        ]
-        return f"({', '.join(texts)})" if len(texts) > 1 else texts[0]
+    def shape(self, array: Array) -> str:
+        """The shape as text."""
+        texts = self._extents(array)
+        return f"({', '.join(texts)})" if len(texts) > 1 else texts[0] if texts else "()"
+
+    def entries(self, array: Array) -> str:
+        """The number of entries as text."""
+        return "*".join(self._extents(array, UNARY)) or "1"
+
+    def _extents(self, array: Array, level: int = CHOICE) -> list[str]:
+        form = self._printer.form
+        return [form(f, level) if self.is_positive(f) else f"max(0, {form(f)})" for f in array.shape]
 
     def is_positive(self, form: Affine) -> bool:
         """Whether a form is positive in every call."""

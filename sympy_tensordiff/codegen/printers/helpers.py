@@ -123,16 +123,45 @@ def cbrt(x):
 }
 """For the backends that compile scalar Python."""
 
-CUDA_HELPERS: dict[str, str] = SCALAR_HELPERS | {
+TYPED_HELPERS: dict[str, str] = {
+    "sign": '''
+def sign(x, real):
+    """-1, 0 or 1; nan where x is nan."""
+    return x if x != x else real(1 if x > 0 else -1 if x < 0 else 0)
+''',
+    "heaviside": '''
+def heaviside(x, at_zero, real):
+    """0 or 1, at_zero at 0; nan where x is nan."""
+    return x if x != x else at_zero if x == 0 else real(1 if x > 0 else 0)
+''',
+    "sigmoid": '''
+def sigmoid(x, real):
+    """1/(1 + exp(-x)) without overflow."""
+    small = math.exp(-abs(x))
+    return (small if x < 0 else real(1))/(real(1) + small)
+''',
+    "softplus": '''
+def softplus(x, real):
+    """log(1 + exp(x)) without overflow."""
+    return (real(0) if x < 0 else x) + math.log1p(math.exp(-abs(x)))
+''',
+    "cbrt": '''
+def cbrt(x, real):
+    """The real cube root."""
+    return math.copysign(abs(x)**real(1/3), x)
+''',
     "floor": '''
-def floor(x):
+def floor(x, real):
     """The greatest integer not above x; what is too large for an integer type is one already."""
-    return math.floor(x) if abs(x) < 4503599627370496 else x
+    return real(math.floor(x)) if abs(x) < real(4503599627370496) else x
 ''',
     "ceil": '''
-def ceil(x):
+def ceil(x, real):
     """The least integer not below x; what is too large for an integer type is one already."""
-    return math.ceil(x) if abs(x) < 4503599627370496 else x
+    return real(math.ceil(x)) if abs(x) < real(4503599627370496) else x
 ''',
 }
+"""For CUDA: helpers that are passed the type of their results, so that none is wider."""
+
+CUDA_HELPERS: dict[str, str] = SCALAR_HELPERS | TYPED_HELPERS
 """For CUDA, where rounding is done by `math`, whose results are integers."""

@@ -1,0 +1,91 @@
+"""What launches the kernels of a CUDA module, and what moves arrays between host and device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.loops import Kernel, Program, Scatter
+from sympy_tensordiff.codegen.printers.blocks import INDENT
+from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, shape_text, size_lines, used_arguments
+from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.walk import function_name, uses
+
+LAUNCH = '''
+@functools.cache
+def launch(shape):
+    """The grid and the block for one thread per entry: last axis on x, the one before on y, the others on z."""
+    if len(shape) < 2:
+        entries = math.prod(shape)
+        threads = min(256, fitting(entries))
+        return -(-entries // threads), threads
+    *outer, rows, columns = shape
+    width = min(32, fitting(columns))
+    height = min(256 // width, fitting(rows))
+    # A grid has at most 65535 blocks along y and z: the kernels stride over what is left.
+    grid = -(-columns // width), min(-(-rows // height), 65535), min(math.prod(outer), 65535)
+    return grid, (width, height, 1)
+
+
+def fitting(extent):
+    """The least power of two that is not below the extent."""
+    return 1 << (extent - 1).bit_length()
+'''
+
+LAUNCH_NAMES = frozenset({"functools", "np", "stream", "run", "compute", "launch", "fitting"})
+
+# The results' names may have an underscore appended, so that both are kept free.
+_DEVICE = ("_device", "__device")
+
+
+def device_names(program: Program) -> set[str]:
+    """What the arrays on the device are called."""
+    return {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE}
+
+
+def compute_text(program: Program, names: Names, parameters: Mapping[str, Sequence[str]]) -> str:
+    """The function that launches the kernels; ``parameters`` are those of their functions."""
+    temporaries = Temporaries(program, names)
+    shapes = Prover(program).shapes
+    lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
+    read = set(used_arguments(program))
+    flat = [a for a in program.arguments if a.name in read] + list(program.outputs)
+    lines += [f"{names(a.name)} = {names(a.name)}.reshape(-1)" for a in flat if len(a.shape) > 1]
+    for kernel in program.kernels:
+        assert isinstance(kernel, Kernel)
+        made = None if isinstance(kernel, Scatter) else temporaries.get(kernel.array)
+        if made is not None:
+            dtype = f"{names(program.outputs[0].name)}.dtype"
+            lines.append(f"{names(made.name)} = cuda.device_array({temporaries.entries(made)}, {dtype}, stream=stream)")
+        printer = FormPrinter(names)
+        box = kernel.box(shapes)
+        launch = f"{function_name(kernel)}[(*launch({shape_text(box, printer)}), stream)]"
+        launch += f"({', '.join(parameters[function_name(kernel)])})"
+        # A grid without blocks cannot be launched.
+        unsure = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
+        lines += [f"if {' and '.join(unsure)}:", INDENT + launch] if unsure else [launch]
+    head = f"def compute({', '.join(map(names, run_parameters(program)))}, stream=0):"
+    return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def run_text(program: Program, names: Names) -> str:
+    """The function that copies the arguments to the device and the results back."""
+    read = {name for kernel in program.kernels for name in uses(kernel).arrays}
+    lines = ['"""Fill the arrays behind the arguments, which lie in the memory of the host."""']
+    passed = []
+    for argument in program.arguments:
+        name = names(argument.name)
+        if argument.kind == "array" and argument.name in read:
+            name = f"cuda.to_device({name if argument.shape else f'np.reshape({name}, 1)'})"
+        passed.append(name)
+    outputs = [(names(a.name), bool(a.shape)) for a in program.outputs]
+    for name, ranked in outputs:
+        shape = f"{name}.shape" if ranked else "1"
+        lines.append(f"{name}_device = cuda.device_array({shape}, {name}.dtype)")
+    lines.append(f"compute({', '.join([*passed, *(f'{name}_device' for name, _ in outputs)])})")
+    for name, ranked in outputs:
+        lines.append(
+            f"{name}_device.copy_to_host({name})" if ranked else f"{name}[()] = {name}_device.copy_to_host()[0]"
+        )
+    head = f"def run({', '.join(map(names, run_parameters(program)))}):"
+    return "\n".join([head, *(INDENT + line for line in lines)])

@@ -1,0 +1,138 @@
+"""Kernels as machine code of NVIDIA's devices, without one: compiled by Numba, assembled, and taken apart again."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import subprocess
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from sympy_tensordiff.codegen.loops import Program
+
+ARCHITECTURES = ((8, 0), (9, 0), (10, 0))
+"""Ampere, Hopper and Blackwell."""
+
+
+def tools() -> Path | None:
+    """The folder with NVIDIA's assembler, and with what takes its results apart."""
+    if importlib.util.find_spec("numba_cuda") is None or importlib.util.find_spec("nvidia") is None:
+        return None
+    places = importlib.util.find_spec("nvidia").submodule_search_locations
+    return next((path.parent for place in places for path in Path(place).glob("cu*/bin/ptxas")), None)
+
+
+@dataclass
+class Machine:
+    """The machine code of one kernel."""
+
+    ptx: str
+    report: str
+    """What the assembler tells of registers."""
+    code: str
+
+    @property
+    def registers(self) -> int:
+        return int(re.search(r"Used (\d+) registers", self.report)[1])
+
+    @property
+    def is_spilled(self) -> bool:
+        return "0 bytes spill stores, 0 bytes spill loads" not in self.report
+
+    @property
+    def has_doubles(self) -> bool:
+        return re.search(r"\.f64\b", self.ptx) is not None
+
+    @property
+    def has_atomics(self) -> bool:
+        return re.search(r"\b(atom|red)\.", self.ptx) is not None
+
+    @property
+    def has_local_memory(self) -> bool:
+        return re.search(r"\b(LDL|STL)\b", self.code) is not None
+
+    def innermost(self) -> tuple[int, int]:
+        """The numbers of loads and of integer instructions in the innermost loop with the most loads."""
+        counts = [
+            (sum(name.startswith("LDG") for name in names), sum(name.startswith(_INTEGER) for name in names))
+            for names in self._innermost_loops()
+        ]
+        return max(counts, default=(0, 0))
+
+    def _innermost_loops(self) -> Iterator[list[str]]:
+        names: list[str] = []
+        labels: dict[str, int] = {}
+        ends: list[tuple[int, int]] = []
+        for line in self.code.splitlines():
+            if label := re.match(r"\s*(\.L_\w+):", line):
+                labels[label[1]] = len(names)
+            if found := _INSTRUCTION.search(line):
+                target = re.search(r"\.L_\w+", found[2])
+                if found[1] == "BRA" and target and target[0] in labels:
+                    ends.append((labels[target[0]], len(names)))
+                names.append(found[1])
+        for start, end in ends:
+            if not any((a, b) != (start, end) and start <= a and b <= end for a, b in ends):
+                yield names[start : end + 1]
+
+
+_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z]\w*)([^;]*);")
+
+# Everything that computes or moves integers, addresses and conditions.
+_INTEGER = (
+    "IADD", "IMAD", "IMUL", "IABS", "IMNMX", "ISETP", "LEA", "SHF", "SHL", "SHR", "LOP", "SEL", "MOV", "PRMT", "VIADD",
+    "VIMNMX", "PLOP", "R2UR", "CS2R", "S2R", "BMSK", "SGXT", "I2I", "I2F", "F2I", "R2P", "P2R", "UIADD", "UIMAD",
+    "ULEA", "USHF", "ULOP", "UISETP", "USEL", "UMOV", "UPRMT", "UIMNMX", "UPLOP", "UVIADD", "USGXT", "UBMSK",
+)  # fmt: skip
+
+
+def kernels(module: ModuleType) -> list[str]:
+    """The names of the kernels of a generated module."""
+    found = [name for name, value in vars(module).items() if hasattr(value, "targetoptions")]
+    return [name for name in found if not vars(module)[name].targetoptions.get("device")]
+
+
+def assemble(
+    module: ModuleType, program: Program, kernel: str, dtype: str, capability: tuple[int, int], folder: Path
+) -> Machine:
+    """The machine code of one kernel of a module for one element type and architecture."""
+    from numba import cuda
+    from numba.cuda import dispatcher
+
+    function = getattr(module, kernel).py_func
+    with pytest.MonkeyPatch.context() as patch:
+        # Functions called by a kernel are compiled for the current device; there is none.
+        patch.setattr(dispatcher, "get_current_device", lambda: types.SimpleNamespace(compute_capability=capability))
+        ptx, _ = cuda.compile_ptx(function, _signature(program, function, dtype), cc=capability)
+    source, cubin, target = folder / "kernel.ptx", folder / "kernel.cubin", f"-arch=sm_{capability[0]}{capability[1]}"
+    source.write_text(ptx)
+    assembler = tools()
+    done = subprocess.run([assembler / "ptxas", target, "-v", source, "-o", cubin], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    code = subprocess.run([assembler / "nvdisasm", "-c", cubin], capture_output=True, text=True, check=True).stdout
+    return Machine(ptx, done.stderr, code)
+
+
+def _signature(program: Program, function: Any, dtype: str) -> tuple[Any, ...]:
+    from numba import types as numba_types
+
+    real = getattr(numba_types, dtype)
+    signature = {}
+    for array in (*program.outputs, *program.temporaries):
+        signature[array.name] = numba_types.Array(real, 1, "C")
+    for argument in program.arguments:
+        if argument.kind == "array":
+            entry = numba_types.int64 if argument.dtype == "integer" else real
+            signature[argument.name] = numba_types.Array(entry, 1, "C")
+        elif argument.kind == "scalar":
+            signature[argument.name] = real
+    # What Python or the module calls by a name, too, has an underscore more.
+    names = [name if name in signature else name.rstrip("_") for name in inspect.signature(function).parameters]
+    return tuple(signature.get(name, numba_types.int64) for name in names)
