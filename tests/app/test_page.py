@@ -137,7 +137,10 @@ def test_tensors_that_are_too_large_are_not_checked(source, reason) -> None:
 def test_what_has_no_form_says_so() -> None:
     found = told(language="index", source="declare x[n] s = prod(x[i], i) derivative wrt x")
     assert "there are no operations on whole tensors" in found["derivative"]["matrix"]["error"]
-    assert "to_text" in found["derivative"]["einsum"]["error"]
+    reason = "the text language cannot say this: it reads single entries or a part of an axis"
+    assert found["derivative"]["einsum"]["error"].startswith(reason)
+    found = told(language="index", source="declare int w[m], x[n] s = sum(x[w[i]]**2, i) derivative wrt x")
+    assert found["derivative"]["einsum"]["error"].startswith("the text language cannot say this: w is a tensor of int")
     large = answers.form(lambda: "x" * (answers.LONGEST + 1))
     assert large == {"error": "this takes 200,001 characters, and at most 200,000 are shown"}
 

@@ -93,6 +93,37 @@ def test_an_error_has_a_caret_and_goes_away(page):
     assert page.inner_text("#complaint") == "" and page.get_attribute("#source", "aria-invalid") == "false"
 
 
+def test_what_belongs_to_another_tab_is_not_shown_in_one(page):
+    page.click("#tab-index")
+    settled(page)
+    typed(page, "declare x[n]\ns = sum(y[i], i)\nderivative wrt x")
+    assert page.inner_text("#text") and page.is_disabled("#copy")  # of the input before, faded
+    page.click("#tab-numpy")
+    settled(page)
+    assert page.inner_text("#text") == "" and page.is_disabled("#copy")
+    typed(page, "declare x[n]\ns = sum(x[i], i)\nderivative wrt x")
+    assert "import numpy" in page.inner_text("#text") and page.is_enabled("#copy")
+
+
+def test_the_address_changes_when_the_typing_pauses(page):
+    """Browsers refuse to change it at every key."""
+    page.evaluate("history.replaceState = (...given) => { window.changes = (window.changes ?? 0) + 1; }")
+    page.focus("#source")
+    page.keyboard.type("# as many keys as this comment has letters\n")
+    settled(page)
+    assert page.evaluate("window.changes") < 10
+
+
+def test_a_formula_that_is_too_long_is_not_set(page):
+    body = "*".join(f"sin(x[i] + {number})" for number in range(40))
+    typed(page, f"declare x[n]\nf[i] = {body}\nderivative wrt x")
+    page.click("#tab-latex")
+    settled(page)
+    assert len(page.inner_text("#text")) > 20_000
+    assert page.inner_text("#derivative") == "This formula is too long to be set here; see its notations."
+    assert page.locator("#expression .katex").count() == 1
+
+
 def test_names_are_never_markup(page):
     typed(page, "declare x[n] <img src=x onerror=alert(1)> derivative wrt x")
     assert "<" in page.inner_text("#complaint") and page.locator("#complaint img").count() == 0

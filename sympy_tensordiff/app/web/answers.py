@@ -57,7 +57,7 @@ def formulas(parsed: Any, expression: Any, derivative: Any) -> Answer:
     notations: dict[str, Callable[[], str]] = {
         "latex": lambda: latex(derivative),
         "index": lambda: printed(for_readers(derivative)),
-        "einsum": lambda: td.to_text(derivative),
+        "einsum": lambda: einsum(derivative),
         "matrix": lambda: matrix(derivative),
     }
     return {
@@ -96,6 +96,15 @@ def printed(expr: Any) -> str:
     """The text that Python prints, and `td.parse_indexed` reads."""
     refuse_unprintable(expr, "index notation")
     return str(expr)
+
+
+def einsum(expr: Any) -> str:
+    """The text language; where it has none for an expression, why, without the expression, which is on the page."""
+    try:
+        return td.to_text(expr)
+    except UnsupportedError as error:
+        reason = str(error).rpartition("the text language of td.parse: ")[2].removeprefix("to_text: ")
+        raise UnsupportedError(f"the text language cannot say this: {reason}") from None
 
 
 def matrix(expr: Any) -> str:

@@ -134,8 +134,9 @@ class Builder:
                     self.fail(f"{cut(name)} has {found.rank} axes: read an entry, {cut(name)}[{marks}]", part.place)
                 return found
         return self.fail(
-            f"{cut(name)} is neither declared nor an index here; write its shape behind `declare`, "
-            f"or `int {cut(name)}` for an integer",
+            f"{cut(name)} is neither declared nor an index here; an index stands on the left side or behind the body "
+            f"of a sum, as in sum(x[{cut(name)}], {cut(name)}), everything else behind `declare`, an integer as "
+            f"`int {cut(name)}`",
             part.place,
         )
 
@@ -206,8 +207,11 @@ class Builder:
             return self.choice(part, scope)
         called = FUNCTIONS.get(name) or CONNECTIVES.get(name)
         if called is None:
-            known = ", ".join([*FUNCTIONS, *REDUCTIONS, *STRUCTURES])
-            return self.fail(f"{cut(name)} is no function; the functions are {known}", part.place)
+            if self.names is not None and name in self.names.tensors:
+                self.fail(f"{cut(name)} is a tensor; its indices stand in brackets, as in {cut(name)}[i]", part.place)
+            known = [*FUNCTIONS, *REDUCTIONS, *STRUCTURES]
+            told = ", ".join(one for one in known if one.islower() or one.lower() not in known)
+            return self.fail(f"{cut(name)} is no function; the functions are {told}", part.place)
         one = self.number if name in FUNCTIONS else self.condition
         values = [one(operand, scope) for operand in part.parts]
         if not called.least <= len(values) <= (called.most or len(values)):

@@ -27,7 +27,14 @@ _UNARY: dict[str, Any] = {
     **{name: getattr(sympy, name) for name in ("sec", "csc", "cot", "asec", "acsc", "acot", "sech", "csch", "coth")},
     **{name: getattr(sympy, name) for name in ("asech", "acsch", "acoth", "frac", "sinc")},
     **{"arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan, "abs": sympy.Abs, "Abs": sympy.Abs},
-    **{"log": sympy.log, "erf": sympy.erf, "erfc": sympy.erfc, "sigmoid": sigmoid, "softplus": softplus},
+    **{
+        "log": sympy.log,
+        "ln": sympy.log,
+        "erf": sympy.erf,
+        "erfc": sympy.erfc,
+        "sigmoid": sigmoid,
+        "softplus": softplus,
+    },
     "relu": lambda value: sympy.Max(value, 0),
 }
 FUNCTIONS: MappingProxyType[str, Called] = MappingProxyType(

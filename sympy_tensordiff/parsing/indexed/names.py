@@ -34,6 +34,7 @@ class Names:
         self.tensors: dict[str, TensorSymbol] = {}
         self.sizes: dict[str, Any] = {}
         self.declared_shape: tuple[Any, ...] | None = None
+        self.defined = parsed.left.name
         names = [item.name for item in parsed.declarations]
         for place, item in enumerate(parsed.declarations):
             if item.name in names[:place]:
@@ -55,6 +56,8 @@ class Names:
     def argument(self, name: str, place: int) -> TensorSymbol:
         """The tensor that is differentiated by."""
         tensor = self.tensors.get(name)
+        if tensor is None and name == self.defined:
+            raise ParseError(f"{cut(name)} is what is defined; {self.known()}", self.source, place)
         if tensor is None:
             raise ParseError(
                 f"wrt takes a declared tensor, and {cut(name)} is none; {self.known()}", self.source, place

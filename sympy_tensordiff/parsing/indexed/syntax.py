@@ -79,7 +79,8 @@ def read(source: str) -> Input:
         result: Input = _parser().parse(source)  # type: ignore[assignment]
     except UnexpectedCharacters as error:
         place = error.pos_in_stream or 0
-        raise ParseError(f"{source[place]!r} does not belong to index notation", source, place) from None
+        hint = HINTS.get(source[place], "names and operators consist of the letters and signs of ASCII")
+        raise ParseError(f"{source[place]!r} does not belong to index notation; {hint}", source, place) from None
     except UnexpectedToken as error:
         raise _unexpected(error, source) from None
     except _TooDeepError as error:
@@ -191,6 +192,19 @@ _WORDS = {
     "COMMA": "`,`",
     "SIGN": "an operator",
 }
+HINTS = {
+    "'": "a transpose is read with its indices exchanged, A[j, i]",
+    "@": "write the product with its indices, as in sum(A[i, j]*x[j], j)",
+    ".": "a number has a digit before or behind the point, and nothing has methods",
+    "_": "names begin with a letter, and indices stand in brackets, as in x[i]",
+    "{": "indices stand in brackets, as in x[i]",
+    "}": "indices stand in brackets, as in x[i]",
+    **dict.fromkeys("·×⋅∙", "the product is `*`"),
+    **dict.fromkeys("−–", "the difference is `-`"),
+    **dict.fromkeys("²³", "powers are written with `^`, as in x[i]^2"),
+    **{"≤": "write `<=`", "≥": "write `>=`", "≠": "write `!=`", "√": "write sqrt(x[i])"},
+    **{"∑": "write sum(x[k], k)", "Σ": "write sum(x[k], k)", "∏": "write prod(x[k], k)"},
+}
 EXAMPLE = '"declare A[m, n], x[n]  f[i] = sum(A[i, j]*x[j], j)  derivative wrt x"'
 
 
@@ -201,9 +215,16 @@ def _unexpected(error: UnexpectedToken, source: str) -> ParseError:
         return ParseError(f"the input is empty; an input reads {EXAMPLE}", source)
     at_end = token.type == "$END"
     found = "the end of the input" if at_end else f"`{cut(token)}`"
+    place = len(source.rstrip()) if at_end else token.start_pos or 0
+    if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
+        hint = "write a product with `*`, and `derivative wrt` behind the one definition"
+        return ParseError(f"{found} stands behind an operand; {hint}", source, place)
+    if expected == {"DECLARE"}:
+        return ParseError(f"{found} is not expected here, but `declare`; an input reads {EXAMPLE}", source, place)
+    if token.type == "NUMBER" and "LEFT_BRACKET" in expected and "EQUALS" in expected:
+        return ParseError(f"{found} is no shape; shapes are in brackets, as in x[n] or A[m, 3]", source, place)
     if "NUMBER" in expected:  # an operand
         words = "an operand: a number, a name, an entry such as `x[i]`, or `(`"
     else:
         words = " or ".join(text for name, text in _WORDS.items() if name in expected)
-    place = len(source.rstrip()) if at_end else token.start_pos or 0
     return ParseError(f"{found} is not expected here, but {words}", source, place)

@@ -6,6 +6,7 @@ const TABS = [
 ];
 const FORMULAS = new Set(["latex", "index", "einsum", "matrix"]);
 const PAUSE = 250; // milliseconds without a key until the server is asked
+const LONGEST = 20000; // characters of a formula that is set: longer ones would hold up the browser
 
 const at = (id) => document.getElementById(id);
 const [source, language, order, examples] = ["source", "language", "order", "examples"].map(at);
@@ -13,7 +14,9 @@ let tab = "latex";
 let asked = 0; // the number of the last question: answers to others come too late
 let told = {}; // answers to the present question, by what was asked for
 let timer = null;
+let waiting = new AbortController(); // ends the questions about what has been typed over
 let given = [];
+let shown = ""; // the tab whose answer is there
 
 // ---------------------------------------------------------------- questions
 
@@ -22,7 +25,9 @@ async function ask(want) {
     language: language.value, source: source.value, order: Number(order.value), want,
   });
   try {
-    const response = await fetch("api/answer", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+    const response = await fetch("api/answer", {
+      method: "POST", headers: { "Content-Type": "application/json" }, body, signal: waiting.signal,
+    });
     return await response.json();
   } catch {
     return { error: "the server does not answer; is it still running?" };
@@ -32,14 +37,16 @@ async function ask(want) {
 function changed() {
   clearTimeout(timer);
   asked += 1;
-  keep();
+  waiting.abort();
+  waiting = new AbortController();
+  told = {};
   for (const id of ["expression", "derivative", "text", "graph"]) at(id).classList.add("old");
   timer = setTimeout(renew, PAUSE);
 }
 
 async function renew() {
   const question = asked;
-  told = {};
+  keep();
   busy(true);
   const answer = await ask("formulas");
   if (question !== asked) return;
@@ -57,7 +64,10 @@ async function renew() {
 
 async function show() {
   const want = FORMULAS.has(tab) ? "formulas" : tab;
-  if (!told.formulas || told.formulas.error) return;
+  if (!told.formulas || told.formulas.error) {
+    if (shown !== tab) write({ text: "" }); // what is there belongs to another tab
+    return;
+  }
   if (!told[want]) {
     const question = asked;
     const wanted = tab;
@@ -93,6 +103,7 @@ function formula(place, form) {
   place.classList.remove("old");
   place.textContent = "";
   if (form.error) place.textContent = form.error;
+  else if (form.text.length > LONGEST) place.textContent = "This formula is too long to be set here; see its notations.";
   else window.katex.render(form.text, place, { displayMode: true, throwOnError: false, trust: false, maxExpand: 1000 });
 }
 
@@ -101,6 +112,7 @@ function complain(answer) {
   place.textContent = "";
   source.setAttribute("aria-invalid", String(Boolean(answer.error)));
   if (!answer.error) return;
+  at("copy").disabled = true; // what is there belongs to an earlier input
   if (answer.place) {
     const lines = answer.place.text.split("\n");
     place.append(lines[0]);
@@ -113,9 +125,10 @@ function complain(answer) {
 }
 
 function write(form) {
+  shown = tab;
   const text = at("text");
   const picture = at("graph");
-  const drawn = tab === "graph" && !form.error && form.text !== "…";
+  const drawn = tab === "graph" && !form.error && form.text.startsWith("<");
   text.classList.remove("old");
   picture.classList.remove("old");
   text.classList.toggle("wrong", Boolean(form.error));
@@ -124,7 +137,7 @@ function write(form) {
   text.hidden = drawn;
   picture.hidden = !drawn;
   if (drawn) picture.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(form.text);
-  at("copy").disabled = Boolean(form.error);
+  at("copy").disabled = Boolean(form.error) || ["", "…"].includes(form.text);
 }
 
 // ---------------------------------------------------------------- tabs
@@ -177,8 +190,9 @@ async function copy(text, button) {
 }
 
 at("copy").addEventListener("click", () => copy(at("text").textContent, at("copy")));
-at("link").addEventListener("click", () => copy(location.href, at("link")));
+at("link").addEventListener("click", () => { keep(); copy(location.href, at("link")); });
 
+// Not at every key: browsers refuse to change the address more often than some times a second.
 function keep() {
   const state = { l: language.value, s: source.value, o: order.value, t: tab };
   history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
