@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
-from sympy_tensordiff.parsing.indexed.functions import CONNECTIVES, FUNCTIONS, REDUCTIONS, STRUCTURES
 from sympy_tensordiff.parsing.indexed.syntax import Input, Item, Part
 from sympy_tensordiff.parsing.tree import cut
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-
-RESERVED = {*FUNCTIONS, *CONNECTIVES, *REDUCTIONS, *STRUCTURES}
 
 
 class Names:
@@ -104,6 +101,5 @@ class Names:
                 self.sizes[part.text] = indices(part.text)
 
     def _check(self, name: str, place: int) -> None:
-        if keyword.iskeyword(name) or name in RESERVED:
-            what = "a keyword of Python" if keyword.iskeyword(name) else "a function"
-            raise ParseError(f"{name} is {what}; take another name, e.g. {name}1", self.source, place)
+        if keyword.iskeyword(name):  # functions are names as well: what is called has parentheses behind it
+            raise ParseError(f"{name} is a keyword of Python; take another name, e.g. {name}1", self.source, place)
