@@ -1,12 +1,16 @@
 """The Python blocks of README and the documentation run, and print what the pages say."""
 
 import doctest
+import importlib.util
 import re
 import shlex
 from pathlib import Path
+from types import ModuleType
+from xml.etree import ElementTree
 
 import pytest
 from messages import all_messages
+from test_layers import TABLE
 
 import sympy_tensordiff as td
 from sympy_tensordiff import errors
@@ -92,3 +96,26 @@ def test_each_error_has_a_section() -> None:
     assert set(re.findall(r"^## (\w+)$", page, re.MULTILINE)) == classes
     for name in set(re.findall(r"^```\{messages\} (\w+)$", page, re.MULTILINE)):
         assert any(message.error == name for message in all_messages()), f"{name} has no messages"
+
+
+def script(name: str) -> ModuleType:
+    """A script of the documentation as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_picture_of_the_readme_shows_what_the_package_gives() -> None:
+    picture = ElementTree.parse(ROOT / "docs" / "_static" / "overview.svg")
+    described = picture.find(".//{http://purl.org/dc/elements/1.1/}description")
+    assert described is not None
+    assert described.text == script("draw_overview").texts().description(), "run docs/draw_overview.py"
+
+
+def test_the_picture_of_the_rooms_has_all_rooms() -> None:
+    drawn = (ROOT / "docs" / "_static" / "rooms.svg").read_text(encoding="utf-8")
+    rooms = script("draw_rooms").STAGES
+    assert set(rooms) == set(TABLE) - {"errors", "__main__"}
+    assert all(f">{room}/<" in drawn for room in rooms), "run docs/draw_rooms.py"
