@@ -157,6 +157,19 @@ def test_every_example(page):
         assert page.locator("#derivative .katex-error").count() == 0
 
 
+def test_an_example_can_be_chosen_again(page):
+    before = page.input_value("#source")
+    typed(page, "declare x[n]\ns = sum(x[i], i)\nderivative wrt x")
+    assert page.input_value("#examples") == ""
+    page.select_option("#examples", "0")
+    settled(page)
+    assert page.input_value("#source") == before
+
+
+def test_all_tabs_stand_side_by_side(page):
+    assert len({round(tab.bounding_box()["y"]) for tab in page.locator("[role=tab]").all()}) == 1
+
+
 def test_a_link_restores_the_state(page, browser, url):
     page.select_option("#examples", label="Inverse of a matrix")
     settled(page)

@@ -227,7 +227,10 @@ function start(example) {
   changed();
 }
 
-source.addEventListener("input", changed);
+source.addEventListener("input", () => {
+  examples.value = ""; // so that the same example can be chosen again
+  changed();
+});
 order.addEventListener("change", changed);
 language.addEventListener("change", () => { help(); changed(); });
 examples.addEventListener("change", () => {
