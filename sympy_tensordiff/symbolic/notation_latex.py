@@ -241,6 +241,9 @@ class LatexWriter(TraditionalWriter):
             pairs = zip(indices[:half], indices[half:], strict=True)
             return " ".join(rf"\delta_{{{left} {right}}}" for left, right in pairs)
         base = self.at(tensor, ATOM)
-        if re.search(r"[_^]", base) and isinstance(tensor, Leaf | Constant | Contraction):
+        # What is above or below a function's arguments does not touch its indices; what is at its name does.
+        ends = base.partition(r"\left(")[0] if isinstance(tensor, Call) else base
+        is_open = isinstance(tensor, Leaf | Constant | Contraction | Call) and base == self.at(tensor, 0)
+        if is_open and re.search(r"[_^]", ends):
             base = self.parenthesized(base)
         return f"{base}_{{{' '.join(indices)}}}"

@@ -287,6 +287,17 @@ INDEXED = [
         "EinsumProduct('ijk,i,k->j', T, x**2, exp(y))",
         r"\left[\sum_{i, k} T_{i j k} \left(x^{\odot 2}\right)_{i} \exp\left(y\right)_{k}\right]_{j}",
     ),
+    (
+        ein("ijk,ik,k->j", T, td.softmax(A, axis=1), td.exp(x**2)),
+        "EinsumProduct('ijk,ik,k->j', T, softmax(A, axis=1), exp(x**2))",
+        r"\left[\sum_{i, k} T_{i j k} \left(\operatorname{softmax}_{1}\left(A\right)\right)_{i k} "
+        r"\exp\left(x^{\odot 2}\right)_{k}\right]_{j}",
+    ),
+    (
+        ein("ijk,ikl,l->j", T, ein("ij,ik->ijk", A, B), x),
+        "EinsumProduct('ijk,ikl,l->j', T, EinsumProduct('ij,ik->ijk', A, B), x)",
+        r"\left[\sum_{i, k, l} T_{i j k} \left(A *_{\left(ij, ik \to ijk\right)} B\right)_{i k l} x_{l}\right]_{j}",
+    ),
 ]
 EVERYTHING = PRODUCTS + ELEMENTWISE + FUNCTIONS + INDEXED
 
