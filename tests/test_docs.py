@@ -2,6 +2,7 @@
 
 import doctest
 import importlib.util
+import inspect
 import re
 import shlex
 from pathlib import Path
@@ -12,9 +13,11 @@ import pytest
 from messages import all_messages
 from test_layers import TABLE
 
+import benchmarks.command
 import sympy_tensordiff as td
 from sympy_tensordiff import errors
 from sympy_tensordiff.app import command_line
+from sympy_tensordiff.testing.__main__ import _parser as testing_parser
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -74,6 +77,31 @@ def test_commands_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS), f"{command}\n{printed}"
 
 
+PARSERS = {"python -m benchmarks": benchmarks.command.parser, "python -m sympy_tensordiff.testing": testing_parser}
+"""The programs whose commands take long: here their options are read only."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_every_command_exists(page: Path) -> None:
+    """Commands that `test_commands_run` does not run: the whole check runs them, or they have options that exist."""
+    check = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    check = check.replace("pip install -q", "pip install").replace('"$work/plain/bin/python"', "python")
+    extras = re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    run = {f"$ {command}" for command, _ in commands(page)}
+    for block in CONSOLE.finditer(page.read_text(encoding="utf-8")):
+        for line in [line for line in block[1].splitlines() if line.startswith("$ ") and line not in run]:
+            for part in line.removeprefix("$ ").split(" && "):
+                program = next((name for name in PARSERS if part.startswith(name)), None)
+                if program is not None:
+                    PARSERS[program]().parse_args(shlex.split(part.removeprefix(program)))
+                elif part.startswith("pip install") and "[" in part:
+                    assert set(re.findall(r"\w+", part.partition("[")[2])) <= set(extras), part
+                else:
+                    assert part in {"pip install .", f"{COMMAND}serve"} or re.search(rf"{re.escape(part)}\s", check), (
+                        part
+                    )
+
+
 def test_pages_have_commands() -> None:
     assert len(commands(ROOT / "docs" / "language.md")) >= 6
 
@@ -87,6 +115,10 @@ def test_the_reference_has_all_names() -> None:
     by_topic = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8").partition("## Names")[0]
     rows = [line for line in by_topic.splitlines() if line.startswith("| ")]
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(td.__all__)
+
+
+def test_all_names_are_described() -> None:
+    assert [name for name in td.__all__ if not inspect.getdoc(getattr(td, name))] == []
 
 
 def test_each_error_has_a_section() -> None:
