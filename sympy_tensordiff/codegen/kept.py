@@ -30,6 +30,11 @@ class Kept:
     tensor: Node
     lows: tuple[Affine, ...]
 
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """Those that the values know of: along the others equal ones stand where data ask for them."""
+        return tuple(axis for axis in self.candidate.axes if axis in self.candidate.node.free)
+
 
 class Keeper:
     """Makes the arrays of one program, each value one."""
@@ -63,7 +68,11 @@ class Keeper:
             rows, outer = told, [v for v in outer if v in body.free]
             variables = tuple(v for v in variables if v in body.free)
         rounded = self.rounded(body, frozenset((*outer, *variables)))
-        tried = (self.bounded(body, variables, outer, rows, mapping) for mapping in rounded)
+        tried = (
+            self.bounded(body, variables, outer, rows, mapping, exactly, apart)
+            for apart in ((False, True) if exactly and body.op != "guard" else (False,))
+            for mapping in rounded
+        )
         candidates = [candidate for candidate in tried if candidate is not None]
         if not candidates:
             raise UnsupportedError(
@@ -73,28 +82,44 @@ class Keeper:
         return min(candidates, key=lambda found: (exactly and not found.exact, len(found.axes)))
 
     def bounded(
-        self, body: Node, variables: Sequence[int], outer: Sequence[int], rows: Rows, rounded: Mapping[Compound, Affine]
+        self,
+        body: Node,
+        variables: Sequence[int],
+        outer: Sequence[int],
+        rows: Rows,
+        rounded: Mapping[Compound, Affine],
+        exactly: bool,
+        apart: bool,
     ) -> Candidate | None:
-        """The values with variables in place of what is ``rounded``; None where some indices have no bounds."""
+        """The values with variables in place of what is ``rounded``; None where some indices have no bounds.
+
+        With equal values ``apart`` where the data in the rows know of other indices.
+        """
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
         body = self.graph.substitute(body, rounded)
-        rows += unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
+        reads = unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
+        # Where values are needed for sure, data that lead out of a tensor are refused.
+        rows += tuple(row for row in reads if not exactly or not data_entries([row.form]))
         # What tests read is inside where they are made.
         inside = tuple(self.graph.inside_data(row.form for row in rows))
-        inside += tuple(row for guard in _tested(body) for row in inside_conditions(self.graph, guard))
+        inside += tuple(row for part in _tested(body) for row in inside_conditions(self.graph, part))
         rows += inside
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
+        if apart:
+            body = self.graph.guard([row for row in rows if data_entries([row.form])], body)
         binders = self.binders(outer)
         wider = rows + self.around_all(outer)
         planner = self.lowering.planner
-        found = (
-            planner.candidate(body, Context((*outer, *own), rows))
-            or planner.candidate(body, Context((*outer, *own), rows), rounded=True)
-            or planner.candidate(body, Context((*binders, *own), wider), rounded=True)
-        )
+        near, all_around = Context((*outer, *own), rows), Context((*binders, *own), wider)
+        contexts = [(near, False), (near, True), (all_around, True)]
+        if exactly:
+            contexts = [(all_around, False), *contexts]
+        found = next(filter(None, (planner.candidate(body, context, rounded=r) for context, r in contexts)), None)
         if found is None:
             return None
+        if apart and found.node.op == "guard":
+            found = replace(found, node=found.node.args[0])
         # No projection sees what rounding hides, but where an axis is an index itself the row stays as it is.
         places = {form: Affine.variable(axis) for form, axis in zip(found.forms, found.axes, strict=True)}
         loops = frozenset((*binders, *own))
@@ -191,11 +216,12 @@ class Keeper:
 
     def forms(self, kept: Kept, value: Node, known: Rows) -> Iterator[list[Affine]]:
         """The integers with which the values of an array are this one."""
-        axes, node = kept.candidate.axes, kept.candidate.node
+        around = dict(zip(kept.candidate.axes, kept.candidate.forms, strict=True))
         for mapping, back in self.written(known):
             again = self.graph.substitute(value, mapping)
-            for found in chain(instances(self.graph, node, axes, again), self.instances_where(kept, again, known)):
-                yield [found[axis].substitute(back) for axis in axes]
+            own = instances(self.graph, kept.candidate.node, kept.axes, again)
+            for found in chain(own, self.instances_where(kept, again, known)):
+                yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
         """Forms in place of indices of a value, as the values of a maximum may be written; and what these stand for."""
@@ -216,7 +242,7 @@ class Keeper:
 
     def instances_where(self, kept: Kept, value: Node, known: Rows) -> Iterator[dict[int, Affine]]:
         """As `instances`, where quotients, clamps and data in the indices of a value are what is ``known`` of them."""
-        axes, node = kept.candidate.axes, kept.candidate.node
+        axes, node = kept.axes, kept.candidate.node
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.compounds()}
         parts = {part for part in parts if part.atoms() <= node.free}
         while True:
@@ -235,13 +261,13 @@ class Keeper:
 
 
 def _tested(node: Node) -> Iterator[Node]:
-    """The guards in a value whose conditions are tested wherever it is computed."""
+    """The guards and the ranges in a value that are tested wherever it is computed."""
     stack, seen = [node], {node}
     while stack:
         part = stack.pop()
-        if part.op == "guard":
+        if part.op == "guard" or part.op in BINDERS:
             yield part
-        elif part.op not in BINDERS:
+        else:
             new = [arg for arg in part.args[: 1 if part.op == "select" else None] if arg not in seen and not arg.plain]
             seen.update(new)
             stack += new

@@ -8,7 +8,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.simplify.choices import inside_conditions, inside_shape
+from sympy_tensordiff.simplify.choices import inside_shape, reads_no_data_outside
 
 Rows = tuple[Row, ...]
 
@@ -73,8 +73,8 @@ class Safety:
             if (part, known) in seen:
                 continue
             seen.add((part, known))
-            needed = (*inside_shape(self.graph, part), *inside_conditions(self.graph, part))
-            if not all(implied(row, (*self.facts, *known)) for row in needed):
+            facts = (*self.facts, *known)
+            if not all(implied(row, facts) for row in inside_shape(self.graph, part)):
                 return None
             if part.op == "read":
                 table = part.args[0]
@@ -83,9 +83,13 @@ class Safety:
                 elif table.op == "comprehension":
                     tables[table, tuple(row for row in known if row.form.atoms() <= self.outside)] = None
             elif part.op in BINDERS:
-                _, more, body = self.graph.open(part)
+                variables, more, body = self.graph.open(part)
+                if not reads_no_data_outside(self.graph, more, facts, variables):
+                    return None
                 stack.append((body, known + more))
             elif part.op == "guard":
+                if not reads_no_data_outside(self.graph, part.data, facts):
+                    return None
                 stack.append((part.args[0], known + part.data))
             else:
                 stack += [(arg, known) for arg in part.args]

@@ -23,6 +23,7 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.simplify.cases import cases_of
 
 Rows = tuple[Row, ...]
@@ -64,20 +65,31 @@ class _Ties(Keeper):
         self.cases: dict[Node, list[tuple[Rows, Node]]] = {}
         self.done: dict[tuple[Node, Rows], Node] = {}
         self.defined: set[Node] = set()
+        self.around_extrema: dict[Node, Rows] = {}
+        """The conditions on data, over indices that a maximum knows of, that hold wherever it stands."""
 
     # -------------------------------------------------------------- what is kept
 
     def collect(self, root: Node) -> None:
         """Arrays for the values of all maxima that something is compared with."""
-        stack, seen = [root], {root}
+        stack: list[tuple[Node, Rows]] = [(root, ())]
+        seen, compared = set(stack), dict[Node, None]()
         while stack:
-            node = stack.pop()
-            for _, extremum in _comparisons(node):
-                self.parts_of(extremum)
+            node, around = stack.pop()
+            compared.update((extremum, None) for _, extremum in _comparisons(node))
+            if node.op in EXTREMA:
+                held = self.around_extrema.get(node, around)
+                seen_there = node.free | self.lowering.outside
+                self.around_extrema[node] = tuple(r for r in held if r in around and r.form.atoms() <= seen_there)
+            if node.op == "guard":
+                around += tuple(row for row in node.data if data_entries([row.form]))
             for part in (self.open(node)[2],) if node.op in BINDERS else node.args:
-                if part not in seen:
-                    seen.add(part)
-                    stack.append(part)
+                state = part, _linked(around, part.free)
+                if state not in seen:
+                    seen.add(state)
+                    stack.append(state)
+        for extremum in compared:
+            self.parts_of(extremum)
 
     def parts_of(self, extremum: Node) -> list[Part]:
         """What the values of a maximum are chosen from, with an array for each part that is rounded."""
@@ -92,13 +104,17 @@ class _Ties(Keeper):
             ]
             several = Counter(part for _, part, _ in parts)
             found = []
+            outer = self.around_extrema.get(extremum, ())
             for number, part, around in parts:
-                exactly = bool(around) and may_refuse(part)
+                exactly, where = may_refuse(part), (*around, *outer)
                 # What is needed in several cases has one array for all of them.
-                own = around if exactly or several[part] == 1 else ()
-                found.append((number, part, self.candidate(part, variables, (*rows, *own), exactly), exactly))
-            if any(exactly and not known.exact for _, _, known, exactly in found):
-                cases, found = [((), body)], [(0, body, self.candidate(body, variables, rows), False)]
+                own = where if exactly else around if several[part] == 1 else ()
+                known = self.candidate(part, variables, (*rows, *own), exactly)
+                if exactly and not where and not known.exact:
+                    known = self.candidate(part, variables, (*rows, *own))
+                found.append((number, part, known, not exactly or not where or known.exact))
+            if not all(told for *_, told in found):
+                cases, found = [((), body)], [(0, body, self.candidate(body, variables, rows), True)]
             self.cases[extremum] = cases
             self.parts[extremum] = [Part(number, node, known, self.keep(known)) for number, node, known, _ in found]
         return self.parts[extremum]

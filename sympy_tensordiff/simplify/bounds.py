@@ -22,7 +22,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import data_terms, selected_in, without_common_data, without_tied_data
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.simplify.choices import Choices, pieces
+from sympy_tensordiff.simplify.choices import Choices, pieces, reads_no_data_outside
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations
@@ -143,7 +143,7 @@ class _Tighten:
         do harm there, the conditions without which nothing is chosen guard the product; behind an
         addition of guards, what may still do harm goes inside. So do conditions on data around one.
         """
-        if node.op == "guard" and not self.choices.reads_no_data_outside(node.data, facts):
+        if node.op == "guard" and not reads_no_data_outside(self.graph, node.data, facts):
             guards = pieces(self.graph, node.args[0])
             if guards is not None and len(guards) > 1:
                 return self.graph.add([self.graph.guard(node.data, term) for term in guards])

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from sympy_tensordiff.graph.interning import is_total
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart
@@ -46,7 +46,7 @@ class Choices:
         if key not in self.harmless:
             if node.op in ("guard", "sum", "prod"):
                 variables, inside, body = self.inside(node, facts)
-                found = self.reads_no_data_outside(inside[len(facts) :], facts, variables) and (
+                found = reads_no_data_outside(self.graph, inside[len(facts) :], facts, variables) and (
                     (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
                 )
             else:
@@ -63,24 +63,6 @@ class Choices:
             return (), (*facts, *node.data), node.args[0]
         variables, rows, body = self.graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
         return variables, (*facts, *rows), body
-
-    def reads_no_data_outside(self, rows: Facts, facts: Facts, variables: Sequence[int] = ()) -> bool:
-        """Whether conditions or ranges can be tested: what selects data in them is inside where the others hold.
-
-        The data in the ranges of loops over ``variables`` are read where the loops around run, and
-        whether the loop has values itself or not.
-        """
-        plain, data = apart(rows) if self.graph.integers else (rows, [])
-        place = {v: n for n, v in enumerate(variables)}
-
-        def level(row: Row) -> int:
-            return max((place[v] for v in row.form.atoms() if v in place), default=-1)
-
-        for row in data:
-            known = (*facts, *(other for other in plain if not variables or level(other) < level(row)))
-            if not all(implied(needed, known) for needed in self.graph.inside_data([row.form])):
-                return False
-        return True
 
     def needed_by(self, node: Node) -> Iterator[Row]:
         """What has to hold for the reads in ``node``, but for those inside of binders."""
@@ -174,14 +156,37 @@ def inside_shape(graph: Graph, node: Node) -> Facts:
     return tuple(found)
 
 
-def inside_conditions(graph: Graph, node: Node) -> Facts:
-    """The rows that say that the data in the conditions of a guard are read inside of their tensors.
+def reads_no_data_outside(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int] = ()) -> bool:
+    """Whether conditions or ranges can be tested: what selects data in them is inside where the others hold."""
+    return not graph.integers or next(_unprotected(graph, rows, facts, variables), None) is None
 
-    What the other conditions protect is not among them.
+
+def inside_conditions(graph: Graph, node: Node) -> Facts:
+    """The rows that say that the data in the conditions of a guard or in ranges are read inside of their tensors.
+
+    What the other conditions protect is not among them, nor what depends on the variables of the ranges.
     """
-    rows = node.data if node.op == "guard" else ()
+    if node.op != "guard" and node.op not in RANGED:
+        return ()
+    own = graph.bound(node) if node.op in RANGED else ()
+    return tuple(row for row in _unprotected(graph, node.data, (), own) if row.form.atoms().isdisjoint(own))
+
+
+def _unprotected(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int]) -> Iterator[Row]:
+    """The rows that say that data in conditions are read inside, without those that the other conditions tell.
+
+    The data in the ranges of loops over ``variables``, outermost first, are read where the loops around
+    run, and whether the loop has values itself or not.
+    """
     plain, data = apart(rows)
-    return tuple(row for row in graph.inside_data(row.form for row in data) if not implied(row, plain))
+    place = {v: n for n, v in enumerate(variables)}
+
+    def level(row: Row) -> int:
+        return max((place[v] for v in row.form.atoms() if v in place), default=-1)
+
+    for row in data:
+        known = (*facts, *(other for other in plain if not variables or level(other) < level(row)))
+        yield from (needed for needed in graph.inside_data([row.form]) if not implied(needed, known))
 
 
 def pieces(graph: Graph, node: Node) -> list[Node] | None:

@@ -7,7 +7,7 @@ import pytest
 from sympy import Eq, KroneckerDelta, Max, Min, Piecewise, Symbol, exp
 
 import sympy_tensordiff as td
-from sympy_tensordiff.errors import DataIndexError, UnsupportedError
+from sympy_tensordiff.errors import DataIndexError
 
 i, j, p, n, m = td.indices("i j p n m")
 v, lab = td.TensorSymbol("v", (n,)), td.TensorSymbol("lab", (n,), dtype=int)
@@ -63,10 +63,44 @@ def test_values_that_data_select_are_not_asked_for_elsewhere(temporaries):
         slope(1.0, at, rows, np.array([0, 1, 2, 1, 2]))
 
 
-def test_refusals():
-    total = td.IndexedSum(segment_maxima(exp(x[idx[i, 0]]) * x[idx[i, 0]])[p] * (p + 1), (p, 0, m - 1))
-    with pytest.raises(UnsupportedError, match="cannot tell which of the values it is that is compared"):
-        td.lambdify([x, idx, lab], td.gradient(total, x), "numpy")
+@pytest.mark.parametrize("temporaries", [True, False])
+def test_conditions_around_a_maximum_tell_which_of_its_values_are_asked_for(temporaries):
+    """The value that each entry of ``chosen`` names; what indices say at the others is nobody's concern."""
+    chosen = td.TensorSymbol("chosen", (m,), dtype=int)
+    named = KroneckerDelta(i, chosen[p]) * td.IndexedProduct(x[idx[Max(0, i - 1), j]], (j, 0, 2))
+    greatest = td.TensorComprehension(td.IndexedMax(named, (i, p, n - 1)), (p, m))
+    total = td.IndexedSum(greatest[p] * (p + 1), (p, 0, m - 1))
+    values = {x: [1.5, 2.0, 0.5], idx: [[1, 0, 2], [9, 0, 0], [1, 1, 2], [-4, 0, 0]], chosen: [1, 3, 3]}
+    kernel = td.lambdify([x, idx, chosen], td.gradient(total, x), "numpy", temporaries=temporaries)
+    expected = np.array(td.reference.differentiate(total, x, values), float)
+    assert expected.all()
+    np.testing.assert_allclose(kernel(*map(np.array, values.values())), expected, rtol=1e-12)
+    with pytest.raises(DataIndexError, match=r"idx\[1, 0\] is 9"):
+        kernel(np.array(values[x]), np.array(values[idx]), np.array([1, 2, 3]))
+
+
+def test_data_in_the_range_of_a_value_are_read_inside_where_it_is_kept():
+    window = td.IndexedSum(v[j], (j, 0, lab[p - 2]))
+    greatest = td.IndexedMax(Piecewise((window, i <= p - 2), (v[i], True)), (i, 0, 2))
+    total = td.IndexedSum(td.TensorComprehension(greatest, (p, n))[p] * (p + 1), (p, 0, n - 1))
+    values = {v: VALUES, lab: np.array([0, 2, 1, 5, -9, 9])}
+    gradient = td.lambdify([v, lab], td.gradient(total, v), "numpy")
+    expected = np.array(td.reference.differentiate(total, v, values), float)
+    np.testing.assert_allclose(gradient(*values.values()), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("temporaries", [True, False])
+def test_maxima_of_segments_of_gathers(temporaries):
+    """By what is gathered; the label outside of all segments comes with an index that leads nowhere."""
+    greatest = segment_maxima(exp(x[idx[i, 0]]) * x[idx[i, 0]])
+    total = td.IndexedSum(greatest[p] * (p + 1), (p, 0, m - 1))
+    gradient = td.lambdify([x, idx, lab], td.gradient(total, x), "numpy", temporaries=temporaries)
+    at, rows = np.array([1.0, 2.0, 3.0]), np.array([[2], [0], [9], [0], [1]]) * np.ones((1, 3), int)
+    values = {x: at, idx: rows, lab: np.array([0, 1, 7, 1, 2])}
+    expected = np.array(td.reference.differentiate(total, x, values), float)
+    np.testing.assert_allclose(gradient(*values.values()), expected, rtol=1e-12)
+    with pytest.raises(DataIndexError, match=r"idx\[2, 0\] is 9"):
+        gradient(at, rows, np.array([0, 1, 2, 1, 2]))
 
 
 def test_a_filter_along_letters():

@@ -145,6 +145,7 @@ def chosen_by(place, read):
         IndexedSum(IndexedSum(chosen_by(k - 4, x[j + k] ** 2), (j, 0, k - 4)), (k, 0, Min(i, 6))),
         IndexedSum(IndexedSum(chosen_by(2 * k - i, x[j] ** 2), (j, i, 2 * k)), (k, -2, 1)),
         IndexedSum(IndexedSum(chosen_by(i - 4, x[j] ** 2), (j, k, i - 6 + k)), (k, 1, i)),
+        IndexedSum(IndexedSum(chosen_by(i - 4, x[j] ** 2 * y[k]), (j, 0, 3)), (k, 0, i - 4)),
     ],
 )
 def test_data_in_a_range_are_read_only_where_the_range_as_written_has_values(terms):
