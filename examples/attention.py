@@ -43,13 +43,17 @@ by_S
 # ## The kernel
 #
 # The scores are put in: products of queries and keys. Value and derivatives by all
-# three are one function; the plan says what is kept as an array. Here the derivatives
-# are checked against the usual formulas, with a mask:
+# three are one function; its plan has products of matrices, and all else in two loops
+# over the rows:
 
 Q, K = td.TensorSymbol("Q", (n, d)), td.TensorSymbol("K", (n, d))
 head = attention.subs(S, Q @ K.T / sympy.sqrt(d))
 step = td.lambdify((Q, K, V, G), (head, td.vjp(head, (Q, K, V), G)))
 forward = td.lambdify((Q, K, V), head)
+print(step.plan.partition("\nkernels:\n")[2])
+
+# %%
+# Against the usual formulas, with a mask:
 
 
 def by_hand(Q, K, V, G):

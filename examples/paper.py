@@ -11,6 +11,8 @@ i]`, a window `d[i + k]`, a sum inside of an exponential.
 #
 # Indices count from 0, and the limits of a sum include the end, as in SymPy.
 
+import ast
+
 import numpy as np
 import sympy
 from matplotlib import pyplot as plt
@@ -52,11 +54,12 @@ by_d
 # ## The kernel
 #
 # The sum over `j` does not depend on `p` and `k` but on `p - k`: it becomes an array of
-# its own, and each entry is computed once. These are the kernels for CUDA, one thread
-# for each entry; no GPU is needed to write them:
+# its own, and each entry is computed once. These are the loops, which Numba compiles:
 
-source = td.generate_code((d, a, b, c, g), by_d, "cuda")
-print(source[source.index("@cuda.jit") : source.index("def launch")])
+source = td.generate_code((d, a, b, c, g), by_d, "numba")
+for part in ast.parse(source).body:
+    if isinstance(part, ast.FunctionDef) and part.name.startswith("fill"):
+        print(ast.get_source_segment(source, part), end="\n\n")
 
 # %%
 # ## The result

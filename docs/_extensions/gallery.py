@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -165,7 +166,8 @@ def build() -> None:
     if is_current(PAGES / "index.md"):
         return
     pages = [run(EXAMPLES / f"{name}.py") for name in ORDER]
-    (PAGES / "pictures").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(PAGES, ignore_errors=True)  # pages of scripts that are gone
+    (PAGES / "pictures").mkdir(parents=True)
     for page in pages:
         (PAGES / f"{page.name}.md").write_text(page.text, encoding="utf-8")
         for name, content in page.pictures.items():
