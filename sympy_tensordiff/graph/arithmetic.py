@@ -44,7 +44,9 @@ class Arithmetic(Table):
         cases = _joined_cases({rows: [self.add(bodies)] for rows, bodies in guarded.items()})
         anyway = cases.pop((), [])  # what holds in a case and in its opposite
         parts += [self.guard(rows, self.add(bodies)) for rows, bodies in cases.items()]
-        if anyway:
+        held = [part.data for part in parts if part.op == "guard"]
+        # A guard that bodies have in common may make two cases one.
+        if anyway or len(set(held)) < len(held):
             return self.add([*parts, self.const(constant), *anyway])
         parts = self._joined_choices([part for part in parts if part is not self.zero])
         if constant != 0:

@@ -14,14 +14,14 @@ from sympy_tensordiff.graph.arithmetic import opposites
 from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import takes_tensors
-from sympy_tensordiff.graph.nodes import Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart, data_entries, layers
-from sympy_tensordiff.integer.implication import implied
+from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
@@ -131,10 +131,35 @@ class _Writer(TensorWriter):
         pairs = []
         while node.op == "select":
             condition, value, node = node.args
-            pairs.append(((yield self.visit(value, scope)), _as_condition((yield self.visit(condition, scope)))))
+            pairs.append(((yield self.visit(value, scope)), (yield self.visit(condition, scope))))
         if node.op != "const" or node.data == node.data:  # SymPy leaves out an undefined rest
             pairs.append(((yield self.visit(node, scope)), sympy.true))
         return sympy.Piecewise(*pairs, evaluate=False)
+
+    def compare(self, node: Node, scope: Scope, known: tuple[Row, ...] = ()) -> Recursion[Any]:
+        """A comparison; one of values that conditions choose is a choice between comparisons."""
+        choices = _one_choice(node)
+        if not choices:
+            args = []
+            for arg in node.args:
+                args.append((yield self.visit(arg, scope)))
+            return self.plain(node, args, scope)
+        first, rows = choices[0], choices[0].data if choices[0].op == "guard" else ()
+        yes = replace(self.graph, node, {part: part.args[-2 if part.op == "select" else 0] for part in choices})
+        no = replace(
+            self.graph, node, {part: part.args[-1] if part.op == "select" else self.graph.zero for part in choices}
+        )
+        if rows and is_empty(rows, known):
+            return (yield self.compare(no, scope, known))
+        result = yield self.compare(yes, scope, (*known, *rows))
+        rows = tuple(row for row in rows if not implied(row, known))
+        tests = [self.holds(layer, scope) for layer in layers(rows, self.safe(rows, scope))] if rows else []
+        if first.op == "select":
+            tests = [(yield self.visit(first.args[0], scope))]
+        otherwise = (yield self.compare(no, scope, known)) if tests else result
+        for test in reversed(tests):
+            result = sympy.ITE(test, result, otherwise)
+        return result
 
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
         """A sum, in which a case and its opposite are one choice."""
@@ -164,11 +189,14 @@ class _Writer(TensorWriter):
         *around, last = layers(node.data, self.safe(node.data, scope))
         body = self.guarded(last, body, scope)
         for rows in reversed(around):  # a product would be evaluated in any order
-            deltas = [sympy.Eq(*self.equation(row, scope), evaluate=False) for row in rows if row.kind == "eq"]
-            conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
-            condition = sympy.And(*conditions, *deltas, evaluate=False)
-            body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
+            body = sympy.Piecewise((body, self.holds(rows, scope)), (sympy.S.Zero, sympy.true), evaluate=False)
         return body
+
+    def holds(self, rows: Sequence[Row], scope: Scope) -> Any:
+        """That all rows hold, as a condition."""
+        equations = [sympy.Eq(*self.equation(row, scope), evaluate=False) for row in rows if row.kind == "eq"]
+        conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
+        return sympy.And(*conditions, *equations, evaluate=False)
 
     def safe(self, rows: Sequence[Row], scope: Scope) -> list[Row]:
         """The rows of a condition whose data can be read wherever the indices around it are in their ranges."""
@@ -229,16 +257,20 @@ class _Writer(TensorWriter):
 def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Row, ...]]]:
     """The terms of a sum; a guard with the one that holds where only one of its rows does not, and the other rows."""
     guards = {term.data: term for term in terms if term.op == "guard"}
+    done: set[Node] = set()
     for term in terms:
-        if term.op != "guard":
+        if term in done:
+            continue
+        done.add(term)
+        for rest, rows in opposites(term.data) if term.op == "guard" else ():
+            other = guards.get(rows)
+            whole = not any(row.kind == "eq" for row in rest) and len(layers(term.data)) == 1
+            if other is not None and other not in done and whole:
+                done.add(other)
+                yield term, other, rest
+                break
+        else:
             yield term, None, ()
-        elif guards.pop(term.data, None) is not None:
-            for rest, other in opposites(term.data):
-                if other in guards and not any(row.kind == "eq" for row in rest) and len(layers(term.data)) == 1:
-                    yield term, guards.pop(other), rest
-                    break
-            else:
-                yield term, None, ()
 
 
 def _without_minus(factors: list[Any]) -> list[Any]:
@@ -266,16 +298,22 @@ def _is_variable(node: Node, position: int) -> bool:
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 
 
-def _as_condition(condition: Any) -> Any:
-    """A condition on cases as choices between conditions, which SymPy would look for as sets of real numbers."""
-    if condition.has(sympy.Piecewise):
-        condition = sympy.piecewise_fold(condition)
-    if not isinstance(condition, sympy.Piecewise):
-        return condition
-    result = sympy.false
-    for value, holds in reversed(condition.args):
-        result = sympy.ITE(holds, value, result)
-    return result
+def _one_choice(node: Node) -> list[Node]:
+    """The outermost guard or choice in a comparison, and all others by the same condition; those in binders are theirs.
+
+    What is outside is asked first: where it does not hold, the conditions inside may read out of their tensors.
+    """
+    waiting, found = [node], []
+    for part in waiting:
+        if part.op in ("guard", "select"):
+            found.append(part)
+        if part.op not in BINDERS:
+            waiting += [arg for arg in part.args if arg not in waiting]
+    return [part for part in found if part.op == found[0].op and _test(part) == _test(found[0])]
+
+
+def _test(choice: Node) -> Any:
+    return choice.data if choice.op == "guard" else choice.args[0]
 
 
 _REDUCTIONS = {"prod": IndexedProduct, "max": IndexedMax, "min": IndexedMin}

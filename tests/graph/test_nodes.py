@@ -107,6 +107,16 @@ def test_guards_leave_products_and_decided_guards_vanish():
     assert graph.substitute(product, {i: N(1)}) is graph.zero
 
 
+def test_a_guard_that_is_left_of_a_case_makes_it_one_with_another_case():
+    graph = Graph()
+    i, j = graph.fresh("i"), graph.fresh("j")
+    a, b, c = (graph.read(vector(graph), [N(n)]) for n in range(3))
+    outer, inner = Row("ge", V(i) - 1), Row("ge", V(j) - 1)
+    mixed = graph.guard([outer], graph.add([graph.guard([inner], a), b]))
+    total = graph.add([mixed, graph.guard([outer], graph.neg(b)), graph.guard([outer, inner], c)])
+    assert total is graph.guard([outer, inner], graph.add([a, c]))
+
+
 def test_guards_of_a_chosen_value_protect_its_condition():
     graph = Graph()
     x = vector(graph)
