@@ -130,10 +130,11 @@ class Sweep:
         self._cotangents[node].append((rows, cotangent))
 
     def _visit(self, node: Node) -> None:
-        anyway = node in self._anyway
-        if anyway:
-            self._anyway.update(node.args[:1] if node.op == "select" else node.args)
         for rows, cotangent in self._merged(node, self._cotangents.pop(node)):
+            # Where contributions arrive under conditions of their own, so does what asks for the node.
+            anyway = node in self._anyway and not _is_guarded(cotangent)
+            if anyway:
+                self._anyway.update(node.args[:1] if node.op == "select" else node.args)
             if cotangent is not self.graph.zero:
                 self._pass_on(node, rows, cotangent, anyway)
 
@@ -155,11 +156,14 @@ class Sweep:
                     self._hand(arg, rows, pull(self.graph, node, cotangent, position, anyway=anyway))
 
     def _inside(self, node: Node, rows: Rows, cotangent: Node) -> Rows:
-        """What keeps the reads of a node, which its slope repeats, inside of shapes where the cotangent is chosen.
+        """What keeps the reads of a node, which its slope repeats, inside of shapes where the cotangent may be chosen.
 
         Where they are outside the function has not asked for the node: the cotangent, a sum perhaps, chooses nothing.
         """
-        if not is_chosen(self.graph, cotangent):
+        is_entry = any(
+            part.op == "read" and part.args[0].op == "comprehension" for part in self.graph.factors(cotangent)
+        )
+        if not is_entry and not is_chosen(self.graph, cotangent):
             return ()
         reads = unconditional_reads(self.graph, node, rows, most=READS)
         return tuple(row for row in reads if not implied(row, rows))
@@ -201,8 +205,8 @@ class Sweep:
             self._hand(body, rows, self.graph.read(cotangent, forms))
 
     def _enter_body(self, binder: Node, body: Node) -> None:
-        """The body of a binder is needed under no condition where the binder is."""
-        if binder in self._anyway:
+        """The body of a binder is needed under no condition where the binder is, but not that of a table in a loop."""
+        if binder in self._anyway and not (binder.op == "comprehension" and binder.free):
             self._anyway.add(body)
 
     def _around(self, tensor: Node) -> Rows:
@@ -361,3 +365,8 @@ def _visible(rows: Iterable[Row], variables: frozenset[int]) -> list[Row]:
 
 def _axes(count: int) -> list[str]:
     return [f"i{n}" for n in range(count)]
+
+
+def _is_guarded(cotangent: Node) -> bool:
+    """Whether a cotangent has come under conditions alone."""
+    return all(term.op == "guard" for term in (cotangent.args if cotangent.op == "add" else (cotangent,)))

@@ -1,7 +1,8 @@
 """Cases and choices that belong together are written as one, and mean the same."""
 
+import pytest
 import sympy
-from sympy import Eq, Mod, Piecewise, sqrt
+from sympy import Eq, KroneckerDelta, Min, Mod, Ne, Piecewise, sqrt
 
 import sympy_tensordiff as td
 from sympy_tensordiff.graph.nodes import Graph
@@ -128,3 +129,31 @@ def test_long_and_deep_choices_are_left_apart():
     for c in conditions:
         first, second = graph.select(c, graph.one, first), graph.select(c, second, graph.one)
     assert graph.add([first, second]).op == "add"
+
+
+j = td.indices("j")
+a, b, c, d = (td.TensorSymbol(name, 4) for name in "abcd")
+CHOICE = Piecewise((b[i], a[j] > 0), (c[j], True))
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        CHOICE * KroneckerDelta(i, 3 * j - 3) + b[j],
+        Piecewise((b[i], a[i] > 0), (c[j], True)) * KroneckerDelta(i, 3 * j - 3),
+        CHOICE * KroneckerDelta(j, 3 * i - 5) + b[i],
+        CHOICE * KroneckerDelta(i, j - 3) * b[3 - j] + Piecewise((b[j], Ne(i, j)), (0, True)),
+    ],
+)
+def test_what_is_compared_asks_its_outer_conditions_first(inner):
+    function = td.TensorComprehension(Min(inner, d[i]), (i, 4), (j, 4))
+    for variable in (b, d):
+        assert_derivative_exact(function, variable)
+
+
+def test_a_comparison_of_choices_is_a_choice_of_comparisons():
+    inner = Piecewise((Piecewise((b[i], a[i - 2] > 0), (c[i], True)), i >= 2), (0, True))
+    function = td.TensorComprehension(Min(inner, d[i]), (i, 4))
+    case = "ITE(i >= 2, ITE(a[i - 2] > 0, d[i] < b[i], d[i] < c[i]), d[i] < 0)"
+    assert case in str(td.jacobian(function, d))
+    assert_derivative_exact(function, d)

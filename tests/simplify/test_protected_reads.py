@@ -172,3 +172,20 @@ def test_an_index_that_becomes_data_leaves_behind_what_it_said_of_others():
     expected = differentiate(slope, a, values)
     assert expected.any()
     assert_equal(evaluate(second, values), expected, "by the other factor")
+
+
+def test_an_entry_of_a_table_that_two_conditions_ask_for_is_read_inside():
+    """Contributions under conditions of their own do not ask for all entries that a loop makes."""
+    p, c = indices("p c")
+    z = TensorSymbol("z", 2 * M + 9)
+    square = Piecewise((z[3 * N + 3 * c + j + 5 * p - 12] ** 2, Ne(Mod(N + c - 6 * i, 5), 1)), (0, True))
+    table = TensorComprehension(z[N + c + 4 * i - 3] * square, (i, 3), (c, 4))
+    first = table[floor((p - 4 * M - 4 * N) / 3) - i + 14, 3 * i + p - 6 * M - 5 * N - j + 38]
+    second = table[i + p - 2, floor((i - 2 * p) / 3) - 2 * M + 8]
+    asked = Eq(5 * i + 2 * j, 10) | (Eq(j, 1) & Eq(M + i + 2 * p, 9))
+    function = TensorComprehension(Piecewise((first * second, asked), (0, True)), (i, N), (j, 2), (p, 2))
+    total = IndexedSum(function[i, j, p], (i, 0, N - 1), (j, 0, 1), (p, 0, 1))
+    result = gradient(total, z)
+    for sizes in ({N: 1, M: 3}, {N: 4, M: 4}):
+        values = random_values((total, z), sizes, 1)
+        assert_equal(evaluate(result, values), differentiate(total, z, values), f"at {sizes}")
