@@ -205,18 +205,17 @@ def _opposite(extremum: Extremum) -> Extremum:
 def parts_in(forms: Iterable[Affine]) -> list[PositivePart]:
     """All positive parts in forms, inner ones before those that they stand in."""
     found: dict[PositivePart, None] = {}
+    _note_parts(forms, found)
+    return list(found)
 
-    def visit(form: Affine) -> None:
+
+def _note_parts(forms: Iterable[Affine], found: dict[PositivePart, None]) -> None:
+    for form in forms:
         for v, _ in form.terms:
             if isinstance(v, Compound):
-                for inner in v.forms():
-                    visit(inner)
+                _note_parts(v.forms(), found)
                 if isinstance(v, PositivePart):
                     found[v] = None
-
-    for form in forms:
-        visit(form)
-    return list(found)
 
 
 def pieces(part: PositivePart, *, tie_is_zero: bool = False) -> tuple[tuple[Row, Affine], tuple[Row, Affine]]:

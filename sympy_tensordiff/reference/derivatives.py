@@ -41,9 +41,9 @@ def derivative(
     expression: Expr, variables: Sequence[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
 ) -> NDArray[np.object_]:
     """The derivative by several variables, one after the other; their axes follow in that order."""
-    interpreter = Interpreter((expression,), values, sizes)
-    shapes = [_seed(interpreter, wrt, level, _own(())) for level, wrt in enumerate(variables, start=1)]
-    return _unpack(interpreter.run(expression), tuple(reversed(shapes)))
+    with Interpreter((expression,), values, sizes) as interpreter:
+        shapes = [_seed(interpreter, wrt, level, _own(())) for level, wrt in enumerate(variables, start=1)]
+        return _unpack(interpreter.run(expression), tuple(reversed(shapes)))
 
 
 def hessian(
@@ -70,12 +70,12 @@ def hvp(
     values, sizes : mappings
         As in `evaluate`.
     """
-    interpreter = Interpreter((expression,), values, sizes)
-    shapes = []
-    for n, (wrt, direction) in enumerate(directions.items()):
-        _seed(interpreter, wrt, 1, _along(np.asarray(direction, dtype=object)))
-        shapes.append(_seed(interpreter, wrt, 2, _own((n,))))
-    number = interpreter.run(expression)
+    with Interpreter((expression,), values, sizes) as interpreter:
+        shapes = []
+        for n, (wrt, direction) in enumerate(directions.items()):
+            _seed(interpreter, wrt, 1, _along(np.asarray(direction, dtype=object)))
+            shapes.append(_seed(interpreter, wrt, 2, _own((n,))))
+        number = interpreter.run(expression)
     result = [(np.full(shape, 0, dtype=object), np.full(shape, 0, dtype=object)) for shape in shapes]
     if isinstance(number, Dual) and number.level == 2:
         for (n, *position), slope in number.parts.items():

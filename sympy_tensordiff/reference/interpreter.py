@@ -55,6 +55,15 @@ class Interpreter:
         self._readers: dict[Basic, Reader] = {}
         self._whole = WholeTensors(self)
 
+    def __enter__(self) -> Interpreter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        # The closures hold the interpreter, and it holds them, with all values: nobody waits for a garbage collection.
+        self._compiled.clear()
+        self._readers.clear()
+        del self._whole
+
     def compile(self, node: Basic) -> Compiled:
         """The closure of a scalar or of a condition."""
         found = self._compiled.get(node)
@@ -102,15 +111,7 @@ class Interpreter:
         """The environments of a sum's index tuples; the first limit is the innermost loop."""
         loops = [(k, self.integer(lo), self.integer(hi)) for k, lo, hi in reversed(tuple(limits))]
 
-        def run(env: Environment, depth: int = 0) -> Iterator[Environment]:
-            if depth == len(loops):
-                yield env
-                return
-            index, lo, hi = loops[depth]
-            for value in range(lo(env), hi(env) + 1):
-                yield from run({**env, index: value}, depth + 1)
-
-        return run
+        return lambda env: _points(loops, env)
 
     def _symbol(self, node: Basic) -> Compiled:
         def run(env: Environment) -> Number:
@@ -207,6 +208,20 @@ class Interpreter:
         return result
 
 
+def _points(
+    loops: Sequence[tuple[Basic, Callable[[Environment], int], Callable[[Environment], int]]],
+    env: Environment,
+    depth: int = 0,
+) -> Iterator[Environment]:
+    """The environments of loops from the one at ``depth`` on, the outermost first."""
+    if depth == len(loops):
+        yield env
+        return
+    index, lo, hi = loops[depth]
+    for value in range(lo(env), hi(env) + 1):
+        yield from _points(loops, {**env, index: value}, depth + 1)
+
+
 def exact(value: Any) -> Any:
     """Integers as fractions, in arrays too, so that a division by them stays exact."""
     if isinstance(value, np.ndarray):
@@ -251,8 +266,8 @@ def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any
     """
     several = isinstance(expression, (tuple, list, sympy.Tuple))
     expressions = [sympy.sympify(e) for e in (expression if several else (expression,))]
-    interpreter = Interpreter(expressions, values, sizes)
-    results = tuple(exact(interpreter.run(e)) for e in expressions)
+    with Interpreter(expressions, values, sizes) as interpreter:
+        results = tuple(exact(interpreter.run(e)) for e in expressions)
     return results if several else results[0]
 
 
@@ -264,9 +279,9 @@ def points(*limits: Any, values: Mapping[Any, Any] | None = None) -> list[tuple[
     [(0, 0), (0, 1), (1, 1)]
     """
     limits_ = [sympy.Tuple(*limit) for limit in limits]
-    interpreter = Interpreter((), values or {})
     indices = [limit[0] for limit in limits_]
-    return [tuple(env[k] for k in indices) for env in interpreter.points(limits_)(interpreter.numbers)]
+    with Interpreter((), values or {}) as interpreter:
+        return [tuple(env[k] for k in indices) for env in interpreter.points(limits_)(interpreter.numbers)]
 
 
 def contributing_tuples(
@@ -277,9 +292,9 @@ def contributing_tuples(
     A derivative in gather form visits just these: reads that are written twice alike, under
     indices of the same names, count once.
     """
-    interpreter = Interpreter((expression,), values, sizes)
-    interpreter.reads = set()
-    interpreter.run(expression)
+    with Interpreter((expression,), values, sizes) as interpreter:
+        interpreter.reads = set()
+        interpreter.run(expression)
     counts: dict[TensorEntry, int] = {}
     for entry, _ in interpreter.reads:
         if entry.tensor == wrt:

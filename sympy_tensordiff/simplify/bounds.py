@@ -65,6 +65,8 @@ class _Tighten:
         self.sizes = sizes
         self.written = written
         self.choices = Choices(graph)
+        # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
+        self.harmless = self.choices.does_no_harm
         self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes), self.harmless)
         self.done: dict[tuple[Node, Facts], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
@@ -277,10 +279,6 @@ class _Tighten:
         """The sum with triangular bounds and with its common factors outside (`products_of_sums`)."""
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
-
-    def harmless(self, node: Node, facts: Facts) -> bool:
-        """Whether evaluating ``node`` where it was not evaluated before can do no harm."""
-        return trampoline(self.choices.is_harmless(node, facts))
 
 
 def _settled(limit: Bounds, facts: Facts) -> Bounds:

@@ -13,7 +13,7 @@ from itertools import chain
 
 from sympy_tensordiff.graph.interning import is_total
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.polyhedron import implied
@@ -56,6 +56,10 @@ class Choices:
                     found = found and (yield self.is_harmless(arg, facts, row))
             self.harmless[key] = found
         return self.harmless[key]
+
+    def does_no_harm(self, node: Node, facts: Facts) -> bool:
+        """As `is_harmless`, for those who do not recurse over the graph themselves."""
+        return trampoline(self.is_harmless(node, facts))
 
     def inside(self, node: Node, facts: Facts) -> tuple[tuple[int, ...], Facts, Node]:
         """The variables of a guard, a sum or a product, outermost first, what is known inside, and the body."""
