@@ -7,6 +7,7 @@ each kernel a compiled function of its own. A single kernel needs no compiled dr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
@@ -49,7 +50,7 @@ from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.printers.together import Together
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.steps import not_compiled
-from sympy_tensordiff.codegen.walk import EXTREMA, function_name, operations, scalar_arrays, scalars
+from sympy_tensordiff.codegen.walk import EXTREMA, forms, function_name, operations, scalar_arrays, scalars
 from sympy_tensordiff.integer.affine import Affine
 
 # Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
@@ -145,10 +146,12 @@ class NumbaPrinter(NestPrinter):
             super().statement(statement, depth)
 
     def is_extremum(self, loop: Loop) -> bool:
-        """Whether a loop does nothing but compare short values with a maximum or a minimum."""
+        """Whether a loop, which may be a long one, does nothing but compare short values with a maximum or a minimum."""
         if len(loop.body) != 1 or not isinstance(loop.body[0], Add) or loop.body[0].reduction not in EXTREMA:
             return False
-        return sum(1 for _ in scalars(loop.body)) <= CHAIN_WEIGHT and loop.body[0].name not in self.running
+        if loop.body[0].name in self.running or sum(1 for _ in scalars(loop.body)) > CHAIN_WEIGHT:
+            return False
+        return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))
 
     def extremum_loop(self, loop: Loop, depth: int) -> None:
         """Several chains of comparisons side by side: in one, each would wait for the one before."""
@@ -255,6 +258,13 @@ class NumbaPrinter(NestPrinter):
             self.line(depth, f"{name} = plus({name}, {self.scalar(statement.value)})")
 
 
+def runs_less_often(loop: Loop, times: int) -> bool:
+    """Whether two of the bounds of a loop are less than so many integers apart."""
+    ends = product(loop.lows, loop.highs)
+    spans = [high.form - low.form for low, high in ends if low.divisor == high.divisor == 1]
+    return any(span.is_constant and span.constant + 1 < times for span in spans)
+
+
 def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program``.
 
@@ -311,8 +321,9 @@ class _Decorators:
         self.is_whole = len(program.kernels) > 1 and not not_compiled(program)
         # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
         # Nor does it find their modules again, which have other names in every process.
-        entry = "@njit(nogil=True, " if names.functions else "@njit(cache=True, nogil=True, "
-        within = "@register_jitable("
+        # None is called from C, for which Numba compiles a third entry that nobody asked for.
+        entry = f"@njit({'' if names.functions else 'cache=True, '}nogil=True, no_cfunc_wrapper=True, "
+        within = "@register_jitable(no_cfunc_wrapper=True, "
         outer = within if self.is_whole else entry
         self.kernel = f"{outer}{FLAGS})\n"
         self.blocks = f'{outer}error_model="numpy", parallel=True)\n'
