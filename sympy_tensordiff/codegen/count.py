@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Program, Scatter, Statement, Step
 from sympy_tensordiff.codegen.steps import multiplications
-from sympy_tensordiff.codegen.walk import array_shapes
+from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements
+from sympy_tensordiff.integer.affine import Affine
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,40 +60,64 @@ def _count_step(step: Step, shapes: dict[str, list[int]], values: dict[str, int]
     stores = 1
     for extent in shape:
         stores *= max(extent, 0)
-    iterations = _count_axes(step, shape, 0, values) if isinstance(step, Kernel) else multiplications(step, shapes)
+    iterations = _count_kernel(step, shape, values) if isinstance(step, Kernel) else multiplications(step, shapes)
     return KernelCount(step.array, iterations, stores)
 
 
-def _count_axes(kernel: Kernel, shape: list[int], axis: int, values: dict[str, int]) -> int:
-    if axis == len(shape):
-        return _count_block(kernel.body, values)
+def _count_kernel(kernel: Kernel, shape: list[int], values: dict[str, int]) -> int:
+    steering = {
+        variable
+        for statement in statements(kernel.body)
+        for form in _forms_that_steer(statement)
+        for variable in form.atoms()
+    }
+
+    def of_axis(axis: int) -> int:
+        if axis == len(shape):
+            return _count_block(kernel.body, values, steering)
+        return _summed(kernel.axes[axis], range(shape[axis]), lambda: of_axis(axis + 1), values, steering)
+
+    return of_axis(0)
+
+
+def _forms_that_steer(statement: Statement) -> Iterator[Affine]:
+    """The bounds of a loop, what a condition compares."""
+    if isinstance(statement, Loop):
+        yield from (bound.form for bound in bounds(statement))
+    elif isinstance(statement, If):
+        yield from (row.form for row in statement.conditions)
+
+
+def _summed(
+    variable: str, span: range, inside: Callable[[], int], values: dict[str, int], steering: Collection[str]
+) -> int:
+    """What is counted ``inside`` of a loop, where one of its values stands for all if it steers nothing."""
+    if variable not in steering:
+        return len(span) * inside() if span else 0
     total = 0
-    for value in range(shape[axis]):
-        values[kernel.axes[axis]] = value
-        total += _count_axes(kernel, shape, axis + 1, values)
+    for value in span:
+        values[variable] = value
+        total += inside()
     return total
 
 
-def _count_block(body: tuple[Statement, ...], values: dict[str, int]) -> int:
+def _count_block(body: tuple[Statement, ...], values: dict[str, int], steering: Collection[str]) -> int:
     total = 0
     for statement in body:
         if isinstance(statement, Loop):
-            total += _count_loop(statement, values)
+            total += _count_loop(statement, values, steering)
         elif isinstance(statement, If) and all(row.holds(values) for row in statement.conditions):
-            total += _count_block(statement.body, values)
+            total += _count_block(statement.body, values, steering)
     return total
 
 
-def _count_loop(loop: Loop, values: dict[str, int]) -> int:
+def _count_loop(loop: Loop, values: dict[str, int], steering: Collection[str]) -> int:
     low = max(-(-bound.form.evaluate(values) // bound.divisor) for bound in loop.lows)
     high = min(bound.form.evaluate(values) // bound.divisor for bound in loop.highs)
+    span = range(low, high + 1)
     if not _holds_loop(loop.body):
-        return max(high - low + 1, 0)
-    total = 0
-    for value in range(low, high + 1):
-        values[loop.variable] = value
-        total += _count_block(loop.body, values)
-    return total
+        return len(span)
+    return _summed(loop.variable, span, lambda: _count_block(loop.body, values, steering), values, steering)
 
 
 def _holds_loop(body: tuple[Statement, ...]) -> bool:
