@@ -57,6 +57,8 @@ def primal(number: Number) -> Number:
 
 def to_float(number: Number) -> Number:
     """A plain number as a 30-digit float; a complex one is not a number (tensors are real)."""
+    if type(number) is CONTEXT.mpf:
+        return number
     if isinstance(number, Fraction):
         return CONTEXT.mpf(number.numerator) / number.denominator
     if isinstance(number, CONTEXT.mpc):
@@ -72,7 +74,7 @@ def is_exact_zero(number: Number) -> bool:
 def compare(left: Number, right: Number) -> int:
     """-1, 0 or 1 as the value of ``left`` is less than, equal to or greater than ``right``'s."""
     left, right = primal(left), primal(right)
-    if not (isinstance(left, EXACT) and isinstance(right, EXACT)):
+    if not (type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES):
         left, right = to_float(left), to_float(right)
     return int(left > right) - int(left < right)
 
@@ -87,7 +89,10 @@ def chain(
     ``value`` and ``slope(n, ...)``, the partial derivative by argument ``n``, are called with the
     arguments one level down.
     """
-    level = max((a.level for a in arguments if isinstance(a, Dual)), default=0)
+    level = 0
+    for argument in arguments:
+        if isinstance(argument, Dual) and argument.level > level:
+            level = argument.level
     if level == 0:
         return value(arguments)
     inner = [a.value if isinstance(a, Dual) and a.level == level else a for a in arguments]
@@ -98,8 +103,9 @@ def chain(
         factor = slope(n, inner)
         if is_exact_zero(factor):
             continue
+        is_one = type(factor) is int and factor == 1
         for key, part in argument.parts.items():
-            term = multiply(factor, part)
+            term = part if is_one else multiply(factor, part)
             parts[key] = add(parts[key], term) if key in parts else term
     return Dual(value(inner), parts, level) if parts else value(inner)
 
@@ -115,9 +121,10 @@ def add(left: Number, right: Number) -> Number:
 
 def multiply(left: Number, right: Number) -> Number:
     """The product of two numbers; an exact 0 makes it an exact 0."""
-    if is_exact_zero(left) or is_exact_zero(right):
+    left_is_exact, right_is_exact = type(left) in _EXACT_TYPES, type(right) in _EXACT_TYPES
+    if (left_is_exact and not left) or (right_is_exact and not right):
         return 0
-    if type(left) in _EXACT_TYPES and type(right) in _EXACT_TYPES:
+    if left_is_exact and right_is_exact:
         return left * right
     if isinstance(left, Dual) or isinstance(right, Dual):
         return chain((left, right), lambda x: multiply(*x), lambda n, x: x[1 - n])
