@@ -146,7 +146,7 @@ class NumbaPrinter(NestPrinter):
             super().statement(statement, depth)
 
     def is_extremum(self, loop: Loop) -> bool:
-        """Whether a loop, which may be a long one, does nothing but compare short values with a maximum or a minimum."""
+        """Whether a loop, perhaps a long one, does nothing but compare short values with a maximum or a minimum."""
         if len(loop.body) != 1 or not isinstance(loop.body[0], Add) or loop.body[0].reduction not in EXTREMA:
             return False
         if loop.body[0].name in self.running or sum(1 for _ in scalars(loop.body)) > CHAIN_WEIGHT:
