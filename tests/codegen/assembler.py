@@ -17,9 +17,6 @@ import pytest
 
 from sympy_tensordiff.codegen.loops import Program
 
-ARCHITECTURES = ((8, 0), (9, 0), (10, 0))
-"""Ampere, Hopper and Blackwell."""
-
 
 def tools() -> Path | None:
     """The folder with NVIDIA's assembler, and with what takes its results apart."""

@@ -363,8 +363,8 @@ def run(w, g, dx):
 def test_cuda_text():
     text = print_source(CASES["matmul"][0], "cuda")
     assert (
-        text[text.index("import") : text.index("@functools")]
-        == '''import functools
+        text[text.index("import") : text.index("@cuda")]
+        == """import functools
 import math
 
 from numba import cuda, uint64
@@ -372,7 +372,11 @@ from numba import cuda, uint64
 ARGUMENTS = ('a', 'b')
 
 
-@cuda.jit
+"""
+    )
+    assert (
+        text[text.index("@cuda.jit\ndef fill") : text.index("@functools")]
+        == '''@cuda.jit
 def fill_c(c, a, b, L, M, N):
     """Fill c[i, j], one thread per entry."""
     real = c.dtype.type
@@ -389,6 +393,24 @@ def fill_c(c, a, b, L, M, N):
             i += step_y
 
 
+@cuda.jit
+def fill_c_in_blocks(c, a, b, L, M, N):
+    """Fill c[i, j], one block per entry."""
+    real = c.dtype.type
+    parts = cuda.shared.array(256, real)
+    j = cuda.blockIdx.x
+    i = cuda.blockIdx.y
+    acc = real(0)
+    acc_part = real(0)
+    k = cuda.threadIdx.x
+    while k < M:
+        acc_part += a[uint64(i*M + k)]*b[uint64(k*N + j)]
+        k += cuda.blockDim.x
+    acc += block_sum(acc_part, parts)
+    if cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0:
+        c[uint64(i*N + j)] = acc
+
+
 '''
     )
     assert (
@@ -401,7 +423,11 @@ def fill_c(c, a, b, L, M, N):
     a = a.reshape(-1)
     b = b.reshape(-1)
     c = c.reshape(-1)
-    fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
+    blocks = shared((L, N), (1, M))
+    if blocks:
+        fill_c_in_blocks[(*blocks, stream)](c, a, b, L, M, N)
+    else:
+        fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
 
 
 def run(a, b, c):

@@ -32,7 +32,7 @@ def fitting(extent):
     return 1 << (extent - 1).bit_length()
 '''
 
-LAUNCH_NAMES = frozenset({"functools", "np", "stream", "run", "compute", "launch", "fitting"})
+LAUNCH_NAMES = frozenset({"functools", "np", "stream", "run", "compute", "launch", "fitting", "shared", "blocks"})
 
 # The results' names may have an underscore appended, so that both are kept free.
 _DEVICE = ("_device", "__device")
@@ -43,8 +43,13 @@ def device_names(program: Program) -> set[str]:
     return {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE}
 
 
-def compute_text(program: Program, names: Names, parameters: Mapping[str, Sequence[str]]) -> str:
-    """The function that launches the kernels; ``parameters`` are those of their functions."""
+def compute_text(
+    program: Program, names: Names, parameters: Mapping[str, Sequence[str]], in_blocks: Mapping[str, str]
+) -> str:
+    """The function that launches the kernels.
+
+    ``parameters`` are those of their functions; those that can run in blocks, too, have lengths of their sums.
+    """
     temporaries = Temporaries(program, names)
     shapes = Prover(program).shapes
     lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
@@ -59,11 +64,16 @@ def compute_text(program: Program, names: Names, parameters: Mapping[str, Sequen
             lines.append(f"{names(made.name)} = cuda.device_array({temporaries.entries(made)}, {dtype}, stream=stream)")
         printer = FormPrinter(names)
         box = kernel.box(shapes)
-        launch = f"{function_name(kernel)}[(*launch({shape_text(box, printer)}), stream)]"
-        launch += f"({', '.join(parameters[function_name(kernel)])})"
+        function, shape = function_name(kernel), shape_text(box, printer)
+        passed = f"({', '.join(parameters[function])})"
+        launch = [f"{function}[(*launch({shape}), stream)]{passed}"]
+        if function in in_blocks:
+            launch = [f"blocks = shared({shape}, {in_blocks[function]})", "if blocks:"]
+            launch += [f"{INDENT}{function}_in_blocks[(*blocks, stream)]{passed}", "else:"]
+            launch += [f"{INDENT}{function}[(*launch({shape}), stream)]{passed}"]
         # A grid without blocks cannot be launched.
         unsure = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
-        lines += [f"if {' and '.join(unsure)}:", INDENT + launch] if unsure else [launch]
+        lines += [f"if {' and '.join(unsure)}:", *(INDENT + line for line in launch)] if unsure else launch
     head = f"def compute({', '.join(map(names, run_parameters(program)))}, stream=0):"
     return "\n".join([head, *(INDENT + line for line in lines)])
 

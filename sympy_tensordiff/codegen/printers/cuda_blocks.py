@@ -1,0 +1,243 @@
+"""Long sums of few entries on CUDA: one block per entry, whose threads share the values.
+
+Each thread adds every so many values up, neighbours side by side; a tree over shared memory makes one of what the
+threads have, in the same order in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Bound,
+    If,
+    Kernel,
+    Let,
+    Loop,
+    Name,
+    Scatter,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.codegen.printers.base import start_text
+from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter
+from sympy_tensordiff.codegen.printers.driver import task_text
+from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.walk import function_name, own_names, statements, used_names
+from sympy_tensordiff.integer.affine import Affine
+
+THREADS = 256
+"""As many threads a block has at most; their number is a power of two."""
+
+MOST_ENTRIES = 4096
+"""So many blocks fill the largest devices."""
+
+LEAST_VALUES = 256
+"""Fewer values of an entry are not worth a block."""
+
+SHARED = f'''
+@functools.cache
+def shared(shape, lengths):
+    """The grid and the block for one block per entry; None where a thread for each is enough, or does little."""
+    outer, inner = lengths
+    if math.prod(shape) > {MOST_ENTRIES} or min(lengths) < 1 or outer*inner < {LEAST_VALUES}:
+        return None
+    width = min({THREADS}, fitting(inner))
+    height = min({THREADS} // width, fitting(outer))
+    *others, rows, columns = (1, 1, *shape)
+    return (columns, rows, math.prod(others)), (width, height, 1)
+'''
+
+COMBINE = '''
+@cuda.jit(device=True)
+def NAME(part, parts):
+    """WHAT what the threads of a block have, as a tree; all of them get it."""
+    thread = cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x
+    parts[thread] = part
+    cuda.syncthreads()
+    half = cuda.blockDim.x*cuda.blockDim.y//2
+    while half > 0:
+        if thread < half:
+            parts[thread] = VALUE
+        cuda.syncthreads()
+        half //= 2
+    total = parts[0]
+    cuda.syncthreads()
+    return total
+'''
+
+COMBINED = {"sum": "block_sum", "max": "block_max", "min": "block_min"}
+"""The functions that combine the values of all threads, by reductions: those whose order does not matter."""
+
+_TEXTS = {
+    "sum": ("The sum of", "parts[thread] + parts[thread + half]"),
+    "max": ("The greatest of", "maximum(parts[thread], parts[thread + half])"),
+    "min": ("The least of", "minimum(parts[thread], parts[thread + half])"),
+}
+
+
+def combining(text: str) -> list[str]:
+    """The functions that the kernels in ``text`` combine values with."""
+    return [
+        COMBINE.strip("\n").replace("NAME", name).replace("WHAT", what).replace("VALUE", value)
+        for (what, value), name in zip(_TEXTS.values(), COMBINED.values(), strict=True)
+        if f"{name}(" in text
+    ]
+
+
+class Shared(NamedTuple):
+    """A statement whose values the threads of a block share, along ``across`` side by side."""
+
+    statement: Statement
+    across: Loop
+    along: Loop | None
+    """The loop around it, if that does little else."""
+    adds: tuple[Add, ...]
+    """To what is declared before the statement."""
+
+
+def with_joined_sums(kernel: Kernel) -> Kernel:
+    """The kernel with one sum in place of a sum of sums, so that threads share the values of both."""
+    return replace(kernel, body=tuple([_joined(statement) for statement in kernel.body]))
+
+
+def _joined(statement: Statement) -> Statement:
+    if not isinstance(statement, Loop | If):
+        return statement
+    body = tuple([_joined(inner) for inner in statement.body])
+    lets, rest = _parted(body)
+    if len(rest) == 3:
+        start, inner, add = rest
+        if isinstance(start, Accumulator) and isinstance(inner, Loop | If) and isinstance(add, Add):
+            is_sum = add.value == Name(start.name) and add.reduction == start.reduction and add.reduction in COMBINED
+            if is_sum and not any(start.name in used_names(other) for other in (*lets, inner)):
+                body = (*lets, _adding(inner, start.name, add.name))
+    return replace(statement, body=body)
+
+
+def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """What is computed once for an inner loop, and the other statements."""
+    return [s for s in body if isinstance(s, Let)], [s for s in body if not isinstance(s, Let)]
+
+
+def _adding(statement: Statement, name: str, other: str) -> Statement:
+    """The statement, which adds to ``other`` what it added to ``name``."""
+    if isinstance(statement, Loop | If):
+        return replace(statement, body=tuple([_adding(inner, name, other) for inner in statement.body]))
+    return replace(statement, name=other) if isinstance(statement, Add) and statement.name == name else statement
+
+
+def shared_statements(kernel: Kernel) -> list[Shared]:
+    """The statements of a kernel that threads can share; empty where some reduction has to keep its order."""
+    found: list[Shared] = []
+    declared = {s.name for s in kernel.body if isinstance(s, Accumulator)}
+    for statement in kernel.body if not isinstance(kernel, Scatter) else ():
+        chain: list[Loop] = []
+        inner = statement
+        while isinstance(inner, Loop | If):
+            chain += [inner] if isinstance(inner, Loop) else []
+            _, rest = _parted(inner.body)
+            if len(rest) != 1 or not isinstance(rest[0], Loop | If):
+                break
+            inner = rest[0]
+        adds = [s for s in statements([statement]) if isinstance(s, Add) and s.name in declared]
+        if any(add.reduction not in COMBINED for add in adds):
+            return []
+        if chain and adds:
+            once = {add.name: add for add in adds}
+            along = chain[-2] if len(chain) > 1 else None
+            found.append(Shared(statement, chain[-1], along, tuple(once.values())))
+    return found
+
+
+def lengths(kernel: Kernel, shared: Shared, names: Names, box: Sequence[Affine]) -> str | None:
+    """The numbers of rounds of the two loops, as a tuple of the host.
+
+    None where the host cannot tell, or where a thread for each entry of the ``box`` is the better choice anyway.
+    """
+    own = set(own_names(kernel))
+    printer = FormPrinter(names)
+
+    def rounds(loop: Loop | None) -> str | None:
+        if loop is None:
+            return "1"
+        lows, highs = ([b for b in found if own.isdisjoint(b.form.atoms())] for found in (loop.lows, loop.highs))
+        if not lows or not highs or any(b.form.compounds() for b in (*lows, *highs)):
+            return None
+        return _difference(printer, lows, highs)
+
+    texts = [rounds(loop) for loop in (shared.along, shared.across)]
+    if None in texts or (all(extent.is_constant for extent in box) and prod(e.constant for e in box) > MOST_ENTRIES):
+        return None
+    if all(text.isdecimal() for text in texts if text) and prod(int(text) for text in texts if text) < LEAST_VALUES:
+        return None
+    return f"({texts[0]}, {texts[1]})"
+
+
+def _difference(printer: FormPrinter, lows: list[Bound], highs: list[Bound]) -> str:
+    low = printer.lower(lows)
+    return printer.stop(highs) if low == "0" else f"{printer.stop(highs)} - ({low})"
+
+
+class BlockPrinter(CudaPrinter):
+    """A kernel with one block per entry."""
+
+    def print(self, shared: list[Shared], parameters: str) -> str:
+        """The text of the function."""
+        kernel = self.kernel
+        self.shared = {id(found.statement): found for found in shared}
+        self.steps: dict[int, str] = {}
+        self.parts: dict[str, str] = {}
+        self.memory = self.names.fresh("parts")
+        self.line(0, f"@cuda.jit\ndef {function_name(kernel)}_in_blocks({parameters}):")
+        self.line(1, f'"""{task_text(kernel, self.names)}, one block per entry."""')
+        self.line(1, f"real = {self.names(kernel.array)}.dtype.type")
+        self.line(1, f"{self.memory} = cuda.shared.array({THREADS}, real)")
+        self.axes()
+        self.body(kernel.body, 1)
+        return "\n".join(self.lines)
+
+    def axes(self) -> None:
+        """Append the lines that give each axis its value from the block's place in the grid."""
+        axes = [self.names(axis) for axis in self.kernel.axes]
+        for axis, place in zip(reversed(axes[-2:]), "xy", strict=False):
+            self.line(1, f"{axis} = cuda.blockIdx.{place}")
+        self.mixed(axes[:-2], "cuda.blockIdx.z", 1)
+
+    def statement(self, statement: Statement, depth: int) -> None:
+        found = self.shared.get(id(statement))
+        if found is None:
+            super().statement(statement, depth)
+            return
+        self.steps = {id(found.across): "x"} | ({id(found.along): "y"} if found.along else {})
+        for add in found.adds:
+            self.parts[add.name] = self.names.fresh(f"{self.names(add.name)}_part")
+            self.line(depth, f"{self.parts[add.name]} = real({start_text(add.reduction)})")
+        super().statement(statement, depth)
+        parts, self.parts = self.parts, {}
+        for add in found.adds:
+            name, total = self.name(add.name), f"{COMBINED[add.reduction]}({parts[add.name]}, {self.memory})"
+            if add.reduction == "sum":
+                self.line(depth, f"{name} += {total}")
+            else:
+                self.line(depth, f"{name} = {self.functions[add.reduction]}({name}, {total})")
+
+    def rounds(self, loop: Loop) -> tuple[str, str]:
+        place = self.steps.get(id(loop))
+        if place is None:
+            return super().rounds(loop)
+        low = self.lower(loop.lows)
+        first = f"cuda.threadIdx.{place}"
+        return first if low == "0" else f"{low} + {first}", f"cuda.blockDim.{place}"
+
+    def name(self, name: str) -> str:
+        return self.parts[name] if name in self.parts else super().name(name)
+
+    def store(self, statement: Store, depth: int) -> None:
+        self.line(depth, "if cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0:")
+        super().store(statement, depth + 1)
