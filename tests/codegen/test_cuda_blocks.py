@@ -49,6 +49,12 @@ CASES = {
         lambda y: y.sum(1) * (y[:, 5:299] ** 2).sum(1),
         ((2, 1, 1), (256, 1, 1)),
     ),
+    "a sum and a sum of sums": (
+        td.IndexedSum(exp(z[0, j]), (j, 0, 18)) * td.IndexedSum(exp(z[i, j] * (i + 1)), (j, 0, 18), (i, 0, 16)),
+        z,
+        lambda z: np.exp(z[0]).sum() * np.exp(z * np.arange(1, 18)[:, None]).sum(),
+        ((1, 1, 1), (32, 8, 1)),
+    ),
     "logarithm": (td.logsumexp(y, 1), y, lambda y: scipy.special.logsumexp(y, 1), ((2, 1, 1), (256, 1, 1))),
 }
 

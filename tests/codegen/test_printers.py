@@ -405,7 +405,7 @@ def fill_c_in_blocks(c, a, b, L, M, N):
     k = cuda.threadIdx.x
     while k < M:
         acc_part += a[uint64(i*M + k)]*b[uint64(k*N + j)]
-        k += cuda.blockDim.x
+        k += 256
     acc += block_sum(acc_part, parts)
     if cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0:
         c[uint64(i*N + j)] = acc

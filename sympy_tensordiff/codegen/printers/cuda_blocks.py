@@ -152,7 +152,8 @@ def shared_statements(kernel: Kernel) -> list[Shared]:
             once = {add.name: add for add in adds}
             along = chain[-2] if len(chain) > 1 else None
             found.append(Shared(statement, chain[-1], along, tuple(once.values())))
-    return found
+    # The first one tells how many threads along x and y a block has.
+    return sorted(found, key=lambda shared: shared.along is None)
 
 
 def lengths(kernel: Kernel, shared: Shared, names: Names, box: Sequence[Affine]) -> str | None:
@@ -191,6 +192,7 @@ class BlockPrinter(CudaPrinter):
         """The text of the function."""
         kernel = self.kernel
         self.shared = {id(found.statement): found for found in shared}
+        self.is_plane = any(found.along for found in shared)
         self.steps: dict[int, str] = {}
         self.parts: dict[str, str] = {}
         self.memory = self.names.fresh("parts")
@@ -231,9 +233,16 @@ class BlockPrinter(CudaPrinter):
         place = self.steps.get(id(loop))
         if place is None:
             return super().rounds(loop)
+        if len(self.steps) > 1:
+            first, step = f"cuda.threadIdx.{place}", f"cuda.blockDim.{place}"
+        elif self.is_plane:
+            first = "cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x"
+            step = "cuda.blockDim.x*cuda.blockDim.y"
+        else:
+            # Of a single loop, the values are at least as many as a block has threads at most: it has all of these.
+            first, step = "cuda.threadIdx.x", str(THREADS)
         low = self.lower(loop.lows)
-        first = f"cuda.threadIdx.{place}"
-        return first if low == "0" else f"{low} + {first}", f"cuda.blockDim.{place}"
+        return first if low == "0" else f"{low} + {first}", step
 
     def name(self, name: str) -> str:
         return self.parts[name] if name in self.parts else super().name(name)
