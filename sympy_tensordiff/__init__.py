@@ -90,6 +90,7 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorCompr
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.tensors import TensorSymbol as TensorSymbol
 from sympy_tensordiff.testing.differences import check_derivative as check_derivative
+from sympy_tensordiff.torch_function import torch_function as torch_function
 
 __version__ = "0.1.0"
 
@@ -176,6 +177,7 @@ __all__ = [
     "tan",
     "tanh",
     "to_text",
+    "torch_function",
     "trace",
     "transpose",
     "vjp",

@@ -31,6 +31,7 @@ TABLE: dict[str, frozenset[str]] = {
     "codegen": frozenset({"graph", "integer", "simplify"}),
     "parsing": frozenset({"symbolic"}),
     "drawing": frozenset({"graph", "integer"}),
+    "torch_function": frozenset({"codegen", "derivative", "symbolic"}),
     "reference": BELOW_ORACLE,
     "testing": BELOW_ORACLE | {"reference"},
     "app": BELOW_ORACLE | {"reference", "testing", ""},
