@@ -488,7 +488,7 @@ def factors_taken_out_of_empty_sums(patches):
 
 
 def factors_taken_out_of_guards(patches):
-    patches.attribute(bounds._Tighten, "harmless", lambda original, self, node, known: node.plain)
+    patches.attribute(choices.Choices, "does_no_harm", lambda original, self, node, known: node.plain)
 
 
 def sums_taken_for_nonempty(patches):
