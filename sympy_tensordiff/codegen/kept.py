@@ -106,8 +106,10 @@ class Keeper:
         inside += tuple(row for part in _tested(body) for row in inside_conditions(self.graph, part))
         rows += inside
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
-        if apart:
-            body = self.graph.guard([row for row in rows if data_entries([row.form])], body)
+        if apart:  # by what is known of around the maximum, where its values are compared with it, too
+            own_only = frozenset(own) - body.free
+            told = [row for row in rows if data_entries([row.form]) and own_only.isdisjoint(row.form.atoms())]
+            body = self.graph.guard(told, body)
         binders = self.binders(outer)
         wider = rows + self.around_all(outer)
         planner = self.lowering.planner
@@ -217,6 +219,9 @@ class Keeper:
     def forms(self, kept: Kept, value: Node, known: Rows) -> Iterator[list[Affine]]:
         """The integers with which the values of an array are this one."""
         around = dict(zip(kept.candidate.axes, kept.candidate.forms, strict=True))
+        scope = value.free.union(self.lowering.outside, *(row.form.atoms() for row in known))
+        if any(not form.atoms() <= scope for axis, form in around.items() if axis not in kept.axes):
+            return
         for mapping, back in self.written(known):
             again = self.graph.substitute(value, mapping)
             own = instances(self.graph, kept.candidate.node, kept.axes, again)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.kept import Keeper, Kept
 from sympy_tensordiff.codegen.lower import Lowering
@@ -116,7 +116,9 @@ class _Ties(Keeper):
             if not all(told for *_, told in found):
                 cases, found = [((), body)], [(0, body, self.candidate(body, variables, rows), True)]
             self.cases[extremum] = cases
-            self.parts[extremum] = [Part(number, node, known, self.keep(known)) for number, node, known, _ in found]
+            # The array may be that of another maximum, over its indices.
+            kept = [replace(self.keep(known), candidate=known) for _, _, known, _ in found]
+            self.parts[extremum] = [Part(*part[:3], array) for part, array in zip(found, kept, strict=True)]
         return self.parts[extremum]
 
     # -------------------------------------------------------------- what reads it
@@ -153,7 +155,7 @@ class _Ties(Keeper):
         """A value with the entries of arrays in place of its rounded parts; None where they are none of a maximum."""
         # What a maximum is an argument of is no value of its range.
         parts = self.parts_of(extremum) if extremum not in reachable(value) else []
-        arrays = list(dict.fromkeys(part.kept for part in parts))
+        arrays = list({part.kept.tensor: part.kept for part in parts}.values())
         whole = self.entry(arrays, value, known)
         entries = {}
         for part, _ in rounded_parts(value, self.lowering.outside) if parts and whole is None else ():

@@ -72,12 +72,13 @@ def test_values_that_data_select_are_not_asked_for_elsewhere(temporaries):
 
 
 @pytest.mark.parametrize("temporaries", [True, False])
-def test_conditions_around_a_maximum_tell_which_of_its_values_are_asked_for(temporaries):
+@pytest.mark.parametrize("twice", [0, 1])
+def test_conditions_around_a_maximum_tell_which_of_its_values_are_asked_for(temporaries, twice):
     """The value that each entry of ``chosen`` names; what indices say at the others is nobody's concern."""
     chosen = td.TensorSymbol("chosen", (m,), dtype=int)
     named = KroneckerDelta(i, chosen[p]) * td.IndexedProduct(x[idx[Max(0, i - 1), j]], (j, 0, 2))
     greatest = td.TensorComprehension(td.IndexedMax(named, (i, p, n - 1)), (p, m))
-    total = td.IndexedSum(greatest[p] * (p + 1), (p, 0, m - 1))
+    total = td.IndexedSum(greatest[p] * (p + 1) + twice * greatest[Min(p + 1, m - 1)] * x[p], (p, 0, m - 1))
     values = {x: [1.5, 2.0, 0.5], idx: [[1, 0, 2], [9, 0, 0], [1, 1, 2], [-4, 0, 0]], chosen: [1, 3, 3]}
     kernel = td.lambdify([x, idx, chosen], td.gradient(total, x), "numpy", temporaries=temporaries)
     expected = np.array(td.reference.differentiate(total, x, values), float)
@@ -85,6 +86,21 @@ def test_conditions_around_a_maximum_tell_which_of_its_values_are_asked_for(temp
     np.testing.assert_allclose(kernel(*map(np.array, values.values())), expected, rtol=1e-12)
     with pytest.raises(DataIndexError, match=r"idx\[1, 0\] is 9"):
         kernel(np.array(values[x]), np.array(values[idx]), np.array([1, 2, 3]))
+
+
+def test_maxima_over_other_indices_share_what_is_kept():
+    w, first = td.TensorSymbol("w", (n, m)), td.TensorSymbol("first", (n + 1,), dtype=int)
+    chosen = td.TensorSymbol("chosen", (m,), dtype=int)
+    value = td.IndexedSum(v[lab[i]] * w[Min(i + 2, n - 1), idx[i, j]], (j, 0, 2))
+    body = Piecewise((value, chosen[p] < m), (v[Max(0, Min(2 * i - p, n - 1))], True))
+    greatest = td.TensorComprehension(td.IndexedMax(body, (i, Min(n - 1, first[p]), n - 1)), (p, m))
+    total = td.IndexedSum(greatest[Min(p, m - 1)] * v[p], (p, 0, n - 1))
+    rng = np.random.default_rng(3)
+    values = {v: VALUES[:4], w: rng.normal(size=(4, 3)), lab: np.array([3, 0, 1, 1]), idx: rng.integers(0, 3, (4, 3)),
+              first: np.array([1, 0, 2, 3, 3]), chosen: np.array([2, 0, 3])}  # fmt: skip
+    kernel = td.lambdify(list(values), td.gradient(total, w), "numpy")
+    expected = np.array(td.reference.differentiate(total, w, values), float)
+    np.testing.assert_allclose(kernel(*values.values()), expected, rtol=1e-12)
 
 
 def test_data_in_the_range_of_a_value_are_read_inside_where_it_is_kept():
