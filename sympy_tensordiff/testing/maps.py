@@ -274,7 +274,27 @@ def _window(generator: MapsGenerator, points: Points, depth: int) -> Thunk:
     return lambda: binder(body(), (index, width * form, width * form + width - 1))
 
 
-SCALARS: tuple[Callable[[MapsGenerator, Points, int], Thunk], ...] = (_window,)
+def _chosen(generator: MapsGenerator, points: Points, depth: int) -> Thunk:
+    """A sum in which data choose the terms, read inside of their tensor only where the range has values."""
+    index = sympy.Symbol("c", integer=True)
+    if index in points[0]:
+        return generator.leaf(points)
+    (_, lo, hi), ranges = generator.limit(index, points)
+    pairs = [(point, values) for point, values in zip(points, ranges, strict=True) if values]
+    inner = [{**point, index: value} for point, values in pairs for value in values]
+    if not 0 < len(inner) <= generator.most_points:
+        return generator.leaf(points)
+    entry, read = _entry(generator, [point for point, _ in pairs])
+    form, at_form = generator.random.choice(_SIMPLE)(generator, inner)
+    at_entry = [value for value, (_, values) in zip(read, pairs, strict=True) for _ in values]
+    place = generator.random.randrange(len(inner))
+    shift = at_form[place] - at_entry[place]
+    inside = [p for p, v, w in zip(inner, at_form, at_entry, strict=True) if v == w + shift]
+    body = generator.scalar(inside, depth - 1)
+    return lambda: IndexedSum(sympy.KroneckerDelta(form, entry + shift) * body(), (index, lo, hi))
+
+
+SCALARS: tuple[Callable[[MapsGenerator, Points, int], Thunk], ...] = (_window, _chosen)
 """What may stand where a scalar is."""
 
 
