@@ -295,24 +295,24 @@ def leftover_equation_dropped(patches):
 
 
 def upper_bound_shifted(patches):
-    def mutate(original, variable, rows):
-        limit = original(variable, rows)
+    def mutate(original, variable, rows, known):
+        limit = original(variable, rows, known)
         return limit._replace(highs=tuple((form - divisor, divisor) for form, divisor in limit.highs))
 
     patches.function(nests, "_bounds_of", mutate)
 
 
 def lower_bound_shifted(patches):
-    def mutate(original, variable, rows):
-        limit = original(variable, rows)
+    def mutate(original, variable, rows, known):
+        limit = original(variable, rows, known)
         return limit._replace(lows=tuple((form + divisor, divisor) for form, divisor in limit.lows))
 
     patches.function(nests, "_bounds_of", mutate)
 
 
 def a_bound_dropped(patches):
-    def mutate(original, variable, rows):
-        limit = original(variable, rows)
+    def mutate(original, variable, rows, known):
+        limit = original(variable, rows, known)
         return limit._replace(highs=limit.highs[:1])
 
     patches.function(nests, "_bounds_of", mutate)
@@ -474,7 +474,9 @@ def pivot_with_the_wrong_sign(patches):
 def reads_of_a_result_are_facts(patches):
     def mutate(original, tighten, node, known):
         reads = [part for part in nodes.reachable(node.args[0]) if part.op == "read" and part.args[0].op == "tensor"]
-        return original(tighten, node, (*known, *(row for read in reads for row in choices.inside_shape(read))))
+        return original(
+            tighten, node, (*known, *(row for read in reads for row in choices.inside_shape(tighten.graph, read)))
+        )
 
     patches.attribute(bounds._Tighten, "guard", mutate)
 
@@ -565,5 +567,5 @@ def test_a_mutant_makes_the_core_fail(mutant, monkeypatch):
         monkeypatch.undo()
     assert patches.calls, "the mutated code did not run"
     assert failure is not None, "the mutant survives"
-    assert not isinstance(failure, NameError | AttributeError | SyntaxError), failure
+    assert not isinstance(failure, NameError | AttributeError | SyntaxError | TypeError), failure
     print(type(failure).__name__, str(failure).partition("\n")[0][:150])
