@@ -378,3 +378,13 @@ def test_bounds_of_a_convolution_of_symbolic_stride():
     )
     again = td.vjp(gradients[0], taps, td.TensorSymbol("e", gradients[0].shape))
     assert str(again) == "TensorComprehension(IndexedSum(df[i]*e[M*i + q], (i, 0, N - 1)), (q, K))"
+
+
+def test_remainders_by_sums_of_sizes_are_written():
+    """SymPy 1.14 recurses for ever on ``Mod(p - 2, N + 1)``, where sizes are positive."""
+    rows, columns = sympy.symbols("M N", integer=True, positive=True)
+    z = td.TensorSymbol("z", (columns + 1) * rows + 2)
+    body = z[(columns + 1) * i + j + 2] ** 2 * (j + 1)
+    total = td.IndexedSum(body, (j, 0, columns), (i, 0, rows - 1))
+    assert "Mod(p - 2, N + 1)" in str(td.gradient(total, z))
+    assert_derivative_exact(total, z, {rows: 2, columns: 3})

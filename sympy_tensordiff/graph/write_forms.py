@@ -65,10 +65,14 @@ class Forms:
         """An index used as a number: outside of reads nothing arranges its remainders when it is printed."""
         rest, remainders = remainders_in(form) if form.compounds() else (form, [])
         found = [
-            self.form(part, scope) * sympy.Mod(self.form(dividend, scope), self.form(divisor, scope))
-            for part, dividend, divisor in remainders
+            self.form(part, scope) * self.remainder(dividend, divisor, scope) for part, dividend, divisor in remainders
         ]
         return sympy.Add(self.form(rest, scope), *found)
+
+    def remainder(self, dividend: Affine, divisor: Affine, scope: Scope) -> Any:
+        """``Mod`` of two forms; SymPy 1.14 never ends on some with several terms below, as ``Mod(p - 2, N + 1)``."""
+        below = self.form(divisor, scope)
+        return sympy.Mod(self.form(dividend, scope), below, evaluate=not below.is_Add)
 
     def quotient(self, function: Any, form: Affine, divisor: Affine, scope: Scope) -> Any:
         """``floor`` or ``ceiling`` of a quotient by sizes."""
@@ -143,7 +147,7 @@ class Forms:
         rest, remainders = remainders_in(rest)
         found: list[Term] = []
         for part, dividend, divisor in remainders:
-            remainder = sympy.Mod(self.form(dividend, scope), self.form(divisor, scope))
+            remainder = self.remainder(dividend, divisor, scope)
             if part.is_constant:
                 found.append((part.constant, remainder, False))
             else:
