@@ -73,6 +73,7 @@ class Sweep:
         self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
         self._heap: list[tuple[int, int, Node]] = []
         self._anyway: set[Node] = set()
+        self._unsure: set[Node] = set()  # of these, what is needed only under the conditions that a cotangent tells
         self._choices = Choices(graph)
 
     # -------------------------------------------------------------- in and out
@@ -130,13 +131,15 @@ class Sweep:
         self._cotangents[node].append((rows, cotangent))
 
     def _visit(self, node: Node) -> None:
+        anyway = node in self._anyway
+        if anyway:
+            self._anyway.update(node.args[:1] if node.op == "select" else node.args)
         for rows, cotangent in self._merged(node, self._cotangents.pop(node)):
             # Where contributions arrive under conditions of their own, so does what asks for the node.
-            anyway = node in self._anyway and not _is_guarded(cotangent)
-            if anyway:
-                self._anyway.update(node.args[:1] if node.op == "select" else node.args)
+            if node in self._unsure or _is_guarded(cotangent):
+                self._unsure.update((node, *node.args))
             if cotangent is not self.graph.zero:
-                self._pass_on(node, rows, cotangent, anyway)
+                self._pass_on(node, rows, cotangent, anyway and node not in self._unsure)
 
     def _pass_on(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
         """From the cotangent of a node to those of its arguments."""
@@ -205,9 +208,11 @@ class Sweep:
             self._hand(body, rows, self.graph.read(cotangent, forms))
 
     def _enter_body(self, binder: Node, body: Node) -> None:
-        """The body of a binder is needed under no condition where the binder is, but not that of a table in a loop."""
-        if binder in self._anyway and not (binder.op == "comprehension" and binder.free):
+        """The body of a binder is needed where the binder is; of a table in a loop, only some of the entries may be."""
+        if binder in self._anyway:
             self._anyway.add(body)
+        if binder in self._unsure or (binder.op == "comprehension" and binder.free):
+            self._unsure.add(body)
 
     def _around(self, tensor: Node) -> Rows:
         """What all reads of a comprehension know about the sizes, and about the indices around it that it depends on.
