@@ -223,7 +223,7 @@ class _Exponentials:
         self.terms[greatest] = variables, term
         below = graph.call(sympy.exp, (graph.add((term, graph.neg(greatest))),))
         rest = graph.sum(variables, inner_rows, graph.mul((below, found.rest)))
-        return replace(found, shift={**shift, greatest: 1}, rest=rest, summed=True)
+        return replace(found, shift={**shift, greatest: shift.get(greatest, 0) + 1}, rest=rest, summed=True)
 
     def _addition(self, node: Node) -> Recursion[Scaled]:
         graph = self.graph

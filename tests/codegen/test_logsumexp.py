@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 from sympy import Max, Piecewise, exp, log
 
 import sympy_tensordiff as td
@@ -103,3 +104,15 @@ def test_the_greatest_exponent_is_found_once():
     program = build_program([A, c], td.vjp(FUNCTIONS["rows"], A, 1))
     kinds = [s.reduction for nest in program.nests for s in statements(nest.body) if isinstance(s, Accumulator)]
     assert sorted(kinds) == ["max", "sum"]
+
+
+def test_shifts_of_two_sums_with_one_greatest_exponent_are_added():
+    label = td.TensorSymbol("label", 4, dtype=int)
+    y = td.TensorSymbol("y", 4)
+    same = sympy.KroneckerDelta(label[i], label[p])
+    mass = td.IndexedSum(exp(y[k]) * sympy.KroneckerDelta(label[k], label[p]), (k, 0, 3))
+    body = exp(y[p]) * td.IndexedSum(exp(y[i]) * same * mass, (i, 0, 3)) / (mass**2 + 1)
+    function = td.TensorComprehension(body, (p, 4))
+    values = {label: np.array([0, 1, 1, 2]), y: np.array([0.3, -0.2, 0.5, 0.1])}
+    got = td.lambdify((label, y), function, backend="numpy")(values[label], values[y])
+    np.testing.assert_allclose(got, np.array(evaluate(function, values), float), rtol=1e-13)
