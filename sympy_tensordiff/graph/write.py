@@ -301,15 +301,28 @@ _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}
 def _one_choice(node: Node) -> list[Node]:
     """The outermost guard or choice in a comparison, and all others by the same condition; those in binders are theirs.
 
-    What is outside is asked first: where it does not hold, the conditions inside may read out of their tensors.
+    What is outside is asked first: where it does not hold, the conditions inside may read out of their tensors. A
+    delta of a number that nothing chooses is a factor, and no case: many of them would double the cases each.
     """
-    waiting, found = [node], []
-    for part in waiting:
-        if part.op in ("guard", "select"):
-            found.append(part)
-        if part.op not in BINDERS:
-            waiting += [arg for arg in part.args if arg not in waiting]
+    found = [part for part in _outside_of_binders(node) if part.op == "select" or (part.op == "guard" and _cases(part))]
     return [part for part in found if part.op == found[0].op and _test(part) == _test(found[0])]
+
+
+def _outside_of_binders(node: Node) -> list[Node]:
+    """The nodes below and including one, outer ones first."""
+    found = {node: None}
+    waiting = [node]
+    for part in waiting:
+        new = [arg for arg in part.args if arg not in found] if part.op not in BINDERS else []
+        found.update(dict.fromkeys(new))
+        waiting += new
+    return waiting
+
+
+def _cases(guard: Node) -> bool:
+    """Whether a guard is more than a delta: it holds an inequality, conditions in an order, or a choice."""
+    inside = any(part.op in ("guard", "select") for part in _outside_of_binders(guard.args[0]))
+    return inside or any(row.kind != "eq" for row in guard.data) or len(layers(guard.data)) > 1
 
 
 def _test(choice: Node) -> Any:

@@ -157,3 +157,11 @@ def test_a_comparison_of_choices_is_a_choice_of_comparisons():
     case = "ITE(i >= 2, ITE(a[i - 2] > 0, d[i] < b[i], d[i] < c[i]), d[i] < 0)"
     assert case in str(td.jacobian(function, d))
     assert_derivative_exact(function, d)
+
+
+def test_deltas_of_what_nothing_chooses_are_no_cases_of_a_comparison():
+    indices = td.indices("i_0 i_1 i_2 i_3")
+    total = sum(KroneckerDelta(index, n) * b[index] for n, index in enumerate(indices))
+    function = td.TensorComprehension(sympy.Max(total, a[1]), *((index, 4) for index in indices))
+    assert "ITE" not in str(td.jacobian(function, a))
+    assert_derivative_exact(function, a)
