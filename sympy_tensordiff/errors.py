@@ -93,6 +93,10 @@ class BackendError(TensorDiffError, ImportError):
     """The backend asked for is not installed or has no device; the message names what to install."""
 
 
+class DeviceMemoryError(TensorDiffError, MemoryError):
+    """The memory of the device does not hold the arrays of a call; the message says how much these need."""
+
+
 class DerivativeMismatch(TensorDiffError, AssertionError):
     """A derivative disagrees with central differences; the message names the worst entry."""
 

@@ -26,14 +26,15 @@ def torch_function(args: Any, expr: Any, wrt: Any = None, backend: str = "numba"
         A tensor expression, or a scalar; one.
     wrt : TensorSymbol, Symbol or sequence of them, optional
         The arguments that gradients are for; by default all tensors of real numbers and all real symbols.
-    backend : {"numba", "numpy"}
+    backend : {"numba", "numpy", "cuda"}
     **options
         Those of `lambdify`, for both kernels.
 
     Returns
     -------
     callable
-        Takes tensors in the memory of the host (also numbers and NumPy arrays) and returns a tensor. It takes part
+        Takes tensors in the memory of the host (also numbers and NumPy arrays), or, with ``backend="cuda"``, on the
+        device, where everything stays on PyTorch's current stream; and returns a tensor. It takes part
         in PyTorch's differentiation, once: the backward kernel computes ``vjp(expr, wrt, cotangent)`` for all of
         ``wrt`` in one sweep. A second derivative is an expression of its own, `hvp` or `hessian`.
 
@@ -43,7 +44,7 @@ def torch_function(args: Any, expr: Any, wrt: Any = None, backend: str = "numba"
         If PyTorch is not installed.
     ArgumentError
         If ``expr`` is a tuple, or ``wrt`` holds something that is not in ``args``. In a call: if a tensor that
-        requires a gradient is not in ``wrt``, or is in the memory of a device.
+        requires a gradient is not in ``wrt``, or is in a memory that the backend does not reach.
 
     Notes
     -----
@@ -72,12 +73,12 @@ def torch_function(args: Any, expr: Any, wrt: Any = None, backend: str = "numba"
     def gradients_of(ctx: Any, slope: Any) -> tuple[Any, ...]:
         saved = iter(ctx.saved_tensors)
         values = [next(saved) if value is None else value for value in ctx.others]
-        arrays = [_array(label, value) for label, value in zip(labels, values, strict=True)]
-        found = pullback(*arrays, _array("the cotangent", slope))
+        arrays = [_array(label, value, backend) for label, value in zip(labels, values, strict=True)]
+        found = pullback(*arrays, _array("the cotangent", slope, backend))
         gradients: list[Any] = [None] * len(values)
         for place, gradient in zip(places, found, strict=True):
             if ctx.needs_input_grad[place]:
-                gradients[place] = torch.from_numpy(np.asarray(gradient)).to(values[place].dtype)
+                gradients[place] = _tensor(torch, gradient).to(values[place])
         return tuple(gradients)
 
     class Function(torch.autograd.Function):  # type: ignore[misc, name-defined]
@@ -88,10 +89,10 @@ def torch_function(args: Any, expr: Any, wrt: Any = None, backend: str = "numba"
                     raise ArgumentError(
                         f"argument {labels[place]} requires a gradient, but is not in wrt: add it, or pass .detach()"
                     )
-            arrays = [_array(label, value) for label, value in zip(labels, values, strict=True)]
+            arrays = [_array(label, value, backend) for label, value in zip(labels, values, strict=True)]
             ctx.save_for_backward(*[value for value in values if isinstance(value, torch.Tensor)])
             ctx.others = [None if isinstance(value, torch.Tensor) else value for value in values]
-            return torch.from_numpy(np.asarray(forward(*arrays)))
+            return _tensor(torch, forward(*arrays))
 
         backward = staticmethod(torch.autograd.function.once_differentiable(gradients_of))
 
@@ -130,10 +131,17 @@ def _cotangent(args: Sequence[Any], expr: Any) -> Any:
     return TensorSymbol(name, shape) if shape else sympy.Symbol(name, real=True)
 
 
-def _array(label: str, value: Any) -> Any:
-    """What a kernel of the host takes."""
+def _tensor(torch: Any, result: Any) -> Any:
+    """What a kernel gives, as a tensor where it lies."""
+    return result if isinstance(result, torch.Tensor) else torch.from_numpy(np.asarray(result))
+
+
+def _array(label: str, value: Any, backend: str) -> Any:
+    """What a kernel takes."""
     if not hasattr(value, "detach"):
         return value
+    if value.device.type == backend == "cuda":
+        return value.detach().contiguous()  # gradients of sums repeat one entry
     if value.device.type != "cpu":
         raise ArgumentError(f"argument {label} is in the memory of {value.device}: pass .cpu()")
     return value.detach().numpy()

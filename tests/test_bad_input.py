@@ -771,5 +771,6 @@ def test_every_error_of_ours_is_also_one_of_python():
     for kind in kinds:
         assert issubclass(kind, TensorDiffError)
         assert issubclass(
-            kind, ValueError | TypeError | IndexError | NotImplementedError | ImportError | AssertionError
+            kind,
+            ValueError | TypeError | IndexError | NotImplementedError | ImportError | AssertionError | MemoryError,
         ), kind

@@ -84,7 +84,8 @@ def lambdify(
         matrix to be inverted is singular raises `SingularMatrixError`, also where a condition keeps
         all of the inverse out of the result: what whole arrays need is computed first, conditions
         choose between entries. A call whose arrays of integers lead a read out of its tensor raises
-        `DataIndexError` before any kernel runs.
+        `DataIndexError` before any kernel runs. For ``backend="cuda"``, arrays that lie on the device stay
+        there, and so do the results, on the caller's stream or on that which a call names as ``stream=``.
 
     Notes
     -----

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sympy_tensordiff.codegen.device_arrays import DeviceArray
+from sympy_tensordiff.codegen.dlpack import c_strides
 from sympy_tensordiff.codegen.loops import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError, TensorDiffError
@@ -176,8 +178,9 @@ def _solve(solved: Solved, length: int, values: dict[str, int]) -> int:
 # ---------------------------------------------------------------------------- reading
 
 
-def _read_array(argument: Argument, value: Any) -> NDArray[Any]:
-    array = _as_array(argument, value)
+def _read_array(argument: Argument, value: Any) -> Any:
+    array = value if isinstance(value, DeviceArray) else _as_array(argument, value)
+    _check_dtype(argument, array.dtype)
     if array.ndim != len(argument.shape):
         raise ArgumentError(
             f"argument {argument.label} has {array.ndim} axes (shape {array.shape}), expected {len(argument.shape)}"
@@ -194,27 +197,29 @@ def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
     try:
-        array = np.asarray(value)
-    except ValueError as error:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
         raise ArgumentTypeError(f"argument {argument.label} is no array: {error}") from None
-    if argument.dtype == "integer" and array.dtype.kind not in "iu":
-        wayout = "np.flatnonzero makes them of a mask" if array.dtype.kind == "b" else "pass .astype(int)"
+
+
+def _check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
+    if argument.dtype == "integer" and dtype.kind not in "iu":
+        wayout = "np.flatnonzero makes them of a mask" if dtype.kind == "b" else "pass .astype(int)"
         raise ArgumentTypeError(
-            f"argument {argument.label} has dtype {array.dtype}, but selects entries: integers are needed; {wayout}"
+            f"argument {argument.label} has dtype {dtype}, but selects entries: integers are needed; {wayout}"
         )
-    if array.dtype.kind not in "biuf":
+    if dtype.kind not in "biuf":
         raise ArgumentTypeError(
-            f"argument {argument.label} has dtype {array.dtype}; real numbers (float64, float32, integers) are needed"
+            f"argument {argument.label} has dtype {dtype}; real numbers (float64, float32, integers) are needed"
         )
-    reason = _REFUSED_FLOATS.get(array.dtype.char)
+    reason = _REFUSED_FLOATS.get(dtype.char)
     if reason:
-        raise ArgumentTypeError(f"argument {argument.label} has dtype {array.dtype}, which {reason}")
-    return array
+        raise ArgumentTypeError(f"argument {argument.label} has dtype {dtype}, which {reason}")
 
 
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
     """An array of integers of any type as one of indices."""
-    array = _read_array(argument, value)
+    array: NDArray[Any] = _read_array(argument, value)
     if array.dtype.itemsize == 8 and (abs(int(array.max())) > _MOST_DATA or abs(int(array.min())) > _MOST_DATA):
         worst = max(int(array.max()), -int(array.min()), key=abs)
         raise ArgumentError(f"argument {argument.label} holds an integer of size {worst}, too large for an index")
@@ -228,6 +233,7 @@ def _read_scalar(argument: Argument, value: Any) -> Any:
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         return _finite_double(argument, value)
     array = _as_array(argument, value)
+    _check_dtype(argument, array.dtype)
     if array.ndim:
         raise ArgumentError(f"argument {argument.label} has shape {array.shape}, a single real number is needed")
     return array
@@ -258,7 +264,8 @@ def _read(argument: Argument, value: Any) -> Any:
         return _read_integer(argument, value)
     if argument.dtype == "integer":
         return _read_data(argument, value)
-    return _read_array(argument, value) if argument.shape else _read_scalar(argument, value)
+    is_array = bool(argument.shape) or isinstance(value, DeviceArray)
+    return _read_array(argument, value) if is_array else _read_scalar(argument, value)
 
 
 # ---------------------------------------------------------------------------- converting
@@ -266,7 +273,11 @@ def _read(argument: Argument, value: Any) -> Any:
 
 def result_dtype(values: Sequence[Any]) -> np.dtype[Any]:
     """NumPy's promotion over all inputs, integers counted as float64, Python numbers weak."""
-    strong = [v.dtype if v.dtype.kind == "f" else np.dtype(np.float64) for v in values if isinstance(v, np.ndarray)]
+    strong = [
+        v.dtype if v.dtype.kind == "f" else np.dtype(np.float64)
+        for v in values
+        if isinstance(v, np.ndarray | DeviceArray)
+    ]
     # By its type, in the byte order of the machine: NumPy has one object for that, which arrays share.
     return np.dtype(np.result_type(*strong).type if strong else np.float64)
 
@@ -278,12 +289,34 @@ def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
     """
     if argument.kind == "integer":
         return value
+    if isinstance(value, DeviceArray):
+        return check_as_it_is(f"argument {argument.label}", value, dtype)
     if argument.dtype == "integer":
         return _Alias.of(value) if argument.shape else int(value)
     if argument.kind == "scalar" or not argument.shape:
         return dtype.type(value)
     array = np.asarray(value, dtype=dtype, order="C")
     return _Alias.of(array if array.flags.aligned else array.copy())
+
+
+def check_as_it_is(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
+    """An array of a device, where nothing is converted or copied behind the caller's back."""
+    if array.dtype != dtype:
+        raise ArgumentTypeError(
+            f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"
+        )
+    check_dense(label, array)
+    return array
+
+
+def check_dense(label: str, array: DeviceArray) -> None:
+    """Refuse an array of a device whose entries do not lie in order."""
+    if not array.is_dense:
+        raise ArgumentError(
+            f"{label} has strides of {array.strides} bytes on the device, with shape {array.shape} kernels need "
+            f"{c_strides(array.shape, array.dtype.itemsize)}: pass a copy in C order, as cupy.ascontiguousarray and "
+            "the tensor's .contiguous() make"
+        )
 
 
 class _Alias:
@@ -301,43 +334,3 @@ class _Alias:
     def of(cls, array: NDArray[Any]) -> NDArray[Any]:
         """The array itself where it can be written."""
         return array if array.flags.writeable else np.asarray(cls(array))
-
-
-# ---------------------------------------------------------------------------- out=
-
-
-def check_out(
-    name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], others: Sequence[tuple[str, Any]]
-) -> NDArray[Any]:
-    """``out`` itself, refused where it does not fit or shares memory with one of ``others``."""
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise ArgumentTypeError(f"out for {name} is {type(out).__name__}, a NumPy array is needed")
-    if out.shape != shape:
-        raise ArgumentError(f"out for {name} has shape {out.shape}, expected {shape}")
-    if out.dtype != dtype:
-        raise ArgumentTypeError(f"out for {name} has dtype {out.dtype}, expected {dtype}")
-    if not out.flags.writeable:
-        raise ArgumentError(f"out for {name} is read-only")
-    if not out.flags.c_contiguous and _overlaps_itself(out):
-        raise ArgumentError(f"out for {name} has entries that share memory; pass an array whose entries are apart")
-    for label, other in others:
-        if isinstance(other, np.ndarray) and _overlap(out, other):
-            raise ArgumentError(f"out for {name} shares memory with {label}; pass an array of its own")
-    return out
-
-
-def _overlaps_itself(out: NDArray[Any]) -> bool:
-    places = np.zeros((), np.int64)
-    for length, stride in zip(out.shape, out.strides, strict=True):
-        places = np.add.outer(places, np.arange(length) * stride)
-    return bool(np.unique(places).size != out.size)
-
-
-def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:
-    if not np.may_share_memory(a, b):
-        return False
-    try:
-        # The typed signature of max_work knows two constants only.
-        return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
-    except RuntimeError:  # TooHardError, which has moved between the versions of NumPy
-        return True

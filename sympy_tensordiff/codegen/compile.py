@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import platform
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from types import ModuleType
@@ -15,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_out
+from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared
 from sympy_tensordiff.codegen.cache import load_source, seal
+from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
+from sympy_tensordiff.codegen.device_call import DeviceCalls, explained, require_device
 from sympy_tensordiff.codegen.externals import bind, for_backend, parse_key
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
@@ -29,9 +29,10 @@ from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.steps import describe, describe_scatter, describe_together, not_compiled
+from sympy_tensordiff.codegen.targets import check_out
 from sympy_tensordiff.codegen.threads import PARALLEL_WORK, blockable, guarded, large_steps, large_work
 from sympy_tensordiff.codegen.walk import array_shapes, externals
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, DataIndexError, SingularMatrixError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, SingularMatrixError
 from sympy_tensordiff.integer.affine import Affine
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
@@ -95,24 +96,6 @@ def _shape(forms: tuple[Affine, ...]) -> str:
     return f"({', '.join(map(str, forms))})"
 
 
-def _require_device() -> None:
-    """Raise `BackendError` with the way out where no CUDA kernel can run."""
-    try:
-        cuda = importlib.import_module("numba.cuda")
-        if cuda.is_available():
-            return
-        reason = str(cuda.cuda_error()).strip().partition("\n")[0].rstrip(": ")
-    except Exception as error:  # versions of numba-cuda and NumPy that do not fit raise all sorts of errors here
-        reason = f"{type(error).__name__}: {error}"
-    installed = importlib.util.find_spec("numba_cuda") is not None
-    wayout = "is there one, with its driver?" if installed else "pip install 'sympy-tensordiff[cuda]'."
-    raise BackendError(
-        f"the backend 'cuda' found no CUDA device ({reason}): {wayout} "
-        "Without one, NUMBA_ENABLE_CUDASIM=1 in the environment runs the kernels in Numba's slow simulator; "
-        ".source holds their text"
-    )
-
-
 class CompiledFunction:
     """A compiled program: call it with arrays and numbers in the order of its arguments.
 
@@ -151,20 +134,30 @@ class CompiledFunction:
         self._nest = nesting(program.structure)
         self._searches: dict[int, CompiledFunction] = {}
 
-    def __call__(self, *args: Any, out: Any = None) -> Any:
-        """Compute; ``out`` is an array to be filled (tuples of them, nested as the results are)."""
+    def __call__(self, *args: Any, out: Any = None, stream: Any = None) -> Any:
+        """Compute; ``out`` is an array to be filled (tuples of them, nested as the results are).
+
+        ``stream``: on which CUDA works, by default that on which the caller does.
+        """
+        if self.backend == "cuda" and any(map(is_on_device, args)):
+            return self._on_device(args, out, stream)
+        if stream is not None and self.backend != "cuda":
+            raise ArgumentError(f"stream is for the backend 'cuda', not for {self.backend!r}: leave it out")
         recent = self._recent
         if out is None and recent is not None and (values := recent.prepare(args)) is not None:
             results = [np.empty(shape, recent.dtype) for shape in recent.shapes]
             self._run_quietly(recent.run, values, results)
             return self._nested(results)
         prepared = self._checker.prepare(args)
-        for check in prepared.suspects:
-            self._check_data(check, args)
+        self._check_suspects(prepared, args)
         targets = self._targets(args, prepared, out)
         filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
-        run = self._load(prepared.dtype, self._in_parallel())
-        self._run_quietly(run, prepared.values, filled)
+        if self.backend == "cuda":
+            self._run_on_cuda(prepared, filled, stream)
+            run = None
+        else:
+            run = self._load(prepared.dtype, self._in_parallel())
+            self._run_quietly(run, prepared.values, filled)
         if self._unsealed:
             loaded, self._unsealed = self._unsealed, []
             for module in loaded:
@@ -172,12 +165,40 @@ class CompiledFunction:
         for target, array in zip(targets, filled, strict=True):
             if target is not array:
                 target[...] = array
-        if self.backend != "cuda":
+        if run is not None:
             self._recent = remember(self.program.arguments, args, prepared, run)
         return self._nested(filled) if out is None else out
 
+    def _run_on_cuda(self, prepared: Prepared, filled: Sequence[Any], stream: Any) -> None:
+        """Copy arrays of the host to the device, compute, copy the results back, and wait for them."""
+        cuda = require_device()
+        with explained(self.program, prepared, self._checker.known_sizes()):
+            handle = stream_handle(stream)
+            queue = cuda.external_stream(handle) if handle else 0
+            self._cuda.run(*prepared.values, *filled, queue)
+
+    def _on_device(self, args: tuple[Any, ...], out: Any, stream: Any) -> Any:
+        """The results for arrays that lie on the device, there."""
+        require_device()
+        given = None if out is None else fit(self.program.structure, out)
+        results = self._device_calls(self._cuda.compute, args, given, stream, self._check_suspects)
+        return self._nest(results) if out is None else out
+
+    @functools.cached_property
+    def _cuda(self) -> ModuleType:
+        """The module of CUDA's kernels, the same for all types of numbers."""
+        return self._module(np.dtype(np.float64))
+
+    @functools.cached_property
+    def _device_calls(self) -> DeviceCalls:
+        return DeviceCalls(self.program, self._checker)
+
     def _nested(self, results: Sequence[Any]) -> Any:
         return self._nest([array if array.ndim else array[()] for array in results])
+
+    def _check_suspects(self, prepared: Prepared, args: Sequence[Any]) -> None:
+        for check in prepared.suspects:
+            self._check_data(check, tuple(args))
 
     def _check_data(self, check: DataCheck, args: tuple[Any, ...]) -> None:
         """Raise `DataIndexError` where data lead a read out of its array."""
@@ -205,21 +226,10 @@ class CompiledFunction:
         )
 
     def _run_quietly(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
-        if self.backend != "cuda":
-            try:
-                run(*values, *results)
-            except np.linalg.LinAlgError as error:
-                raise SingularMatrixError(str(error)) from error
-            return
-        with warnings.catch_warnings():
-            # Small arrays do not fill a device; that is no news to their owner.
-            warnings.filterwarnings("ignore", message=".*Grid size")  # the text begins with a colour
-            try:
-                run(*values, *results)
-            except Exception as error:
-                if "Support" in type(error).__name__:  # a part of NVIDIA's toolkit is missing
-                    raise BackendError(f"CUDA cannot compile: {error}; pip install 'sympy-tensordiff[cuda]'") from error
-                raise
+        try:
+            run(*values, *results)
+        except np.linalg.LinAlgError as error:
+            raise SingularMatrixError(str(error)) from error
 
     def _in_parallel(self) -> frozenset[str]:
         """The kernels that run on several cores in a call with the sizes of the last one."""
@@ -241,10 +251,14 @@ class CompiledFunction:
     def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Callable[..., None]:
         """What runs for results of a type, with some kernels on several cores."""
         run = self._runs.get((dtype, parallel))
-        if run is not None:
-            return run
-        if self.backend == "cuda":
-            _require_device()
+        if run is None:
+            module = self._module(dtype, parallel)
+            run = guarded(module.run, lambda: self._load(dtype)) if parallel else module.run
+            self._runs[dtype, parallel] = run
+        return run
+
+    def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
+        """The generated module for results of a type."""
         versions = _versions(self.backend)
         if self.backend == "numba":
             versions += f", {dtype}"
@@ -259,9 +273,7 @@ class CompiledFunction:
             setattr(module, name, supplied[key])
         if self.backend == "numba":
             self._unsealed.append(module)
-        run = guarded(module.run, lambda: self._load(dtype)) if parallel else module.run
-        self._runs[dtype, parallel] = run
-        return run
+        return module
 
     def _targets(self, args: tuple[Any, ...], prepared: Prepared, out: Any) -> list[Any]:
         """The arrays to be filled: new ones, or those the caller gave."""

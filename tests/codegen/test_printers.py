@@ -415,7 +415,7 @@ def fill_c_in_blocks(c, a, b, L, M, N):
     )
     assert (
         text[text.index("def compute") :]
-        == '''def compute(a, b, c, stream=0):
+        == '''def compute(a, b, c, stream=0, empty=cuda.device_array):
     """Launch the kernels on a stream; all arrays are on the device."""
     L = a.shape[0]
     M = a.shape[1]
@@ -430,10 +430,12 @@ def fill_c_in_blocks(c, a, b, L, M, N):
         fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
 
 
-def run(a, b, c):
+def run(a, b, c, stream=0):
     """Fill the arrays behind the arguments, which lie in the memory of the host."""
-    c_device = cuda.device_array(c.shape, c.dtype)
-    compute(cuda.to_device(a), cuda.to_device(b), c_device)
-    c_device.copy_to_host(c)
+    c_device = cuda.device_array(c.shape, c.dtype, stream=stream)
+    compute(cuda.to_device(a, stream), cuda.to_device(b, stream), c_device, stream)
+    c_device.copy_to_host(c, stream)
+    if stream:
+        stream.synchronize()
 '''
     )

@@ -32,7 +32,9 @@ def fitting(extent):
     return 1 << (extent - 1).bit_length()
 '''
 
-LAUNCH_NAMES = frozenset({"functools", "np", "stream", "run", "compute", "launch", "fitting", "shared", "blocks"})
+LAUNCH_NAMES = frozenset(
+    {"functools", "np", "stream", "empty", "run", "compute", "launch", "fitting", "shared", "blocks"}
+)
 
 # The results' names may have an underscore appended, so that both are kept free.
 _DEVICE = ("_device", "__device")
@@ -49,6 +51,7 @@ def compute_text(
     """The function that launches the kernels.
 
     ``parameters`` are those of their functions; those that can run in blocks, too, have lengths of their sums.
+    Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
     temporaries = Temporaries(program, names)
     shapes = Prover(program).shapes
@@ -61,7 +64,7 @@ def compute_text(
         made = None if isinstance(kernel, Scatter) else temporaries.get(kernel.array)
         if made is not None:
             dtype = f"{names(program.outputs[0].name)}.dtype"
-            lines.append(f"{names(made.name)} = cuda.device_array({temporaries.entries(made)}, {dtype}, stream=stream)")
+            lines.append(f"{names(made.name)} = empty({temporaries.entries(made)}, {dtype}, stream=stream)")
         printer = FormPrinter(names)
         box = kernel.box(shapes)
         function, shape = function_name(kernel), shape_text(box, printer)
@@ -74,7 +77,7 @@ def compute_text(
         # A grid without blocks cannot be launched.
         unsure = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
         lines += [f"if {' and '.join(unsure)}:", *(INDENT + line for line in launch)] if unsure else launch
-    head = f"def compute({', '.join(map(names, run_parameters(program)))}, stream=0):"
+    head = f"def compute({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
 
 
@@ -86,16 +89,15 @@ def run_text(program: Program, names: Names) -> str:
     for argument in program.arguments:
         name = names(argument.name)
         if argument.kind == "array" and argument.name in read:
-            name = f"cuda.to_device({name if argument.shape else f'np.reshape({name}, 1)'})"
+            name = f"cuda.to_device({name if argument.shape else f'np.reshape({name}, 1)'}, stream)"
         passed.append(name)
     outputs = [(names(a.name), bool(a.shape)) for a in program.outputs]
     for name, ranked in outputs:
         shape = f"{name}.shape" if ranked else "1"
-        lines.append(f"{name}_device = cuda.device_array({shape}, {name}.dtype)")
-    lines.append(f"compute({', '.join([*passed, *(f'{name}_device' for name, _ in outputs)])})")
+        lines.append(f"{name}_device = cuda.device_array({shape}, {name}.dtype, stream=stream)")
+    lines.append(f"compute({', '.join([*passed, *(f'{name}_device' for name, _ in outputs)])}, stream)")
     for name, ranked in outputs:
-        lines.append(
-            f"{name}_device.copy_to_host({name})" if ranked else f"{name}[()] = {name}_device.copy_to_host()[0]"
-        )
-    head = f"def run({', '.join(map(names, run_parameters(program)))}):"
+        lines.append(f"{name}_device.copy_to_host({name if ranked else f'{name}.reshape(1)'}, stream)")
+    lines += ["if stream:", f"{INDENT}stream.synchronize()"]
+    head = f"def run({', '.join(map(names, run_parameters(program)))}, stream=0):"
     return "\n".join([head, *(INDENT + line for line in lines)])

@@ -1,0 +1,245 @@
+"""Arrays in the memory of a device: what they are, whose they are, and new ones of the same kind."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sympy_tensordiff.codegen.dlpack import (
+    CUDA,
+    CUDA_MANAGED,
+    LEGACY_STREAM,
+    Exported,
+    Memory,
+    c_strides,
+    read_capsule,
+)
+from sympy_tensordiff.errors import ArgumentTypeError
+
+Shape = tuple[int, ...]
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether a value is an array in the memory of a CUDA device."""
+    if type(value) in (np.ndarray, float, int):
+        return False
+    if getattr(value, "__cuda_ndarray__", False):  # Numba's own, also in its simulator
+        return True
+    place = getattr(value, "__dlpack_device__", None)
+    if place is not None:
+        return int(place()[0]) in (CUDA, CUDA_MANAGED)
+    return getattr(value, "__cuda_array_interface__", None) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceArray:
+    """An array of a library, as the checks of arguments see it."""
+
+    value: Any
+    memory: Memory
+    dtype: np.dtype[Any]
+    is_locked: bool
+    stream: int | None
+    """The stream that has to come by before the entries are there; None where that is settled."""
+    keep: Any
+    """What has to live as long as the memory is used."""
+
+    @property
+    def shape(self) -> Shape:
+        return self.memory.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def strides(self) -> Shape:
+        return self.memory.strides
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the entries lie in order; strides of axes of length 1 say nothing."""
+        dense = c_strides(self.shape, self.dtype.itemsize)
+        return all(n == 1 or a == b for n, a, b in zip(self.shape, self.strides, dense, strict=True))
+
+    def overlaps(self, other: DeviceArray) -> bool:
+        """Whether two dense arrays have memory in common."""
+        a, b = self.memory.pointer, other.memory.pointer
+        return a < b + _bytes(other) and b < a + _bytes(self)
+
+
+def _bytes(array: DeviceArray) -> int:
+    return int(np.prod(array.shape, dtype=np.int64)) * array.dtype.itemsize
+
+
+def describe(label: str, value: Any, stream: int) -> DeviceArray:
+    """What there is to know of an array; its library makes ``stream`` wait for what still computes it."""
+    if not getattr(value, "__cuda_ndarray__", False) and hasattr(value, "__dlpack__"):
+        try:
+            capsule = value.__dlpack__(stream=stream or LEGACY_STREAM)
+        except (BufferError, RuntimeError) as error:
+            raise ArgumentTypeError(f"{label} is not given away by its library: {error}") from error
+        memory = read_capsule(capsule)
+        return DeviceArray(value, memory, _known(label, memory.dtype, value), False, None, (value, capsule))
+    # The simulator has arrays of the host.
+    interface = getattr(value, "__cuda_array_interface__", None) or value.__array_interface__
+    if interface.get("mask") is not None:
+        raise ArgumentTypeError(f"{label} has a mask, which no kernel looks at: fill it first")
+    shape = tuple(map(int, interface["shape"]))
+    dtype = np.dtype(interface["typestr"])
+    pointer, is_locked = interface["data"]
+    strides = interface.get("strides") or c_strides(shape, dtype.itemsize)
+    memory = Memory(int(pointer), shape, tuple(strides), dtype, _device_of(value))
+    return DeviceArray(value, memory, dtype, bool(is_locked), interface.get("stream"), value)
+
+
+def _known(label: str, dtype: np.dtype[Any] | None, value: Any) -> np.dtype[Any]:
+    if dtype is None:
+        raise ArgumentTypeError(f"{label} has entries of type {value.dtype}, which kernels do not compute with")
+    return dtype
+
+
+def _device_of(value: Any) -> int:
+    """The number of the device, of an array that does not tell by DLPack; 0 where it does not tell at all."""
+    context = getattr(getattr(value, "gpu_data", None), "context", None)
+    return int(context.device.id) if context is not None else 0
+
+
+# ---------------------------------------------------------------------------- streams
+
+
+def stream_handle(stream: Any) -> int:
+    """The number of a stream: of Numba, CuPy, PyTorch, or of anything that has ``__cuda_stream__``."""
+    if stream is None or (isinstance(stream, int) and not isinstance(stream, bool)):
+        return stream or 0
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int(protocol()[1])
+    for name in ("ptr", "cuda_stream", "handle"):
+        if hasattr(stream, name):
+            return int(getattr(getattr(stream, name), "value", getattr(stream, name)) or 0)
+    raise ArgumentTypeError(
+        f"stream is {type(stream).__name__}, a stream of Numba, CuPy or PyTorch, or its number is needed"
+    )
+
+
+# ---------------------------------------------------------------------------- libraries
+
+
+class NumbaArrays:
+    """New arrays of Numba, on a stream that who takes them can ask them for."""
+
+    can_be_written = True
+
+    def __init__(self, cuda: Any) -> None:
+        self.cuda = cuda
+
+    def current_stream(self, value: Any) -> int:
+        """The stream on which the caller works, who has passed this array."""
+        return stream_handle(getattr(value, "stream", None))
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
+        """A new array, for kernels on a stream of Numba."""
+        return self.cuda.device_array(shape, dtype, stream=stream)
+
+    def given(self, array: Any, stream: Any) -> Any:
+        """What the caller gets."""
+        return array
+
+
+class JaxArrays(NumbaArrays):
+    """JAX has no arrays to be filled: Numba's memory becomes one of JAX."""
+
+    can_be_written = False
+
+    def current_stream(self, value: Any) -> int:
+        return 0
+
+    def given(self, array: Any, stream: Any) -> Any:
+        def wait(theirs: int | None) -> None:
+            event = self.cuda.event(timing=False)
+            event.record(stream)
+            # Without a stream of theirs, nobody but the host can wait.
+            event.synchronize() if theirs is None else event.wait(self.cuda.external_stream(theirs))
+
+        memory = describe("the result", array, 0).memory
+        jax = importlib.import_module("jax.dlpack")
+        return jax.from_dlpack(Exported(memory, array, wait))
+
+
+class CupyArrays(NumbaArrays):
+    """New arrays out of CuPy's pool, whose blocks belong to streams."""
+
+    def __init__(self, cuda: Any) -> None:
+        super().__init__(cuda)
+        self.cupy = importlib.import_module("cupy")
+
+    def current_stream(self, value: Any) -> int:
+        return int(self.cupy.cuda.get_current_stream().ptr)
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
+        handle = stream_handle(stream)
+        cuda = self.cupy.cuda
+        if handle == self.current_stream(None):
+            return self.cupy.empty(shape, dtype)
+        with cuda.ExternalStream(handle) if handle else cuda.Stream.null:
+            return self.cupy.empty(shape, dtype)
+
+
+class TorchArrays(NumbaArrays):
+    """New tensors out of PyTorch's pool, whose blocks belong to streams."""
+
+    def __init__(self, cuda: Any) -> None:
+        super().__init__(cuda)
+        self.torch = importlib.import_module("torch")
+
+    def current_stream(self, value: Any) -> int:
+        return int(self.torch.cuda.current_stream().cuda_stream)
+
+    def empty(self, shape: Shape, dtype: np.dtype[Any], stream: Any) -> Any:
+        handle, torch = stream_handle(stream), self.torch
+        around: AbstractContextManager[Any] = nullcontext()
+        if handle != self.current_stream(None):
+            other = torch.cuda.ExternalStream(handle) if handle else torch.cuda.default_stream()
+            around = torch.cuda.stream(other)
+        with around:
+            return torch.empty(shape, dtype=getattr(torch, dtype.name), device="cuda")
+
+
+_LIBRARIES: dict[str, type[NumbaArrays]] = {
+    "cupy": CupyArrays,
+    "torch": TorchArrays,
+    "jax": JaxArrays,
+    "jaxlib": JaxArrays,
+}
+
+
+def library_of(value: Any) -> type[NumbaArrays]:
+    """What makes new arrays of the kind of a value; Numba does for libraries that are not known here."""
+    names = [base.__module__.partition(".")[0] for base in type(value).__mro__]
+    return next((_LIBRARIES[name] for name in names if name in _LIBRARIES), NumbaArrays)
+
+
+class _Interface:
+    """Memory of any library under the name by which Numba takes it."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self.owner = array.keep
+        self.__cuda_array_interface__ = {
+            "shape": array.shape or (1,),
+            "typestr": array.dtype.str,
+            "data": (array.memory.pointer, False),
+            "strides": None,
+            "version": 2,
+        }
+
+
+def for_kernels(cuda: Any, array: DeviceArray) -> Any:
+    """An array as Numba's kernels take it: with one axis at least."""
+    if getattr(array.value, "__cuda_ndarray__", False):
+        return array.value if array.shape else array.value.reshape(1)
+    return cuda.as_cuda_array(_Interface(array), sync=False)
