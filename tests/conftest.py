@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import pytest
+from simulated_threads import one_after_another
 
 
 def pytest_collection_finish() -> None:
@@ -60,4 +61,5 @@ def simulator() -> Iterator[Elsewhere]:
     # NumPy warns of numbers without a value, compiled code does not.
     warnings = "error,ignore::RuntimeWarning"
     with another_process(NUMBA_ENABLE_CUDASIM="1", NUMBA_DISABLE_JIT="1", PYTHONWARNINGS=warnings) as call:
+        call(one_after_another)
         yield call

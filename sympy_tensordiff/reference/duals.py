@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 import mpmath
+from mpmath.libmp import from_int, from_rational, round_nearest
 
 CONTEXT = mpmath.MPContext()
 CONTEXT.dps = 30
@@ -57,10 +58,13 @@ def primal(number: Number) -> Number:
 
 def to_float(number: Number) -> Number:
     """A plain number as a 30-digit float; a complex one is not a number (tensors are real)."""
-    if type(number) is CONTEXT.mpf:
+    kind = type(number)
+    if kind is CONTEXT.mpf:
         return number
-    if isinstance(number, Fraction):
-        return CONTEXT.mpf(number.numerator) / number.denominator
+    if kind is Fraction:
+        return CONTEXT.make_mpf(from_rational(number.numerator, number.denominator, CONTEXT.prec, round_nearest))
+    if kind is int:
+        return CONTEXT.make_mpf(from_int(number, CONTEXT.prec, round_nearest))
     if isinstance(number, CONTEXT.mpc):
         return number.real if number.imag == 0 else CONTEXT.nan
     return CONTEXT.mpf(number)

@@ -94,6 +94,9 @@ class Interpreter:
 
     def integer(self, node: Basic) -> Callable[[Environment], int]:
         """The closure of an index, a bound or an extent."""
+        if isinstance(node, sympy.Integer):
+            number = int(node)
+            return lambda env: number
         closure = self.compile(node)
 
         def run(env: Environment) -> int:
@@ -125,14 +128,24 @@ class Interpreter:
     def _reduction(self, node: IndexedReduction) -> Compiled:
         body, *limits = node.args
         value, environments, total = self.compile(body), self.points(limits), _REDUCTIONS[type(node)]
-        return lambda env: total([value(inner) for inner in environments(env)])
+        around = _indices(node)
+        memo: dict[tuple[Any, ...], Number] = {}
+
+        def run(env: Environment) -> Number:
+            # Once for all loops that it does not depend on.
+            key = tuple([env.get(symbol) for symbol in around])
+            if key not in memo or self.reads is not None:
+                memo[key] = total([value(inner) for inner in environments(env)])
+            return memo[key]
+
+        return run
 
     def _entry(self, node: TensorEntry) -> Compiled:
         reader = self.reader(node.tensor)
         indices = [self.integer(index) for index in node.indices]
 
         def run(env: Environment) -> Number:
-            position = tuple(index(env) for index in indices)
+            position = tuple([index(env) for index in indices])
             if self.reads is not None:
                 self.reads.add((node, tuple((k, v) for k, v in env.items() if k not in self.numbers)))
             return reader(env, position)
@@ -186,11 +199,11 @@ class Interpreter:
         body, *limits = tensor.args
         entry = self.compile(body)
         axes = [limit[0] for limit in limits]
-        outside = [s for s in tensor.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
+        around = _indices(tensor)
         memo: dict[tuple[Any, ...], Number] = {}
 
         def read(env: Environment, position: tuple[int, ...]) -> Number:
-            key = (position, tuple(env.get(symbol) for symbol in outside))
+            key = (position, tuple([env.get(symbol) for symbol in around]))
             if key not in memo:
                 memo[key] = entry({**env, **dict(zip(axes, position, strict=True))})
             return memo[key]
@@ -208,6 +221,11 @@ class Interpreter:
         return result
 
 
+def _indices(node: Basic) -> list[Basic]:
+    """What the environment may hold that the value of a node depends on."""
+    return [s for s in node.free_symbols if isinstance(s, (Symbol, sympy.Idx))]
+
+
 def _points(
     loops: Sequence[tuple[Basic, Callable[[Environment], int], Callable[[Environment], int]]],
     env: Environment,
@@ -219,7 +237,11 @@ def _points(
         return
     index, lo, hi = loops[depth]
     for value in range(lo(env), hi(env) + 1):
-        yield from _points(loops, {**env, index: value}, depth + 1)
+        inner = {**env, index: value}
+        if depth + 1 == len(loops):
+            yield inner
+        else:
+            yield from _points(loops, inner, depth + 1)
 
 
 def exact(value: Any) -> Any:
