@@ -68,6 +68,16 @@ def compiled(row: Row, sizes: Sizes, backends: list[str]) -> dict[str, Any]:
     return found
 
 
+class Host:
+    """Where our kernels run: here, with arrays of NumPy."""
+
+    def prepare(self, function: Any, arrays: Arrays) -> Call:
+        return lambda: function(*arrays)
+
+    def to_numpy(self, leaf: Any) -> Array:
+        return np.asarray(leaf)
+
+
 def gather(
     row: Row,
     sizes: Sizes,
@@ -76,15 +86,20 @@ def gather(
     missing: dict[str, str],
     ours: dict[str, Any],
     limit: float,
+    home: Host | None = None,
 ) -> Field:
-    """All contestants of a row. Each has run, within ``limit`` seconds, and has been compared with the reference."""
+    """All contestants of a row. Each has run, within ``limit`` seconds, and has been compared with the reference.
+
+    ``home`` is where our kernels run.
+    """
+    home = home or Host()
     arrays = inputs(row, sizes, dtype)
     expected = reference(row, arrays)
     result = Field()
     for label, function in ours.items():
         with gap(result, label, ()):
-            call = _ours(function, arrays)
-            _first_run(label, call, dtype, expected, np.asarray, limit)
+            call = home.prepare(function, arrays)
+            _first_run(label, call, dtype, expected, home.to_numpy, limit)
             result.contestants.append(Contestant(label, OURS, call, True))
     for peer in [*row.peers, *_compiled(row.peers, libraries)]:
         if peer.library not in libraries:
@@ -94,13 +109,9 @@ def gather(
         with gap(result, peer.label, (DisagreementError,)):
             call = library.prepare(peer.formulation, arrays)
             _first_run(peer.label, call, dtype, expected, library.to_numpy, limit)
-            automatic = peer.library not in ("numpy", "keops")
+            automatic = peer.library not in ("numpy", "cupy", "keops")
             result.contestants.append(Contestant(peer.label, peer.library, call, automatic))
     return result
-
-
-def _ours(function: Any, arrays: Arrays) -> Call:
-    return lambda: function(*arrays)
 
 
 def _compiled(peers: tuple[Peer, ...], libraries: dict[str, Library]) -> Iterator[Peer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,8 +87,10 @@ class Torch:
         self.version = str(self.torch.__version__)
 
     def prepare(self, formulation: Formulation, arrays: Arrays) -> Call:
-        inputs = [self.torch.from_numpy(array.copy()) for array in arrays]
-        return self.derivative(formulation, inputs)
+        return self.derivative(formulation, [self.placed(array) for array in arrays])
+
+    def placed(self, array: Array) -> Any:
+        return self.torch.from_numpy(array.copy())
 
     def derivative(self, formulation: Formulation, inputs: list[Any]) -> Call:
         torch, function = self.torch, formulation.function
@@ -182,13 +184,15 @@ LIBRARIES: dict[str, Callable[[], Library]] = {
 DIFFERENTIATING = ("jax", "torch", "torch.compile")
 
 
-def load(names: Iterable[str]) -> tuple[dict[str, Library], dict[str, str]]:
+def load(
+    names: Iterable[str], libraries: Mapping[str, Callable[[], Library]] = LIBRARIES
+) -> tuple[dict[str, Library], dict[str, str]]:
     """The libraries that can be imported, and why the others cannot."""
     found: dict[str, Library] = {}
     gaps: dict[str, str] = {}
     for name in names:
         try:
-            found[name] = LIBRARIES[name]()
+            found[name] = libraries[name]()
         except Exception as error:  # an installation that does not import may raise anything
             gaps[name] = f"not available: {type(error).__name__}: {first_line(error)}"
     return found, gaps

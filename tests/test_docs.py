@@ -14,6 +14,7 @@ from messages import all_messages
 from test_layers import TABLE
 
 import benchmarks.command
+import benchmarks.gpu
 import sympy_tensordiff as td
 from sympy_tensordiff import errors
 from sympy_tensordiff.app import command_line
@@ -77,7 +78,11 @@ def test_commands_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert doctest.OutputChecker().check_output(expected, printed, doctest.ELLIPSIS), f"{command}\n{printed}"
 
 
-PARSERS = {"python -m benchmarks": benchmarks.command.parser, "python -m sympy_tensordiff.testing": parser_of_testing}
+PARSERS = {
+    "python -m benchmarks.gpu": benchmarks.gpu.parser,
+    "python -m benchmarks": benchmarks.command.parser,
+    "python -m sympy_tensordiff.testing": parser_of_testing,
+}
 """The programs whose commands take long: here their options are read only."""
 
 
@@ -90,7 +95,7 @@ def test_every_command_exists(page: Path) -> None:
     run = {f"$ {command}" for command, _ in commands(page)}
     for block in CONSOLE.finditer(page.read_text(encoding="utf-8")):
         for line in [line for line in block[1].splitlines() if line.startswith("$ ") and line not in run]:
-            for part in line.removeprefix("$ ").split(" && "):
+            for part in re.sub(r"^\$ (compute-sanitizer )?", "", line).split(" && "):
                 program = next((name for name in PARSERS if part.startswith(name)), None)
                 if program is not None:
                     PARSERS[program]().parse_args(shlex.split(part.removeprefix(program)))

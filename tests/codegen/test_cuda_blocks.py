@@ -8,8 +8,6 @@ import scipy.special
 from sympy import exp
 
 import sympy_tensordiff as td
-from benchmarks.libraries import leaves
-from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.cache import load_source
 
 i, j, k, n, m = td.indices("i j k n m")
@@ -89,19 +87,3 @@ def test_which_sums_have_blocks():
     ordered = td.IndexedProduct(x[k], (k, 0, 299))
     for expression in (short, many, ordered):
         assert "in_blocks" not in td.generate_code([x], expression, "cuda")
-
-
-def run_row(name):
-    row = ROWS[name]
-    arrays = row.inputs(np.random.default_rng(0), row.quick)
-    (hand,) = (peer for peer in row.peers if peer.library == "numpy")
-    found = td.lambdify(*row.ours(row.quick), "cuda")(*arrays)
-    wanted = hand.formulation.function(np, *arrays)
-    for value, right in zip(leaves(found), leaves(wanted), strict=True):
-        np.testing.assert_allclose(value, right, rtol=1e-10, atol=1e-10 * np.abs(right).max())
-
-
-# One of the convolutions by the images, one by the weights: there are four strides and dilations of each.
-@pytest.mark.parametrize("name", [n for n in ROWS if not n.startswith("conv") or n in ("conv-X-2-1", "conv-W-1-3")])
-def test_rows_in_the_simulator(name, simulator):
-    simulator(run_row, name)

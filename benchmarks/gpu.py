@@ -1,0 +1,152 @@
+"""``python -m benchmarks.gpu``: the rows of the suite on a GPU, compared with the CPU, timed, beside the card's limits.
+
+It needs this package with the extra ``cuda``; CuPy, PyTorch, JAX and KeOps take part where they are installed. With
+``NUMBA_ENABLE_CUDASIM=1``, ``--quick --compare-only`` runs it without a device. NVIDIA's sanitizer looks at the kernels
+of ``compute-sanitizer python -m benchmarks.gpu --quick --compare-only --peers``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks import gpu_libraries, libraries, report
+from benchmarks.command import DTYPES, chosen
+from benchmarks.contestants import OURS, DisagreementError, compiled, gather
+from benchmarks.gpu_limits import measured
+from benchmarks.measure import in_turn
+from benchmarks.result import Result, Run
+from benchmarks.row import Peer, Row, Sizes
+
+MOST_WORK, MOST_ENTRIES = 1e10, 4e7
+"""A row grows to about as many additions and multiplications, or entries of arguments and results."""
+
+LIMITS = {False: (8192, 2**27), True: (4, 64)}
+"""The length of matrices and vectors by which the card's limits are measured."""
+
+
+def parser() -> argparse.ArgumentParser:
+    peers = list(gpu_libraries.LIBRARIES)
+    result = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__)
+    result.add_argument("--rows", nargs="*", default=["*"], metavar="PATTERN", help="names or patterns, as conv-*")
+    result.add_argument("--dtype", nargs="*", default=list(DTYPES), choices=DTYPES)
+    result.add_argument("--peers", nargs="*", default=peers, choices=peers, help=f"default {' '.join(peers)}")
+    result.add_argument("--budget", type=float, default=5.0, help="seconds of timing for each row and element type")
+    result.add_argument("--limit", type=float, default=120.0, help="seconds that a first call may take")
+    result.add_argument("--quick", action="store_true", help="tiny sizes: a test, no benchmark")
+    result.add_argument("--compare-only", action="store_true", help="compare the results with the CPU, time nothing")
+    result.add_argument("--json", type=Path, help="write all times to this file")
+    result.add_argument("--markdown", type=Path, help="write the table to this file")
+    return result
+
+
+def grown(row: Row) -> Sizes:
+    """The sizes of a row for a GPU: one of them is doubled as often as the work allows."""
+    sizes = dict(row.sizes)
+    while True:
+        twice = {**sizes, row.doubled: 2 * sizes[row.doubled]}
+        work = row.work(twice)
+        if work.flops + 20 * work.functions > MOST_WORK or work.elements > MOST_ENTRIES:
+            return sizes
+        sizes = twice
+
+
+def with_cupy(row: Row) -> Row:
+    """The row, in which CuPy computes what is written by hand for NumPy."""
+    (hand,) = (peer for peer in row.peers if peer.library == "numpy")
+    return replace(row, peers=(*row.peers, Peer("cupy", hand.form, hand.formulation)))
+
+
+def card() -> dict[str, str]:
+    """What the device is called, and what drives it."""
+    cuda = importlib.import_module("numba.cuda")
+    if "NUMBA_ENABLE_CUDASIM" in os.environ:
+        return {"card": "none: Numba's simulator"}
+    device = cuda.get_current_device()
+    name = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
+    capability = ".".join(map(str, device.compute_capability))
+    return {"card": name, "capability": capability, "runtime": ".".join(map(str, cuda.runtime.get_version()))}
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    found, missing = libraries.load(options.peers, gpu_libraries.LIBRARIES)
+    device = gpu_libraries.Device(found)
+    run = Run.of(found, missing, 1, options.quick)
+    about = card() | {"date": datetime.date.today().isoformat()}
+    print("\n".join([*(f"{key}: {value}" for key, value in about.items()), run.head()]), flush=True)
+    if not options.compare_only:
+        run.limits = {dtype: measured(device, dtype, *LIMITS[options.quick]) for dtype in options.dtype}
+    failures = 0
+    for row in map(with_cupy, chosen(options.rows)):
+        sizes = row.quick if options.quick else grown(row)
+        ours = compiled(row, sizes, ["cuda"])
+        for dtype in options.dtype:
+            try:
+                field = gather(row, sizes, dtype, found, missing, ours, options.limit, device)
+            except DisagreementError as error:
+                failures += 1
+                print(f"{row.name} {dtype}: DISAGREEMENT, not timed: {error}", flush=True)
+                continue
+            result = Result.of(row, sizes, dtype, field)
+            if not options.compare_only:
+                result.times = in_turn({c.label: c.call for c in field.contestants}, options.budget)
+            run.results.append(result)
+            print(report.lines(run, result), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(about | run.as_json(), indent=1) + "\n", encoding="utf-8")
+    if options.markdown and not options.compare_only:
+        options.markdown.write_text(table(run, about), encoding="utf-8")
+    print(f"{len(run.results)} rows agree, {failures} disagree")
+    return 1 if failures else 0
+
+
+def table(run: Run, about: dict[str, str]) -> str:
+    """Date, card and versions, and a line for each row and element type."""
+    text = [", ".join(about.values()), "", ", ".join(f"{name} {version}" for name, version in run.versions.items()), ""]
+    text += [
+        f"{dtype}: products of matrices {limits.flops / 1e12:.3g} TF/s, copy {limits.bandwidth / 1e9:.4g} GB/s"
+        for dtype, limits in run.limits.items()
+    ]
+    best = [ratio for result in run.results if (ratio := _to_best(result)) is not None]
+    if best:
+        text.append(
+            f"geometric mean of the ratios to the best peers: {math.exp(sum(map(math.log, best)) / len(best)):.2f}"
+        )
+    head = ("row", "sizes", "type", "ours ms", "best peer", "ms", "ratio", "to KeOps", "limit ms", "share")
+    text += ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    text += ["| " + " | ".join(_cells(run, result)) + " |" for result in run.results]
+    text += ["", *(f"- {r.name}: {label} {why}" for r in run.results for label, why in r.gaps.items())]
+    return "\n".join(text) + "\n"
+
+
+def _peer(result: Result) -> str | None:
+    return result.fastest(gpu_libraries.LIBRARIES)
+
+
+def _to_best(result: Result) -> float | None:
+    peer = _peer(result)
+    ratio = None if peer is None else result.ratio(peer)
+    return None if ratio is None else ratio.median
+
+
+def _cells(run: Run, result: Result) -> list[str]:
+    ours, peer, keops = result.fastest([OURS]), _peer(result), result.fastest(["keops"])
+    cells = [result.row.name, " ".join(f"{name}={size}" for name, size in result.sizes.items()), result.dtype]
+    cells.append("" if ours is None else report.milliseconds(result.median(ours)))
+    cells += ["", "", ""] if peer is None else [peer, report.milliseconds(result.median(peer))]
+    cells += [] if peer is None else [report.spread(result.ratio(peer))]
+    cells.append("" if keops is None else report.spread(result.ratio(keops)))
+    return [*cells, report.milliseconds(run.limit(result)), "" if ours is None else f"{run.share(result, ours):.0%}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+"""The benchmark of GPUs, in the simulator: results against the CPU, what is written, how large the rows get."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from benchmarks import gpu
+from benchmarks.libraries import load
+from benchmarks.rows import ROWS
+
+QUICK = ("--quick", "--peers")
+
+
+def compare(name: str, dtype: str) -> int:
+    return gpu.main([*QUICK, "--compare-only", "--rows", name, "--dtype", dtype])
+
+
+# One of the convolutions by the images, one by the weights: there are four strides and dilations of each.
+@pytest.mark.parametrize("name", [n for n in ROWS if not n.startswith("conv") or n in ("conv-X-2-1", "conv-W-1-3")])
+def test_rows_agree_with_the_cpu(name, simulator):
+    """With arrays that lie on the device."""
+    assert simulator(compare, name, ("float64", "float32")[len(name) % 2]) == 0
+
+
+def test_what_a_run_writes(simulator, tmp_path):
+    files = [tmp_path / "gpu.json", tmp_path / "gpu.md"]
+    options = ("--rows", "matmul", "--dtype", "float32", "--budget", "0", "--json", *map(str, files[:1]))
+    assert simulator(gpu.main, [*QUICK, *options, "--markdown", str(files[1])]) == 0
+    found = json.loads(files[0].read_text())
+    assert found["card"] == "none: Numba's simulator" and len(found["date"]) == 10
+    assert found["limits"]["float32"]["bandwidth"] > 0
+    (row,) = found["results"]
+    assert row["agree"] == ["ours, cuda"] == list(row["times"])
+    assert "| matmul | n=" in files[1].read_text()
+
+
+def wrong_result() -> int:
+    right = ROWS["matmul"].ours
+
+    def other(sizes):
+        arguments, (first, second) = right(sizes)
+        return arguments, (2 * first, second)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ROWS, "matmul", replace(ROWS["matmul"], ours=other))
+        return compare("matmul", "float64")
+
+
+def test_a_wrong_result_fails_the_run(simulator):
+    assert simulator(wrong_result) == 1
+
+
+def test_rows_grow_with_what_a_gpu_does() -> None:
+    for row in ROWS.values():
+        sizes = gpu.grown(row)
+        work = row.work(sizes)
+        assert work.flops <= gpu.MOST_WORK and work.elements <= gpu.MOST_ENTRIES
+        assert {name for name in sizes if sizes[name] != row.sizes[name]} <= {row.doubled}
+        assert work.flops > gpu.MOST_WORK / 20 or work.elements > gpu.MOST_ENTRIES / 10
+
+
+def test_libraries_without_a_device_are_gaps() -> None:
+    found, gaps = load(gpu.gpu_libraries.LIBRARIES, gpu.gpu_libraries.LIBRARIES)
+    assert not found.keys() & gaps.keys() and found.keys() | gaps.keys() == gpu.gpu_libraries.LIBRARIES.keys()
+    labels = [peer.label for peer in gpu.with_cupy(ROWS["matmul"]).peers]
+    assert labels[-1] == "cupy, by hand" and "numpy, by hand" in labels
