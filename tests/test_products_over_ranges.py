@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from sympy import Max, Piecewise, Symbol, exp
+from sympy import Max, Mod, Piecewise, Symbol, exp
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
@@ -139,3 +139,13 @@ def test_a_likelihood_reads_as_one_writes_it():
     values = {x: [0.5, 1.5, 1.0], t: 0.8}
     slope = td.jacobian(likelihood, t)
     assert float(evaluate(slope, values)) == pytest.approx(float(differentiate(likelihood, t, values)))
+
+
+def test_second_derivatives_by_remainders_of_multiples():
+    """The ranges between two factors that are left out have bounds by multiples of other indices."""
+    around, cotangent = td.IndexedProduct(x[Mod(2 * i, n)], (i, 0, n - 1)), td.TensorSymbol("c", n)
+    slope = td.IndexedSum(td.gradient(around, x)[p] * cotangent[p], (p, 0, n - 1))
+    for values in ([3, 5, 7], [3, 0, 7], [3, 5, 0, 2], [2, 3, 4, 5]):
+        given = {x: values, cotangent: range(1, len(values) + 1)}
+        expected = derivative(around, (x, x), given) @ given[cotangent]
+        assert (evaluate(td.gradient(slope, x), given) == expected).all()

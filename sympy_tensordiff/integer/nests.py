@@ -7,15 +7,15 @@ outside of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Row, Variable
 from .data import selected_in
 from .fourier_motzkin import eliminate, grows, simplest
-from .implication import FALSE, implied, is_empty, merge_parallel, remove_redundant, without_redundant
-from .products import quotient_by, slope
+from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
+from .multiples import divided_bounds, of_multiples
 from .unfolding import expressible, unfolded_in, unfolded_rows
 
 MOST = 16
@@ -50,7 +50,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(
-    rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Row] = ()
+    rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Row] = (), *, multiples: bool = False
 ) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
     """The loop nest over ``variables``, outermost first, and the rows that hold none of them.
 
@@ -60,6 +60,9 @@ def bounds(
     nothing. Feasibility rows that come from projection alone (the matrix F of Algorithm 3) are not
     returned: an empty loop is 0 without them. No bound is implied by ``facts``, the returned rows,
     the bounds outside of it and the other bounds of its variable.
+
+    What rows say that multiply an inner variable by a symbol only tightens the loops outside of it, as a rule;
+    where one of these has no other bound, ``multiples`` asks for it.
 
     Facts that hold a loop variable are ignored. Where the rows are provably empty, the nest is
     ``0 .. -1`` and the returned rows are ``(FALSE,)``.
@@ -96,7 +99,7 @@ def bounds(
         system = unfolded_in(system, variable, known)
         levels.append([row for row in system if variable in row.form.atoms()])
         if len(levels) < len(variables):
-            system = _projected(system, variable, variables[: -len(levels)], known)
+            system = _projected(system, variable, variables[: -len(levels)], known, multiples=multiples)
     nest: list[Bounds] = []
     for variable, level in zip(variables, reversed(levels), strict=True):
         # The only bound of its side is needed: nothing else holds the variable.
@@ -178,14 +181,15 @@ def _are_inequalities(rows: Sequence[Row]) -> bool:
 
 
 def _projected(
-    system: tuple[Row, ...], variable: Variable, outer: Sequence[Variable], known: Sequence[Row]
+    system: tuple[Row, ...], variable: Variable, outer: Sequence[Variable], known: Sequence[Row], *, multiples: bool
 ) -> tuple[Row, ...]:
     """One variable eliminated from irredundant rows, and the rows that this makes redundant removed.
 
     What follows only tightens the loops over ``outer``: rows that no bound of these expresses are taken rationally,
     and those about data that the variable of a bound selects are left out.
     """
-    result = eliminate(_visible(system, variable), variable)
+    more = of_multiples(system, variable, outer, known) if multiples else ()
+    result = eliminate((*_visible(system, variable), *more), variable)
     if result is None:
         return (FALSE,)
     before = set(system)
@@ -227,7 +231,7 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
         if row.kind == "mod":
             raise LoopBoundError("no bounds of the loop over {} express {}", variable, row)
         if variable in row.form.hidden():
-            below, above = _divided_bounds(variable, row, (*rows, *known))
+            below, above = divided_bounds(variable, row, (*rows, *known))
         else:
             rest = row.form - Affine({variable: c})
             below, above = ([(-rest, c)], []) if c > 0 else ([], [(rest, -c)])
@@ -243,26 +247,6 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
                 variable,
             )
     return Bounds(variable, tuple(lows), tuple(highs))
-
-
-_Limits: TypeAlias = list[tuple[Affine, int]]
-
-
-def _divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[_Limits, _Limits]:
-    """``M*i + r >= 0`` as ``i >= -floor(r/M)``, ``r - M*i >= 0`` as ``i <= floor(r/M)``; ``M >= 1`` has to be known."""
-    parts = slope(row.form, variable)
-    for sign in (1, -1) if parts is not None else ():
-        divisor, rest = (part * sign for part in parts or ())
-        if implied(Row("ge", divisor - 1), known):
-            low = [(-quotient_by(rest, divisor), 1)] if sign > 0 or row.kind == "eq" else []
-            high = [(quotient_by(-rest, divisor), 1)] if sign < 0 or row.kind == "eq" else []
-            return low, high
-    raise LoopBoundError(
-        "no bounds of a loop over {} express {}: its factor is not known to be positive, or the row holds it in "
-        "another way too; make the factor an extent, and add an index with the coefficient 1",
-        variable,
-        row,
-    )
 
 
 def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Variable]) -> tuple[int, int, int, int]:

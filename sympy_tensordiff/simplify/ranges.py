@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, islice, permutations, product
+from itertools import islice, permutations, product
 from typing import Any
 
 from sympy_tensordiff.errors import LoopBoundError
@@ -52,12 +52,12 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Fac
 def _in_some_order(
     rows: Sequence[Row], variables: Sequence[int], facts: Facts
 ) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
-    """The loops in the best order, or in another one where there are no bounds in that."""
-    orders = chain((order(rows, variables, facts),), islice(permutations(variables), MOST_ORDERS))
+    """The loops in the best order, or in another one where there are no bounds in that; by multiples if need be."""
+    orders = (order(rows, variables, facts), *islice(permutations(variables), MOST_ORDERS))
     refused: list[LoopBoundError] = []
-    for chosen in orders:
+    for multiples, chosen in product((False, True), orders):
         try:
-            return bounds(rows, chosen, facts)
+            return bounds(rows, chosen, facts, multiples=multiples)
         except LoopBoundError as error:
             refused.append(error)
     raise refused[0]

@@ -1,6 +1,7 @@
 """Implication, redundancy and loop nests against enumeration."""
 
 from fractions import Fraction
+from itertools import product
 from random import Random
 
 import pytest
@@ -21,6 +22,7 @@ from sympy_tensordiff.integer.polyhedron import (
     order,
     remove_redundant,
 )
+from sympy_tensordiff.integer.products import times
 
 H, J, K, N, P, X, Y, Z = (Affine.variable(v) for v in ("h", "j", "k", "n", "p", "x", "y", "z"))
 
@@ -354,6 +356,24 @@ def test_empty_variable_list_and_infeasible_systems():
     assert rest == (FALSE,)
     assert [level.variable for level in nest] == ["j", "h"]
     assert order([ge(H), ge(-H - 1)], ["j", "h"]) == ("j", "h")
+
+
+MULTIPLES = {
+    "two multiples": [ge(P - times(N, K)), ge(times(N, K) - times(N, J)), ge(times(N, J) + P)],
+    "a multiple and the index itself": [ge(times(N, J) - times(N, K) + N - P), ge(K), ge(1 - J)],
+}
+
+
+@pytest.mark.parametrize("name", MULTIPLES)
+def test_an_outer_loop_may_be_bounded_by_multiples_of_an_inner_index_alone(name):
+    rows = MULTIPLES[name]
+    nest, guards = bounds(rows, ["j", "k"], [ge(N - 1)], multiples=True)
+    for size, rest in product((1, 2, 3, 5), range(-4, 9)):
+        given = {"n": size, "p": rest}
+        box = ({**given, "j": j, "k": k} for j, k in product(range(-12, 13), repeat=2))
+        points = {(point["j"], point["k"]) for point in box if all(row.holds(point) for row in rows)}
+        loops = {(j, k) for j in nest[0].range(given) for k in nest[1].range({**given, "j": j})}
+        assert loops == (points if all(row.holds(given) for row in guards) else set())
 
 
 def test_unbounded_variables_are_refused():

@@ -1,0 +1,58 @@
+"""What rows that multiply an index by symbols, ``M*i <= r``, say of this index, and of those outside of its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import TypeAlias
+
+from sympy_tensordiff.errors import LoopBoundError
+
+from .affine import Affine, Row, Variable
+from .implication import implied
+from .products import quotient_by, slope, times
+
+Limits: TypeAlias = list[tuple[Affine, int]]
+"""Forms and their divisors, as in `nests.Bounds`."""
+
+
+def divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[Limits, Limits]:
+    """``M*i + r >= 0`` as ``i >= -floor(r/M)``, ``r - M*i >= 0`` as ``i <= floor(r/M)``; ``M >= 1`` has to be known."""
+    parts = slope(row.form, variable)
+    for sign in (1, -1) if parts is not None else ():
+        divisor, rest = (part * sign for part in parts or ())
+        if _is_positive(divisor, known):
+            low = [(-quotient_by(rest, divisor), 1)] if sign > 0 or row.kind == "eq" else []
+            high = [(quotient_by(-rest, divisor), 1)] if sign < 0 or row.kind == "eq" else []
+            return low, high
+    raise LoopBoundError(
+        "no bounds of a loop over {} express {}: its factor is not known to be positive, or the row holds it in "
+        "another way too; make the factor an extent, and add an index with the coefficient 1",
+        variable,
+        row,
+    )
+
+
+def of_multiples(rows: Sequence[Row], variable: Variable, outer: Sequence[Variable], known: Sequence[Row]) -> list[Row]:
+    """The bounds of outer loops by rows that multiply the variable by a symbol: of ``r >= M*i`` and ``i >= s``."""
+    held = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]
+    found = []
+    for (a, low), (b, high) in permutations(held, 2):
+        if a.is_constant and b.is_constant:
+            continue
+        if a == -b:
+            found.append(low + high)
+        elif _is_positive(a, known) and _is_positive(-b, known):
+            found.append(times(-b, low) + times(a, high))
+    return [Row("ge", form) for form in found if _bounds_innermost(form, outer, known)]
+
+
+def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Row]) -> bool:
+    """Whether ``form >= 0`` bounds the innermost of the variables in it."""
+    innermost = next((v for v in reversed(variables) if v in form.atoms()), None)
+    parts = None if innermost is None else slope(form, innermost)
+    return parts is not None and (_is_positive(parts[0], known) or _is_positive(-parts[0], known))
+
+
+def _is_positive(form: Affine, known: Sequence[Row]) -> bool:
+    return implied(Row("ge", form - 1), known)
