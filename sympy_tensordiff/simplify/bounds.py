@@ -22,7 +22,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import data_terms, selected_in, without_common_data, without_tied_data
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.simplify.choices import Choices, pieces, reads_no_data_outside
+from sympy_tensordiff.simplify.choices import Choices, never_tested, pieces, reads_no_data_outside
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations
@@ -192,7 +192,7 @@ class _Tighten:
 
     def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
         rows, body = decided_rows(node.data, facts), node.args[0]
-        if is_empty(rows, facts):
+        if is_empty(rows, facts) or never_tested(self.graph, rows, facts):
             return self.graph.zero
         rows = with_equations(without_common_data(rows), facts, self.sizes)
         equations: tuple[Row, ...] = ()

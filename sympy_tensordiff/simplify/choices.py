@@ -16,7 +16,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.polyhedron import implied, is_empty
 
 Facts = tuple[Row, ...]
 
@@ -163,6 +163,15 @@ def inside_shape(graph: Graph, node: Node) -> Facts:
 def reads_no_data_outside(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int] = ()) -> bool:
     """Whether conditions or ranges can be tested: what selects data in them is inside where the others hold."""
     return not graph.integers or next(_unprotected(graph, rows, facts, variables), None) is None
+
+
+def never_tested(graph: Graph, rows: Facts, facts: Facts) -> bool:
+    """Whether data in conditions lie outside of their tensors wherever conditions without data hold.
+
+    Other data see to it then that they are not read: what stands behind the conditions never counts.
+    """
+    plain, data = apart(rows) if graph.integers else ((), ())
+    return bool(data) and is_empty(graph.inside_data([row.form for row in data]), (*facts, *plain))
 
 
 def inside_conditions(graph: Graph, node: Node) -> Facts:

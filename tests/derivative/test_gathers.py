@@ -179,6 +179,13 @@ def test_a_range_protects_data_in_a_delta_beside_it():
     assert_equal(evaluate(td.hessian(f, x), values), derivative(f, (x, x), values), "beside a range")
 
 
+def test_a_condition_on_data_outside_of_their_tensor_is_never_tested():
+    # Where idx[1] is 0 the function reads outside, so that it is not: at i == 1 nothing is left.
+    chosen = delta(0, idx[i]) * delta(p, idx[i - 2]) * x[i]
+    table = td.TensorComprehension(total(chosen * delta(2 * i, j), (i, 0, 3), (j, 1, 3)), (p, 3))
+    assert td.simplify_deltas(table) == td.TensorComprehension(sympy.S.Zero, (p, 3))
+
+
 def test_factors_of_choices_protect_data_beside_them():
     # By z and by s at once, the cotangent of the slope by x is a sum of choices in which one sum has a factor more.
     s, one = sympy.Symbol("s", real=True), td.TensorSymbol("one", 1, dtype=int)
