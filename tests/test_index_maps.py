@@ -153,6 +153,11 @@ def test_what_is_no_index_is_refused(name):
         pullback(Table(LINE[index], (i, 3), (j, 4)), LINE)
 
 
+def test_a_multiple_by_a_symbol_in_a_remainder_is_refused():
+    with pytest.raises(UnsupportedError, match="an index equation multiplies i by a symbol, and holds no index with"):
+        pullback(Table(x(N)[Mod(k * i, N)], (i, 3)), x(N))
+
+
 def test_bounds_with_a_product_in_a_floor_are_refused():
     function = Table(Sum(LINE[k], (k, 0, floor(i * j / 2))), (i, 3), (j, 4))
     with pytest.raises(IndexExpressionError, match="is not linear in its indices"):

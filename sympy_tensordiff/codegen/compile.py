@@ -218,7 +218,7 @@ class CompiledFunction:
         place = tuple(wrong[0].tolist()) if data.ndim else ()
         sizes = self._checker.known_sizes()
         length = check.extent.evaluate(sizes)
-        array = labels.get(check.load.array, check.load.array)
+        array = labels.get(check.load.array) or f"{check.load.array}, which holds computed values,"
         raise DataIndexError(
             f"{labels[check.data]}[{', '.join(map(str, place)) or '()'}] is {data[place]}: the index "
             f"{check.load.index[check.axis]} of axis {check.axis} of {array} has to be from 0 to {length - 1}; "

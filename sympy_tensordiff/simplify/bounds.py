@@ -290,7 +290,7 @@ def _settled(limit: Bounds, facts: Facts) -> Bounds:
 def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:
     """Why an equation over the variables of a sum has no solution here."""
     row = next(row for row in rows if row.kind != "ge" and not row.form.hidden().isdisjoint(variables))
-    names = ", ".join(graph.names[v] for v in variables if v in row.form.hidden())
+    names = ", ".join(dict.fromkeys(graph.names[v] for v in variables if v in row.form.hidden()))
     return (
         f"an index equation multiplies {names} by a symbol, and holds no index with the coefficient 1: use a number as "
         "the stride, or add such an index, as in x[M*i + j] with 0 <= j < M"

@@ -142,6 +142,16 @@ def test_forms_of_data_are_checked_as_they_are_read(backend):
         function(x, np.array([0, 3, 0, 0]))
 
 
+def test_wrong_indices_of_computed_values():
+    own = single((array("w", K), integers("idx", N)), result("y", N), "i", Store(load("t", data("idx", i))))
+    before = Kernel("t", ("i",), (Store(op("mul", 2, load("w", i))),))
+    program = checked(replace(own, temporaries=(Array("t", (K,)),), kernels=(before, *own.kernels)))
+    function = compile_program(program, "numpy")
+    assert function(np.array([3.0, 5]), np.array([1, 1, 0])).tolist() == [10, 10, 6]
+    with pytest.raises(DataIndexError, match=r"idx\[0\] is 2: .* axis 0 of t, which holds computed values, has to be"):
+        function(np.array([3.0, 5]), np.array([2, 1, 0]))
+
+
 def protected_program(condition_array):
     """x[idx[i]] where a value is positive; the value is computed before."""
     keep = Let("keep", op("add", load(condition_array, i), -1))
