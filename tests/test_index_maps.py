@@ -213,6 +213,8 @@ def test_remainders_of_sizes_decide_how_a_multiple_is_solved():
     result = pullback(Table(x(N)[Mod(2 * i, N)], (i, N)), x(N))
     even = "Piecewise((IndexedSum(G[floor((N*i + p)/2)], (i, 0, 1)), Eq(Mod(N, 2), 0) & Eq(Mod(p, 2), 0)), (0, True))"
     assert even in str(result)
+    odd = "Piecewise((G[floor((N*p + p)/2) - N*floor(p/2)], Eq(Mod(N, 2), 1)), (0, True))"
+    assert odd in str(result)  # the quotient of 2*i is the remainder of p, and no quotient by N is left
     assert len(result.atoms(Sum)) == 1
 
 

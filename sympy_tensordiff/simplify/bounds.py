@@ -247,7 +247,7 @@ class _Tighten:
                 return again
         single = single_value(variables, rows, facts) or divided_value(variables, rows, facts)
         if single is None and any(row.kind == "eq" for row in rows):
-            systems = systems_by_remainders(graph, variables, rows, body)
+            systems = systems_by_remainders(graph, variables, rows, body, facts)
             if systems is not None:
                 again = yield self.visit(graph.add([summation(graph, *system) for system in systems]), facts)
                 return again

@@ -7,13 +7,14 @@ is the congruence ``p + r*t == 0 mod c``, which is linear, so there is one syste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import product
 from math import gcd
 from typing import NamedTuple
 
 from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.polyhedron import is_empty
 from sympy_tensordiff.integer.products import slope, times
 
 Facts = tuple[Row, ...]
@@ -30,7 +31,9 @@ class System(NamedTuple):
     body: Node
 
 
-def systems_by_remainders(graph: Graph, variables: Sequence[int], rows: Facts, body: Node) -> list[System] | None:
+def systems_by_remainders(
+    graph: Graph, variables: Sequence[int], rows: Facts, body: Node, facts: Facts
+) -> list[System] | None:
     """The sum without one such equation, for each remainder of the sizes in it; None where there is none."""
     for row in rows:
         hidden = row.form.hidden().intersection(variables) if row.kind == "eq" else ()
@@ -39,7 +42,8 @@ def systems_by_remainders(graph: Graph, variables: Sequence[int], rows: Facts, b
             congruences = _congruences(row.form - Affine({v: row.form.coefficient(v)}), variables, c)
             if congruences is not None:
                 others = [other for other in rows if other is not row]
-                return [_system(graph, variables, others, body, row.form, v, given) for given in congruences]
+                digits = [w for w in sorted(hidden) if _is_remainder(w, c, (*rows, *facts))]
+                return [_system(graph, variables, others, body, row.form, v, given, digits) for given in congruences]
     return None
 
 
@@ -69,9 +73,19 @@ def _reduced(factor: Affine, modulus: int) -> Affine:
 
 
 def _system(
-    graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: Node, equation: Affine, v: int, given: Facts
+    graph: Graph,
+    variables: Sequence[int],
+    rows: Sequence[Row],
+    body: Node,
+    equation: Affine,
+    v: int,
+    given: Facts,
+    digits: Collection[int],
 ) -> System:
-    """The sum without ``v``, where an equation gives it, and its congruence solved for another index if one can be."""
+    """The sum without ``v``, where an equation gives it, and its congruence solved for another index if one can be.
+
+    The ``digits`` are indices that are known to be remainders by the coefficient of ``v``.
+    """
     c = equation.coefficient(v)
     rest = equation - Affine({v: c})
     value = {v: quotient(rest if c < 0 else -rest, abs(c))}
@@ -85,7 +99,7 @@ def _system(
     left = [w for w in variables if w != v]
     rows = [_without(row, v, equation, value) for row in rows]
     *conditions, congruence = given
-    new = _solved(graph, congruence, left, equation.hidden())
+    new = _solved(graph, congruence, left, equation.hidden(), digits)
     if new is None:
         return System(left, (*rows, *given), body)
     (gone,), fresh = new, [w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms()]
@@ -103,11 +117,19 @@ def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
     return Row(row.kind, parts[1] * abs(c) - (multiple if c > 0 else -multiple), row.modulus * abs(c))
 
 
-def _solved(graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int]) -> dict[int, Affine] | None:
+def _is_remainder(v: int, modulus: int, known: Facts) -> bool:
+    """Whether an index is known to lie between 0 and ``modulus - 1``: less or more has products that tell."""
+    form = Affine.variable(v)
+    return all(is_empty((Row("ge", outside),), known) for outside in (-form - 1, form - modulus))
+
+
+def _solved(
+    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], digits: Collection[int]
+) -> dict[int, Affine] | None:
     """An index of a congruence, those in ``last`` only if need be, as a multiple of the modulus and a remainder.
 
     That is the least one where it holds no other index: with ``t = 2*u + p mod 2`` for ``p + t == 0 mod 2`` the
-    products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0.
+    products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is 0 where ``t`` is a digit.
     """
     units = [v for v in variables if gcd(row.form.coefficient(v), row.modulus) == 1]
     if not units:
@@ -118,4 +140,6 @@ def _solved(graph: Graph, row: Row, variables: Sequence[int], last: frozenset[in
     form = Affine({w: b % row.modulus for w, b in form.terms}, form.constant % row.modulus)
     if form.atoms().isdisjoint(variables):
         form = form - row.modulus * quotient(form, row.modulus)
+        if v in digits:
+            return {v: form}
     return {v: form + Affine({graph.fresh(graph.names[v]): row.modulus})}
