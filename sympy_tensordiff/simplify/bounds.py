@@ -42,7 +42,7 @@ from sympy_tensordiff.simplify.ranges import (
     without_exact_floors_in,
 )
 from sympy_tensordiff.simplify.roundings import settled
-from sympy_tensordiff.simplify.strides import systems_by_remainders
+from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
 
 def tighten(
@@ -292,6 +292,6 @@ def _no_pivot(graph: Graph, variables: Sequence[int], rows: Facts) -> str:
     row = next(row for row in rows if row.kind != "ge" and not row.form.hidden().isdisjoint(variables))
     names = ", ".join(dict.fromkeys(graph.names[v] for v in variables if v in row.form.hidden()))
     return (
-        f"an index equation multiplies {names} by a symbol, and holds no index with the coefficient 1: use a number as "
-        "the stride, or add such an index, as in x[M*i + j] with 0 <= j < M"
+        f"an index equation multiplies {names} by a symbol, and holds no index with the coefficient 1: use a number up "
+        f"to {CASES_LIMIT} as the stride, as in x[Mod(3*i, M)], or add such an index, as in x[M*i + j] with 0 <= j < M"
     )
