@@ -18,10 +18,26 @@ AB = td.einsum("ij,jk->ik", A, B)
 V = values()
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", cases())
+# Together with the programs built by hand, these hold every construct inside of another one (which operator, call,
+# condition, loop or read stands in which) that the text for Numba of any case holds. The others run as plain Python.
+COMPILED = [
+    *("iji,ij->", "ijk,jil->kl", "bij,bj->bi", "abc,abc,ab,c->a", "bij,bkj->bik", "ij,ik,il->jkl", "iij,j->i"),
+    *("iij,kj->ki", "bij,bij->b", "ijb,ijb->b", "a delta", "functions", "a product of functions"),
+    *("a part of a product", "a multiple in between", "a scalar and a residual", "a norm", "a softmax", "a mean"),
+    *("inverse", "transposed inverse", "multiple of a solution", "from the other side", "of many columns"),
+    *("two inverses and a vector", "trace of a solution", "determinant", "logarithm", "logarithm of a square"),
+    *("adjugate of a multiple", "multiple of a derivative", "cofactor of order 2"),
+]
+
+
+@pytest.mark.parametrize(("name", "backend"), [*((n, "numpy") for n in cases()), *((n, "numba") for n in COMPILED)])
 def test_cases(name, backend):
     check(name, backend)
+
+
+@pytest.mark.parametrize("name", [name for name in cases() if name not in COMPILED])
+def test_cases_as_python(name, simulator):
+    simulator(check, name, "numba")
 
 
 @pytest.mark.parametrize("name", cases())
