@@ -102,7 +102,7 @@ def lambdify(
         no such value.
     UnsupportedError
         If a function that no backend can evaluate is missing from ``functions``; the message lists all keys.
-        Or, for ``backend="cuda"``, if an inverse, a determinant or an adjugate is needed. Or if a kernel
+        Or, for ``backend="cuda"`` without CuPy, if an inverse, a determinant or an adjugate is needed. Or if a kernel
         cannot tell which value is compared with a maximum or a minimum.
     OutOfShapeError
         If a read leaves its tensor for all sizes.

@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.partition import split_large
+from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.recent import Recent, remember
 from sympy_tensordiff.codegen.results import fit, nesting
@@ -187,7 +188,10 @@ class CompiledFunction:
     @functools.cached_property
     def _cuda(self) -> ModuleType:
         """The module of CUDA's kernels, the same for all types of numbers."""
-        return self._module(np.dtype(np.float64))
+        module = self._module(np.dtype(np.float64))
+        if not has_cupy():
+            module.cupy = None  # type: ignore[attr-defined]
+        return module
 
     @functools.cached_property
     def _device_calls(self) -> DeviceCalls:

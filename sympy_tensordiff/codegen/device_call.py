@@ -25,7 +25,13 @@ from sympy_tensordiff.codegen.device_arrays import (
 )
 from sympy_tensordiff.codegen.loops import Argument, Program
 from sympy_tensordiff.codegen.targets import check_device_out
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, DeviceMemoryError
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BackendError,
+    DeviceMemoryError,
+    SingularMatrixError,
+)
 
 
 def require_device() -> Any:
@@ -54,6 +60,8 @@ def explained(program: Program, prepared: Prepared, sizes: Mapping[str, int]) ->
         warnings.filterwarnings("ignore", message=".*Grid size")  # the text begins with a colour
         try:
             yield
+        except np.linalg.LinAlgError as error:
+            raise SingularMatrixError(str(error)) from error
         except Exception as error:
             kind, text = type(error).__name__, str(error)
             if "OUT_OF_MEMORY" in text or "OutOfMemory" in kind:

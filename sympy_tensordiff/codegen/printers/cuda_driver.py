@@ -46,11 +46,16 @@ def device_names(program: Program) -> set[str]:
 
 
 def compute_text(
-    program: Program, names: Names, parameters: Mapping[str, Sequence[str]], in_blocks: Mapping[str, str]
+    program: Program,
+    names: Names,
+    parameters: Mapping[str, Sequence[str]],
+    in_blocks: Mapping[str, str],
+    by_library: Mapping[str, Sequence[str]],
 ) -> str:
     """The function that launches the kernels.
 
     ``parameters`` are those of their functions; those that can run in blocks, too, have lengths of their sums.
+    ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
     temporaries = Temporaries(program, names)
@@ -60,11 +65,13 @@ def compute_text(
     flat = [a for a in program.arguments if a.name in read] + list(program.outputs)
     lines += [f"{names(a.name)} = {names(a.name)}.reshape(-1)" for a in flat if len(a.shape) > 1]
     for kernel in program.kernels:
-        assert isinstance(kernel, Kernel)
         made = None if isinstance(kernel, Scatter) else temporaries.get(kernel.array)
         if made is not None:
             dtype = f"{names(program.outputs[0].name)}.dtype"
             lines.append(f"{names(made.name)} = empty({temporaries.entries(made)}, {dtype}, stream=stream)")
+        if not isinstance(kernel, Kernel):
+            lines += by_library[kernel.array]
+            continue
         printer = FormPrinter(names)
         box = kernel.box(shapes)
         function, shape = function_name(kernel), shape_text(box, printer)
@@ -76,7 +83,11 @@ def compute_text(
             launch += [f"{INDENT}{function}[(*launch({shape}), stream)]{passed}"]
         # A grid without blocks cannot be launched.
         unsure = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
-        lines += [f"if {' and '.join(unsure)}:", *(INDENT + line for line in launch)] if unsure else launch
+        launch = [f"if {' and '.join(unsure)}:", *(INDENT + line for line in launch)] if unsure else launch
+        if not isinstance(kernel, Scatter) and kernel.array in by_library:
+            launch = ["if cupy is None:", *(INDENT + line for line in launch)]
+            launch += ["else:", *(INDENT + line for line in by_library[kernel.array])]
+        lines += launch
     head = f"def compute({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
 

@@ -113,7 +113,9 @@ def header(program: Program, backend: str, names: Names) -> str:
 def imports(pieces: Sequence[str], last: str) -> str:
     """The import lines of a module with these pieces, those of the standard library and of NumPy where used."""
     text = "\n".join(pieces)
-    standard = [f"import {module}" for module in ("functools", "itertools", "math") if f"{module}." in text]
+    standard = [
+        f"import {module}" for module in ("contextlib", "functools", "itertools", "math") if f"{module}." in text
+    ]
     standard += [""] if standard else []
     return "\n".join([*standard, *(["import numpy as np"] if "np." in text else []), *([last] if last else [])])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
-from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Kernel, Program, Scatter, Step
+from sympy_tensordiff.codegen.loops import Apply, Contraction, Fused, Kernel, Product, Program, Scatter
 from sympy_tensordiff.codegen.printers.cuda_blocks import (
     COMBINED,
     SHARED,
@@ -26,6 +26,13 @@ from sympy_tensordiff.codegen.printers.cuda_driver import (
     device_names,
     run_text,
 )
+from sympy_tensordiff.codegen.printers.cuda_library import (
+    IMPORT,
+    library_lines,
+    library_pieces,
+    require_library,
+)
+from sympy_tensordiff.codegen.printers.cuda_library import OWN_NAMES as LIBRARY_NAMES
 from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter, Shapes
 from sympy_tensordiff.codegen.printers.driver import (
     header,
@@ -40,15 +47,15 @@ from sympy_tensordiff.codegen.printers.driver import (
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, uses
-from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 
-OWN_NAMES = LAUNCH_NAMES | {"math", "cuda", "uint64", "real", "ARGUMENTS", "flat"}
+OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"math", "cuda", "uint64", "real", "ARGUMENTS", "flat"}
 OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS, *COMBINED.values()}
 
 
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
+    calls: dict[str, Product | Apply] = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
     program = calls_in_loops(program)
     names = module_names(program, OWN_NAMES | device_names(program))
     shapes = array_shapes(program)
@@ -58,7 +65,10 @@ def print_program(program: Program) -> str:
     in_blocks = {}
     for step in program.kernels:
         if not isinstance(step, Kernel):
-            raise UnsupportedError(f"{_refused(step)} on a CUDA device: use backend='numba' or 'numpy'")
+            assert not isinstance(step, Fused)
+            require_library(step)
+            calls[step.array] = step
+            continue
         parameters[function_name(step)] = passed_names(step, names, _extents(step, shapes))
         pieces.append(_kernel(step, shapes, names, parameters[function_name(step)]))
         joined = with_joined_sums(step)
@@ -70,8 +80,11 @@ def print_program(program: Program) -> str:
             pieces.append(BlockPrinter(names, joined, shapes).print(shared, text))
     pieces[count:count] = combining("\n".join(pieces))
     pieces += [LAUNCH.strip("\n"), *([SHARED.strip("\n")] if in_blocks else [])]
-    pieces += [compute_text(program, names, parameters, in_blocks), run_text(program, names)]
+    pieces += library_pieces(list(calls.values()), program, names) if calls else []
+    by_library = {array: library_lines(step, names, shapes) for array, step in calls.items()}
+    pieces += [compute_text(program, names, parameters, in_blocks, by_library), run_text(program, names)]
     last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"
+    last += f"\n{IMPORT.rstrip()}" if calls else ""
     top = [header(program, "cuda", names), imports(pieces, last), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
@@ -90,15 +103,3 @@ def _kernel(kernel: Kernel, shapes: Shapes, names: Names, parameters: Sequence[s
     printer.line(1, f"real = {names(kernel.array)}.dtype.type")
     printer.threads()
     return "\n".join(without_unused_real(printer.lines))
-
-
-def _refused(step: Step) -> str:
-    """What a library call computes that no kernel of one thread per entry does."""
-    names = {"inv": "an inverse", "cofactor": "a cofactor", "det": "a determinant"}
-    if isinstance(step, Apply):
-        what = names.get(step.function, "the logarithm of a determinant")
-    elif isinstance(step, CofactorTangent):
-        what = names["cofactor"]
-    else:
-        what = "the solution of equations with a matrix (its inverse)"
-    return f"{what} cannot be computed without a library for matrices, which there is none of"

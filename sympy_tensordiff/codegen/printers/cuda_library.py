@@ -1,0 +1,83 @@
+"""Library calls on a CUDA device: those of CuPy, whose products of matrices are cuBLAS."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Sequence
+
+from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Product, Program, Step
+from sympy_tensordiff.codegen.printers.blocks import INDENT
+from sympy_tensordiff.codegen.printers.driver import passed_names, shape_text
+from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
+from sympy_tensordiff.codegen.steps import Shapes
+from sympy_tensordiff.codegen.walk import filled_arrays, function_name, uses
+from sympy_tensordiff.errors import UnsupportedError
+
+IMPORT = """
+try:
+    import cupy
+    import cupyx
+except ImportError:  # products of matrices have kernels of their own then
+    cupy = None
+"""
+
+SHAPED = '''
+def shaped(array, shape):
+    """An array of a device with its axes, as CuPy takes it."""
+    return cupy.asarray(array.bind()).reshape(shape)
+
+
+def of_library(stream):
+    """Where calls of CuPy work: on a stream, and with an error where a matrix is singular."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(cupy.cuda.ExternalStream(int(stream)) if stream else cupy.cuda.Stream.null)
+    stack.enter_context(cupyx.errstate(linalg="raise"))
+    return stack
+'''
+
+OWN_NAMES = LIBRARY_NAMES | {"contextlib", "cupy", "cupyx", "shaped", "of_library"}
+
+
+def library_pieces(steps: Sequence[Product | Apply], program: Program, names: Names) -> list[str]:
+    """The functions of library calls, which are those of NumPy under CuPy's name."""
+    texts = [library_text(step, program, names).replace("def fill_", "def library_fill_", 1) for step in steps]
+    pieces = [*library_helpers(steps, texts), *texts]
+    return [SHAPED.strip("\n"), *(re.sub(r"\bnp\.(?!linalg\.LinAlgError)", "cupy.", piece) for piece in pieces)]
+
+
+def library_lines(step: Product | Apply, names: Names, shapes: Shapes) -> list[str]:
+    """The lines of the driver that make a library call on its stream."""
+    printer = FormPrinter(names)
+    arrays = dict.fromkeys([*filled_arrays(step), *uses(step).arrays])
+    shown = [f"shaped({names(array)}, {shape_text(tuple(shapes[array]), printer)})" for array in arrays]
+    assert list(map(names, arrays)) == passed_names(step, names)
+    return ["with of_library(stream):", f"{INDENT}library_{function_name(step)}({', '.join(shown)})"]
+
+
+def has_cupy() -> bool:
+    """Whether CuPy is installed, and there is more than the simulator, whose arrays are none for CuPy."""
+    is_simulated = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0")
+    return not is_simulated and importlib.util.find_spec("cupy") is not None
+
+
+def require_library(step: Step) -> None:
+    """Refuse by its name what a library computes, where there is no CuPy."""
+    if not has_cupy():
+        raise UnsupportedError(
+            f"{_what(step)} cannot be computed without a library for matrices, which there is none of "
+            "on a CUDA device: install CuPy, or use backend='numba' or 'numpy'"
+        )
+
+
+def _what(step: Step) -> str:
+    """What a library call computes that no kernel of one thread per entry does."""
+    names = {"inv": "an inverse", "cofactor": "a cofactor", "det": "a determinant"}
+    if isinstance(step, Apply):
+        return names.get(step.function, "the logarithm of a determinant")
+    if isinstance(step, CofactorTangent):
+        return names["cofactor"]
+    assert not isinstance(step, Contraction)
+    return "the solution of equations with a matrix (its inverse)"
