@@ -34,6 +34,7 @@ from sympy_tensordiff.codegen.printers.cuda_library import (
 )
 from sympy_tensordiff.codegen.printers.cuda_library import OWN_NAMES as LIBRARY_NAMES
 from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter, Shapes
+from sympy_tensordiff.codegen.printers.cuda_writers import check_writers
 from sympy_tensordiff.codegen.printers.driver import (
     header,
     helpers,
@@ -71,6 +72,9 @@ def print_program(program: Program) -> str:
             continue
         parameters[function_name(step)] = passed_names(step, names, _extents(step, shapes))
         pieces.append(_kernel(step, shapes, names, parameters[function_name(step)]))
+        written = names(step.array), [names(axis) for axis in step.axes]
+        if not isinstance(step, Scatter) or step.exclusive:
+            check_writers(pieces[-1], *written)
         joined = with_joined_sums(step)
         shared = shared_statements(joined)
         long = lengths(joined, shared[0], names, step.box(shapes)) if shared else None
@@ -78,6 +82,7 @@ def print_program(program: Program) -> str:
             in_blocks[function_name(step)] = long
             text = ", ".join(parameters[function_name(step)])
             pieces.append(BlockPrinter(names, joined, shapes).print(shared, text))
+            check_writers(pieces[-1], *written, tuple(COMBINED.values()))
     pieces[count:count] = combining("\n".join(pieces))
     pieces += [LAUNCH.strip("\n"), *([SHARED.strip("\n")] if in_blocks else [])]
     pieces += library_pieces(list(calls.values()), program, names) if calls else []
