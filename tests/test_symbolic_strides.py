@@ -250,6 +250,15 @@ def test_an_entry_of_a_flat_matrix_may_be_taken_apart():
 
 # ---------------------------------------------------------------------------- the integer layer
 
+
+def test_a_product_of_long_forms_is_one_form(monkeypatch):
+    one, other = (Affine(dict.fromkeys(range(start, start + 20), 1), 3) for start in (0, 10))
+    made, init = [], Affine.__init__
+    monkeypatch.setattr(Affine, "__init__", lambda self, *args: made.append(self) or init(self, *args))
+    assert len(times(one, other).terms) == 30 + 20 * 20 - 10 * 9 // 2
+    assert len(made) == 3  # the number 1, and a form for each factor
+
+
 VALUES = {"M": (1, 2, 3, 5), "N": (1, 2, 4), "i": range(-3, 6), "p": range(-7, 12)}
 
 

@@ -111,9 +111,12 @@ class SymbolicQuotient(Compound):
 
 def _monomial(factors: Sequence[Variable]) -> Affine:
     """The product of plain variables and compounds as a form."""
-    if not factors:
-        return Affine.of(1)
-    return Affine.variable(factors[0] if len(factors) == 1 else Product(tuple(sorted(factors))))
+    return Affine.variable(_variable(factors)) if factors else Affine.of(1)
+
+
+def _variable(factors: Sequence[Variable]) -> Variable:
+    """The one factor, or the product of several."""
+    return factors[0] if len(factors) == 1 else Product(tuple(sorted(factors)))
 
 
 def _factors(variable: Variable) -> tuple[Variable, ...]:
@@ -129,9 +132,15 @@ def times(*forms: Affine) -> Affine:
     """
     result = Affine.of(1)
     for form in forms:
-        left = (*(((*_factors(v),), c) for v, c in result.terms), ((), result.constant))
-        right = (*(((*_factors(v),), c) for v, c in form.terms), ((), form.constant))
-        result = sum((_monomial([*f, *g]) * (b * c) for f, b in left for g, c in right if b * c), Affine())
+        left = [*((_factors(v), c) for v, c in result.terms), ((), result.constant)]
+        right = [*((_factors(v), c) for v, c in form.terms), ((), form.constant)]
+        terms: dict[Variable, int] = {}
+        for f, b in left:
+            for g, c in right:
+                if b * c and (f or g):
+                    v = _variable((*f, *g))
+                    terms[v] = terms.get(v, 0) + b * c
+        result = Affine(terms, result.constant * form.constant)
     return result
 
 
