@@ -258,8 +258,10 @@ class _Tighten:
                 return new
             if guarded(graph, variables, rows, new):
                 # Guards have come to the top of the summand: they are rows of other sums.
-                again = yield self.visit(summation(graph, variables, rows, new), facts)
-                return again
+                moved = summation(graph, variables, rows, new)
+                if moved is not node:
+                    again = yield self.visit(moved, facts)
+                    return again
             limits, outer = nest(graph, rows, variables, facts)
             limits = tuple(_settled(limit, facts) for limit in limits)
             # What the rows say of one variable together may leave it a single value.
