@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from benchmarks.libraries import Call
 
-# The pools of some libraries spin for a while after a call, on the cores that the next contestant needs.
-PAUSE = 0.03
+PAUSE = 0.004  # seconds in which no thread does anything, before each turn
+PATIENCE = 1.0
 TURN = 0.003  # seconds of one turn, at least: many calls where one is short
 LONG = 0.1  # a call that takes longer needs no run before it that warms the caches
 FEWEST, MOST = 5, 30  # rounds
@@ -56,13 +56,23 @@ def in_turn(calls: Mapping[str, Call], budget: float) -> dict[str, list[float]]:
 
 def _turn(call: Call, repeats: int, *, warm: bool) -> float:
     """Seconds of one call: the mean over ``repeats``."""
-    time.sleep(PAUSE)
+    rest()
     if warm:
         call()
     begin = time.perf_counter()
     for _ in range(repeats):
         call()
     return (time.perf_counter() - begin) / repeats
+
+
+def rest() -> None:
+    """Wait until no thread spins: pools do so for a while after a call, on the cores that the next contestant needs."""
+    latest = time.perf_counter() + PATIENCE
+    while time.perf_counter() < latest:
+        begin = time.process_time()
+        time.sleep(PAUSE)
+        if time.process_time() - begin < PAUSE / 10:
+            break
 
 
 def ratios(times: Sequence[float], ours: Sequence[float]) -> Quartiles:

@@ -33,6 +33,11 @@ def not_compiled(program: Program) -> list[str]:
     return [step.array for step in program.kernels if not isinstance(step, Kernel | Fused | Contraction)]
 
 
+def is_compiled_whole(program: Program) -> bool:
+    """Whether Numba compiles all steps of a program as one function."""
+    return len(program.kernels) > 1 and not not_compiled(program)
+
+
 def operands(step: Product) -> tuple[Operand, Operand]:
     """The two operands of a product."""
     return (step.left if isinstance(step, Contraction) else step.matrix), step.right

@@ -5,10 +5,15 @@ of threads. (From those of the serial kernel they may differ in their last bits,
 orders the vectors of additions in a loop as it likes.) Numba's pool of threads may not survive a
 fork, and some of its pools take one caller at a time; so calls wait for each other, and a process
 that was forked after the pool had begun runs the serial code.
+
+BLAS has threads of its own. Two pools take each other's cores: a thread that has nothing to do spins for some
+milliseconds before it sleeps. So products of matrices run on Numba's threads, too, a panel on each, and BLAS
+is told to use one thread meanwhile.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import threading
@@ -16,13 +21,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Fused, Program
+from sympy_tensordiff.codegen.loops import Contraction, Fused, Program
 from sympy_tensordiff.codegen.printers.parallel import runs_in_blocks
+from sympy_tensordiff.codegen.steps import is_compiled_whole
 from sympy_tensordiff.codegen.walk import function_name
 from sympy_tensordiff.codegen.work import kernel_work
 
-PARALLEL_WORK = 2_000_000
-"""A kernel of about so many operations, a millisecond, is worth other cores, and compiling for them."""
+PARALLEL_WORK = 1_000_000
+"""A kernel of about so many operations, half a millisecond, is worth other cores, and compiling for them."""
+
+FURTHER_WORK = PARALLEL_WORK // 4
+"""Beside such a kernel, so many are."""
 
 _lock = threading.Lock()
 _owner: int | None = None
@@ -30,8 +39,9 @@ _owner: int | None = None
 
 def blockable(program: Program) -> frozenset[str]:
     """The functions of the steps that can run in blocks, of a program whose kernels run together where they can."""
-    prover = Prover(program)
-    return frozenset(function_name(step) for step in program.kernels if runs_in_blocks(step, prover))
+    prover, is_whole = Prover(program), is_compiled_whole(program)
+    steps = [step for step in program.kernels if is_whole or not isinstance(step, Contraction)]
+    return frozenset(function_name(step) for step in steps if runs_in_blocks(step, prover))
 
 
 def large_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -43,13 +53,17 @@ def large_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
 
 
 def large_steps(program: Program, work: Mapping[str, int]) -> frozenset[str]:
-    """The functions of the steps, in which kernels run together, that are worth several cores."""
-    found = set()
+    """The functions of the steps, in which kernels run together, that are worth several cores.
+
+    None where these are products of matrices only: BLAS runs them on all cores as well as it can.
+    """
+    works = {}
     for step in program.kernels:
         kernels = step.kernels if isinstance(step, Fused) else (step,)
-        if sum(work.get(function_name(kernel), 0) for kernel in kernels) >= PARALLEL_WORK:
-            found.add(function_name(step))
-    return frozenset(found)
+        works[step] = sum(work.get(function_name(kernel), 0) for kernel in kernels)
+    if all(found < PARALLEL_WORK or isinstance(step, Contraction) for step, found in works.items()):
+        return frozenset()
+    return frozenset(function_name(step) for step, found in works.items() if found >= FURTHER_WORK)
 
 
 def guarded(run: Callable[..., None], serial: Callable[[], Callable[..., None]]) -> Callable[..., None]:
@@ -63,7 +77,14 @@ def guarded(run: Callable[..., None], serial: Callable[[], Callable[..., None]])
         if _owner != os.getpid():
             serial()(*values)
             return
-        with _lock:
+        with _lock, _blas().limit(limits=1, user_api="blas"):
             run(*values)
 
     return call
+
+
+@functools.cache
+def _blas() -> Any:
+    """The controller of the libraries of BLAS."""
+    importlib.import_module("scipy.linalg.cython_blas")  # what compiled code calls
+    return importlib.import_module("threadpoolctl").ThreadpoolController()

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sympy_tensordiff.codegen.loops import ELEMENTARY, Bound, If, Loop, Operation, Program, Statement
+from sympy_tensordiff.codegen.loops import ELEMENTARY, Bound, Contraction, If, Loop, Operation, Program, Statement
+from sympy_tensordiff.codegen.steps import multiplications
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, scalars
 
 ELEMENTARY_WORK = 20
 """An elementary function takes about as long as so many additions."""
+
+LIBRARY_SPEED = 10
+"""As many multiplications of a library for matrices take as long as one in a loop."""
 
 
 class _Unknown(int):
@@ -35,6 +39,10 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
             work *= length
             values[axis] = length // 2
         found[function_name(kernel)] = work * _block(kernel.body, values)
+    lengths = {name: [max(extent.evaluate(values), 0) for extent in shape] for name, shape in shapes.items()}
+    for step in program.kernels:
+        if isinstance(step, Contraction):
+            found[function_name(step)] = multiplications(step, lengths) // LIBRARY_SPEED
     return found
 
 

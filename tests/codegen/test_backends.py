@@ -128,8 +128,8 @@ def test_scans_pass_once_along_a_row():
         "k_stop = max(k_stop, j)",
         "for k in range(max(j + 1, (i + j + 1)//2), k_low):",
         "for j in range(y.shape[1] - 1, -1, -1):",
-        "between_so_far *= x[k]",
-        "before_so_far *= x[k]",
+        "between_so_far *= x[at(k)]",
+        "before_so_far *= x[at(k)]",
     ):
         assert line in source
     assert not any(f"{name}_so_far" in source for name in ("inner", "far", "window", "changing"))

@@ -103,6 +103,16 @@ def test_only_large_kernels_run_on_all_cores(monkeypatch):
     assert not threads.large_work(program, large)
 
 
+def test_numbers_go_to_blocks_by_value():
+    """Numba cannot pass an array of rank 0 into a ``prange``."""
+    x = td.TensorSymbol("x", (n, m))
+    share = td.TensorComprehension(x[i, j] / td.IndexedSum(x[k, i] ** 2, (k, 0, n - 1), (i, 0, m - 1)), (i, n), (j, m))
+    function = td.lambdify([x], share, parallel=True)
+    assert "fill_result(result, t[()], x)" in function.source
+    value = np.arange(1.0, 13).reshape(4, 3)
+    np.testing.assert_allclose(function(value), value / 650, rtol=1e-15)
+
+
 def test_what_adds_to_entries_stays_in_order():
     x, idx = td.TensorSymbol("x", n), td.TensorSymbol("idx", m, dtype=int)
     slope = td.gradient(td.IndexedSum(x[idx[i]] ** 2, (i, 0, m - 1)), x)
@@ -129,3 +139,44 @@ def test_refused():
         td.lambdify([x], x + x, parallel=2)
     with pytest.raises(ArgumentError, match="parallel=True is for the backend 'numba', not for 'numpy': leave it out"):
         td.generate_code([x], x + x, "numpy", parallel=True)
+
+
+def test_places_without_a_sign():
+    """Only where LLVM sees that no place counts from the end, it needs no test for that; a test hinders vectors."""
+    x, h = td.TensorSymbol("x", n), td.TensorSymbol("h", 3)
+    convolved = td.vjp(td.TensorComprehension(td.IndexedSum(x[i + k] * h[k], (k, 0, 2)), (i, n - 2)), x, td.ones(n - 2))
+    source = td.generate_code([x, h], convolved)
+    assert re.search(r"h\[at\(k\)\]", source)
+    assert "at(" not in td.generate_code([x, h], td.IndexedSum(x[i + 1] * h[i], (i, 0, 2)))
+    square = td.TensorComprehension(x[i] + x[j], (i, n), (j, n))
+    assert "result[at(i), j]" in td.generate_code([x], square, parallel=True)
+
+
+@pytest.mark.parametrize("rows", [3, 250])
+def test_products_of_matrices_in_panels(rows):
+    """Beside a large kernel, on the same threads: the same entries, however the operands lie."""
+    a, b, c = td.TensorSymbol("a", (n, m)), td.TensorSymbol("b", (m, n)), td.TensorSymbol("c", (n, m))
+    letters = "ik,kj->ij", "ki,jk->ij", "ki,kj->ij"
+    products = [td.einsum(text, *values) for text, values in zip(letters, ((a, b), (a, b), (a, c)), strict=True)]
+    together = tuple(td.exp(value) for value in products)
+    function = td.lambdify([a, b, c], together, parallel=True, sizes={"n": rows, "m": 200})
+    assert "panels(" in function.source
+    rng = np.random.default_rng(0)
+    values = [rng.uniform(-0.1, 0.1, shape) for shape in ((rows, 200), (200, rows), (rows, 200))]
+    for text, found, pair in zip(letters, function(*values), ((0, 1), (0, 1), (0, 2)), strict=True):
+        np.testing.assert_allclose(found, np.exp(np.einsum(text, *(values[v] for v in pair))), rtol=1e-13)
+
+
+def test_one_pool_of_threads():
+    """BLAS runs in one thread while Numba's threads run, and as before afterwards."""
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    seen = []
+
+    def counts():
+        return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+
+    before = counts()
+    threads.guarded(lambda: seen.extend(counts()), lambda: None)()
+    assert before
+    assert set(seen) == {1}
+    assert counts() == before

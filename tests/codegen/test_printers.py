@@ -347,7 +347,7 @@ def test_numba_text():
     for p in range(dx.shape[0]):
         s = real(0)
         for k in range(max(0, p - N + 1), min(K, p + 1)):
-            s = plus(s, w[k]*g[p - k])
+            s = plus(s, w[at(k)]*g[at(p - k)])
         dx[p] = s
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Array, Fused, Kernel, Let, Program, Scatter, Step
@@ -45,9 +45,10 @@ def passed_names(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> 
     return list(map(names, dict.fromkeys([*filled_arrays(kernel), *used.arrays, *used.scalars, *integers])))
 
 
-def call_text(kernel: Step, names: Names, extents: Sequence[Affine] = ()) -> str:
-    """The arguments of a kernel's function."""
-    return f"({', '.join(passed_names(kernel, names, extents))})"
+def call_text(kernel: Step, names: Names, extents: Sequence[Affine] = (), values: frozenset[str] = frozenset()) -> str:
+    """The arguments of a kernel's function; of the arrays ``values``, of rank 0, their entry is passed."""
+    entries = {names(array): f"{names(array)}[()]" for array in values}
+    return f"({', '.join(entries.get(name, name) for name in passed_names(kernel, names, extents))})"
 
 
 class Functions:
@@ -209,11 +210,12 @@ def host_driver(
     functions: Functions,
     around: str = "",
     extents: Mapping[str, Sequence[Affine]] | None = None,
+    values: Callable[[Step], frozenset[str]] = lambda step: frozenset(),
 ) -> str:
     """The function ``run`` for kernels that work in the memory of the host.
 
     ``around`` is a ``with`` line for the calls; ``extents`` has forms, by the functions of the kernels, the
-    sizes in which they take.
+    sizes in which they take; ``values`` are arrays of rank 0 of which a step takes the entry.
     """
     temporaries = Temporaries(program, names)
     block = Block()
@@ -238,7 +240,7 @@ def host_driver(
             if unsure:
                 place = inner.child(f"if {' and '.join(f'{text} > 0' for text in unsure)}:")
         sizes = extents.get(function_name(kernel), ()) if extents else ()
-        place.line(functions(kernel) + call_text(kernel, names, sizes))
+        place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
     return "\n".join(block.render())
 
 

@@ -3,11 +3,15 @@
 Each group of labels is one axis: those that both operands keep, over which the function loops, own
 ones, those summed over. An operand whose axes stand in that order, or with the last two groups
 exchanged, is read where it lies; another one, and one that is a diagonal, is copied first.
+
+On all cores, the library runs in one thread in each: for panels of rows, or for one of the entries that
+both operands keep. How many panels there are depends on nothing but the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from sympy_tensordiff.codegen.loops import Contraction, Operand
 from sympy_tensordiff.codegen.printers.base import number_text
@@ -15,21 +19,36 @@ from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.library import common_labels, entries_text, kept_labels
-from sympy_tensordiff.codegen.steps import operands
+from sympy_tensordiff.codegen.steps import Shapes, extents, operands
 from sympy_tensordiff.codegen.walk import function_name
 
 Labels = Sequence[int]
 
 
-def product_text(step: Contraction, names: Names) -> str:
+PANEL = 96
+"""Rows of a panel, at least: with fewer, a library spends its time with arranging the other operand."""
+
+PANELS = '''
+def panels(rows):
+    """How many panels of rows run side by side: a power of two, each with {PANEL} rows or more; 64 at most."""
+    count = 1
+    while count < 64 and rows >= {PANEL}*2*count:
+        count *= 2
+    return count
+'''.replace("{PANEL}", str(PANEL))
+
+
+def product_text(step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> str:
     """The function of a contraction, without decorator."""
-    return _Printer(step, names.copy()).print()
+    return _Printer(step, names.copy(), shapes, is_parallel).print()
 
 
 class _Printer:
-    def __init__(self, step: Contraction, names: Names) -> None:
+    def __init__(self, step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> None:
         self.step = step
         self.names = names
+        self.extents = extents(step, shapes)
+        self.is_parallel = is_parallel
         self.head = f"def {function_name(step)}{call_text(step, names)}:"
         self.target = names(step.array)
         self.lines: list[str] = []
@@ -45,7 +64,9 @@ class _Printer:
         entries = f"{entries_text(self.names, left)}*{entries_text(self.names, right)}"
         self.lines = [self.head, f'{INDENT}"""Fill {self.target} with the sums of {entries}."""']
         both, own, other = common_labels(left, right, out), kept_labels(left, right, out), kept_labels(right, left, out)
-        if other and [*both, *other, *own] == out:
+        if (other and [*both, *other, *own] == out) or (
+            self.is_parallel and not both and self.is_short(own) and not self.is_short(other)
+        ):
             left, right, own, other = right, left, other, own
         summed = [label for label in dict.fromkeys(left.labels) if label not in out]
         first = self.operand(left, both, own, summed)
@@ -69,17 +90,41 @@ class _Printer:
     def multiply(self, first: tuple[str, str], second: tuple[str, str], out: str, both: Labels, has_axes: bool) -> None:
         """Append the products of two operands, one for each entry of the axes that both keep."""
         depth, place = 1, ""
+        if self.is_parallel and not both and has_axes:
+            self.panels(first, second, out)
+            return
         if both:
             place = f"[{self.names.fresh('place')}]"
             names = [self.define(wish, text) for wish, text in (("a", first[0]), ("b", second[0]), ("c", out))]
             first, second, out = (names[0], first[1]), (names[1], second[1]), names[2]
-            self.line(1, f"for {place[1:-1]} in range({out}.shape[0]):")
+            self.line(1, f"for {place[1:-1]} in {self.range}({out}.shape[0]):")
             depth = 2
         left, right = f"{first[0]}{place}{first[1]}", f"{second[0]}{place}{second[1]}"
         if has_axes:
             self.line(depth, f"np.dot({left}, {right}, {out}{place})")
         else:
             self.line(depth, f"{out}{place or '[()]'} = np.dot({left}, {right})")
+
+    def panels(self, first: tuple[str, str], second: tuple[str, str], out: str) -> None:
+        """Append the products of panels of rows of the first operand with the second one."""
+        a, b, c = (self.define(wish, text) for wish, text in (("a", first[0]), ("b", "".join(second)), ("c", out)))
+        rows = self.define("rows", f"{c}.shape[0]")
+        count = self.define("count", f"panels({rows})")
+        panel, start, stop = (self.names.fresh(wish) for wish in ("panel", "start", "stop"))
+        self.line(1, f"for {panel} in prange({count}):")
+        self.line(2, f"{start}, {stop} = {rows}*{panel}//{count}, {rows}*({panel} + 1)//{count}")
+        part = f"np.ascontiguousarray({a}[:, {start}:{stop}]).T" if first[1] else f"{a}[{start}:{stop}]"
+        self.line(2, f"np.dot({part}, {b}, {c}[{start}:{stop}])")
+
+    @property
+    def range(self) -> str:
+        """What outer loops run over."""
+        return "prange" if self.is_parallel else "range"
+
+    def is_short(self, labels: Labels) -> bool:
+        """Whether a group of axes is known to have too few entries for two panels."""
+        lengths = [self.extents[label] for label in labels]
+        return all(length.is_constant for length in lengths) and prod(n.constant for n in lengths) < 2 * PANEL
 
     def define(self, wish: str, text: str) -> str:
         """A name for a value."""
@@ -116,6 +161,7 @@ class _Printer:
         """Append loops that copy the entries of one array into another one with other axes."""
         indices = {label: self.names.fresh(f"i{label}") for label in axes}
         for depth, label in enumerate(axes, 1):
-            self.line(depth, f"for {indices[label]} in range({self.lengths[label]}):")
+            counts = self.range if depth == 1 else "range"
+            self.line(depth, f"for {indices[label]} in {counts}({self.lengths[label]}):")
         left, right = (", ".join(indices[label] for label in order) for order in (axes, labels))
         self.line(len(axes) + 1, f"{target}[{left}] = {source}[{right}]")

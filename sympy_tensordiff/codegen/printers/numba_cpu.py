@@ -6,7 +6,8 @@ each kernel a compiled function of its own. A single kernel needs no compiled dr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
@@ -26,6 +27,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.printers.base import start_text
+from sympy_tensordiff.codegen.printers.decorators import Decorators
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
     header,
@@ -42,25 +44,35 @@ from sympy_tensordiff.codegen.printers.elementary import ELEMENTARY_NAMES, FUNCT
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
-from sympy_tensordiff.codegen.printers.matrix_products import product_text
+from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_text
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.parallel import block_ends, block_name, blocks_text, head_text
 from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
 from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.printers.together import Together
 from sympy_tensordiff.codegen.rename import Renaming
-from sympy_tensordiff.codegen.steps import not_compiled
-from sympy_tensordiff.codegen.walk import EXTREMA, forms, function_name, operations, scalar_arrays, scalars
+from sympy_tensordiff.codegen.walk import (
+    EXTREMA,
+    filled_arrays,
+    forms,
+    function_name,
+    loops,
+    operations,
+    scalar_arrays,
+    scalars,
+)
 from sympy_tensordiff.integer.affine import Affine
-
-# Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
-# and reciprocals do not keep results near the limits of the number range: they stay off.
-FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
 PLUS = '''
 def plus(total, term):
     """One more term of a sum; the terms may be added in any order, so that the sum can be vectorised."""
     return total + term
+'''
+
+AT = '''
+def at(place):
+    """A place in an array: without a sign, it is not tested for counting from the end."""
+    return np.uint64(place)
 '''
 
 CHAINS = 8
@@ -71,7 +83,9 @@ CHAIN_WEIGHT = 8
 
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
 
-OWN_NAMES = frozenset({"math", "np", "njit", "prange", "register_jitable", "real", "run", "plus", "ARGUMENTS"})
+OWN_NAMES = frozenset(
+    {"math", "np", "njit", "prange", "register_jitable", "real", "run", "plus", "ARGUMENTS", "at", "panels"}
+)
 OWN_NAMES |= {*HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
 
 
@@ -88,6 +102,7 @@ class NumbaPrinter(NestPrinter):
         prover: Prover,
         outer: tuple[str, ...] = (),
         is_block: bool = False,
+        counted: tuple[str, ...] = (),
     ) -> None:
         super().__init__(names.copy() if is_block else names, kernel, bare)
         self.block = block_ends(self.names) if is_block else ()
@@ -95,6 +110,8 @@ class NumbaPrinter(NestPrinter):
         self.outer = outer
         """Axes of the array in front of those of the kernel, over which something else loops."""
         self.rows = row_plan(kernel, prover)
+        self.counted = {*counted, *kernel.axes[is_block:], *counters(kernel.body, self.rows)}
+        """The names of integers that LLVM sees to have no sign."""
         self.running: dict[str, str] = {}
         """The names of accumulators in the pass that fills their arrays."""
 
@@ -144,6 +161,14 @@ class NumbaPrinter(NestPrinter):
             self.extremum_loop(statement, depth)
         else:
             super().statement(statement, depth)
+
+    def subscript(self, index: tuple[Affine, ...]) -> str:
+        return ", ".join(self.place(form) for form in index) or "()"
+
+    def place(self, form: Affine) -> str:
+        """One index of a read or of the store: an entry of the array, as the verifier has proven."""
+        counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
+        return self.form(form) if counts else f"at({self.form(form)})"
 
     def is_extremum(self, loop: Loop) -> bool:
         """Whether a loop, perhaps a long one, does nothing but compare short values with a maximum or a minimum."""
@@ -258,6 +283,15 @@ class NumbaPrinter(NestPrinter):
             self.line(depth, f"{name} = plus({name}, {self.scalar(statement.value)})")
 
 
+def counters(body: Sequence[Statement], rows: RowPlan | None) -> Iterator[str]:
+    """The variables of loops that begin at a number which is not negative."""
+    scanned = {scan.loop.variable for scan in rows.scans} if rows is not None else set()
+    for loop in loops(body):
+        low = loop.lows[0].form
+        if len(loop.lows) == 1 and low.is_constant and low.constant >= 0 and loop.variable not in scanned:
+            yield loop.variable
+
+
 def runs_less_often(loop: Loop, times: int) -> bool:
     """Whether two of the bounds of a loop are less than so many integers apart."""
     ends = product(loop.lows, loop.highs)
@@ -274,74 +308,48 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     program = fuse(program, prover)
     blocks = {block_name(step) for step in program.kernels if function_name(step) in parallel}
     names = module_names(program, OWN_NAMES | blocks)
-    bare = scalar_arrays(program.arguments)
-    decorators = _Decorators(program, names)
+    decorators = Decorators(program, names)
     functions = Functions()
+    made = frozenset(array.name for array in (*program.outputs, *program.temporaries) if not array.shape)
 
-    def printer(kernel: Kernel, bare: frozenset[str], outer: tuple[str, ...]) -> NumbaPrinter:
-        return NumbaPrinter(names, kernel, bare, prover, outer)
+    def values(step: Step) -> frozenset[str]:
+        """The arrays of rank 0 of which a step is passed the entry: in a ``prange``, Numba takes no other."""
+        return made.difference(filled_arrays(step)) if isinstance(step, Kernel | Fused) else frozenset()
+
+    def printer(kernel: Kernel, bare: frozenset[str], outer: tuple[str, ...], counted: tuple[str, ...]) -> NumbaPrinter:
+        return NumbaPrinter(names, kernel, bare, prover, outer, counted=counted)
 
     for step in program.kernels:
         is_block = function_name(step) in parallel
+        bare = scalar_arrays(program.arguments) | values(step)
         if isinstance(step, Kernel):
             text = NumbaPrinter(names, step, bare, prover, (), is_block).print()
         elif isinstance(step, Fused):
             text = Together(step, names, bare, prover, printer, is_block).print()
         elif decorators.is_whole:
             assert isinstance(step, Contraction)
-            text = product_text(step, names)
+            text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
-        if is_block:
+        if is_block and not isinstance(step, Contraction):
             text = f"{decorators.inner}{text}\n\n\n{decorators.blocks}{blocks_text(step, names)}"
+        else:
+            text = decorators.of(step, is_block) + text
         rows = [names(array.name) for array in step.rows] if isinstance(step, Fused) else []
-        functions.add(step, text if is_block else decorators.of(step) + text, [*passed_names(step, names), *rows])
+        functions.add(step, text, [*passed_names(step, names), *rows])
     pieces = elementary_functions(operations(program))
     pieces += helpers(program, NumbaPrinter.functions, HELPERS, decorators.inner)
     if any(" = plus(" in text for text in functions.texts):
         pieces.append(decorators.plus + PLUS.strip("\n"))
+    if any(re.search(r"\bat\(", text) for text in functions.texts):
+        pieces.append(decorators.inner + AT.strip("\n"))
+    if any("= panels(" in text for text in functions.texts):
+        pieces.append(decorators.inner + PANELS.strip("\n"))
     if not decorators.is_whole:
         pieces += library_helpers(program.kernels, functions.texts)
     # What NumPy warns of is no news: compiled loops are silent about it.
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
-    pieces += [*functions.texts, decorators.run + host_driver(program, names, functions, around)]
+    pieces += [*functions.texts, decorators.run + host_driver(program, names, functions, around, None, values)]
     top = [header(program, "numba", names), imports(pieces, decorators.imports(pieces)), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
-
-
-class _Decorators:
-    """What stands before the functions of a module.
-
-    A function that is compiled only within others has no entry of its own from Python, which would take as long to
-    compile as a small kernel does: called from Python, it runs as Python.
-    """
-
-    def __init__(self, program: Program, names: Names) -> None:
-        self.is_whole = len(program.kernels) > 1 and not not_compiled(program)
-        # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
-        # Nor does it find their modules again, which have other names in every process.
-        # None is called from C, for which Numba compiles a third entry that nobody asked for.
-        entry = f"@njit({'' if names.functions else 'cache=True, '}nogil=True, no_cfunc_wrapper=True, "
-        within = "@register_jitable(no_cfunc_wrapper=True, "
-        outer = within if self.is_whole else entry
-        self.kernel = f"{outer}{FLAGS})\n"
-        self.blocks = f'{outer}error_model="numpy", parallel=True)\n'
-        self.product = f'{within}error_model="numpy")\n' if self.is_whole else ""
-        self.inner = f"{within}{FLAGS})\n"
-        self.plus = f'{within}{FLAGS[:-1]}, "reassoc"}})\n'
-        self.run = f'{entry}error_model="numpy")\n' if self.is_whole else ""
-
-    def of(self, step: Step) -> str:
-        """What stands before the function of a step."""
-        return self.kernel if isinstance(step, Kernel | Fused) else self.product
-
-    def imports(self, pieces: Sequence[str]) -> str:
-        """The lines that import the decorators and what the texts call."""
-        text = "\n".join(pieces)
-        marks = (("njit", "@njit("), ("prange", "prange("), ("types", "types."))
-        found = {
-            "numba": [name for name, mark in marks if mark in text],
-            "numba.extending": [name for name in ("overload", "register_jitable") if f"{name}(" in text],
-        }
-        return "\n".join(f"from {module} import {', '.join(names)}" for module, names in found.items() if names)

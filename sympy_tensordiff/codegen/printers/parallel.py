@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Fused, Kernel, Scatter, Step
+from sympy_tensordiff.codegen.loops import Contraction, Fused, Kernel, Scatter, Step
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
@@ -25,6 +25,8 @@ STEP = 39
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
     """Whether the first axis of a step can be cut: no sum runs over it, and it is no row that is filled as a whole."""
+    if isinstance(step, Contraction):
+        return bool(step.output)
     if isinstance(step, Fused):
         return not step.totals
     if not isinstance(step, Kernel) or isinstance(step, Scatter):

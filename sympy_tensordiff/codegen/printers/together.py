@@ -32,7 +32,9 @@ class Inner(Protocol):
 
 
 class Together:
-    """Prints a fused step; ``printer`` makes the printer of a kernel, with scalar arrays and with axes around it."""
+    """Prints a fused step; ``printer`` makes the printer of a kernel, with scalar arrays, axes
+    around it, and those of them that count from 0.
+    """
 
     def __init__(
         self,
@@ -40,7 +42,7 @@ class Together:
         names: Names,
         bare: frozenset[str],
         prover: Prover,
-        printer: Callable[[Kernel, frozenset[str], tuple[str, ...]], Inner],
+        printer: Callable[[Kernel, frozenset[str], tuple[str, ...], tuple[str, ...]], Inner],
         is_block: bool = False,
     ) -> None:
         self.step = step
@@ -95,7 +97,8 @@ class Together:
     def printer(self, kernel: Kernel, outer: tuple[str, ...] = ()) -> Inner:
         """A printer of a kernel inside of the loop, which has lost the axis of the loop."""
         body = Renaming({}, self.rows).body(kernel.body)
-        return self.make_printer(replace(kernel, body=body), self.bare, outer)
+        counted = () if self.is_block else (self.step.axis,)
+        return self.make_printer(replace(kernel, body=body), self.bare, outer, counted)
 
     def row(self, kernel: Kernel) -> None:
         """One row of a kernel in each turn."""
