@@ -334,19 +334,23 @@ def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):
         if seed == 4:  # as where an object is destroyed
             with suppress(BaseException):
                 fate(3)
+        if seed == 5:  # as where code in C calls back
+            with suppress(BaseException):
+                fate(3)
+            raise RuntimeError("half a result")
         while seed >= 3:
             pass
 
     monkeypatch.setattr(function_checks, "check_function", fate)
     lines = []
-    tally = fuzz.fuzz({"functions": 5}, limit=0.2, write=lines.append)
-    assert [o.verdict for o in tally.failures] == ["crash", "too slow", "too slow"]
+    tally = fuzz.fuzz({"functions": 6}, limit=0.2, write=lines.append)
+    assert [o.verdict for o in tally.failures] == ["crash", "too slow", "too slow", "too slow"]
     assert tally.exit_code == 1
     assert re.match(r"functions 2: crash, KeyError: 'lost' \(test_fuzz\.py:\d+\)\n    python -m", lines[0])
     assert "functions 3: too slow, more than 0.2 seconds" in lines[1]
-    assert lines[3] == "functions: 1 crash, 1 refused, 1 right, 2 too slow"
+    assert lines[4] == "functions: 1 crash, 1 refused, 1 right, 3 too slow"
     reason = "UnsupportedError: tensor … has the extent … products of sizes are not supported yet"
-    assert lines[4] == f"refused 1 times: {reason}"
+    assert lines[5] == f"refused 1 times: {reason}"
     slow = fuzz.fuzz({"functions": 1}, seed=3, limit=0.1, write=lambda line: None)
     assert slow.exit_code == 0
 

@@ -26,6 +26,7 @@ from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.recent import Recent, remember
 from sympy_tensordiff.codegen.results import fit, nesting
+from sympy_tensordiff.codegen.scratch import Runs
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
@@ -129,7 +130,7 @@ class CompiledFunction:
         self._printed_parallel = self._blockable if parallel else frozenset()
         self.source = _printed(self._bounded, backend, self._printed_parallel)
         self._checker = ArgumentChecker(program)
-        self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Callable[..., None]] = {}
+        self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Runs] = {}
         self._unsealed: list[ModuleType] = []
         self._recent: Recent | None = None
         self._nest = nesting(program.structure)
@@ -157,7 +158,7 @@ class CompiledFunction:
             self._run_on_cuda(prepared, filled, stream)
             run = None
         else:
-            run = self._load(prepared.dtype, self._in_parallel())
+            run = self._load(prepared.dtype, self._in_parallel()).chosen([*prepared.values, *filled])
             self._run_quietly(run, prepared.values, filled)
         if self._unsealed:
             loaded, self._unsealed = self._unsealed, []
@@ -252,14 +253,18 @@ class CompiledFunction:
     def _blockable(self) -> frozenset[str]:
         return blockable(self._fused)
 
-    def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Callable[..., None]:
+    def _load(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> Runs:
         """What runs for results of a type, with some kernels on several cores."""
-        run = self._runs.get((dtype, parallel))
-        if run is None:
-            module = self._module(dtype, parallel)
-            run = guarded(module.run, lambda: self._load(dtype)) if parallel else module.run
-            self._runs[dtype, parallel] = run
-        return run
+        found = self._runs.get((dtype, parallel))
+        if found is not None:
+            return found
+        module = self._module(dtype, parallel)
+        run, run_in = module.run, getattr(module, "run_in", None)
+        if parallel:
+            run = guarded(run, lambda: self._load(dtype).run)
+            run_in = run_in and guarded(run_in, lambda: self._load(dtype).run_in)
+        found = self._runs[dtype, parallel] = Runs(run, run_in, getattr(module, "scratch", None))
+        return found
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
         """The generated module for results of a type."""

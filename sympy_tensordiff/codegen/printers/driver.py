@@ -211,15 +211,18 @@ def host_driver(
     around: str = "",
     extents: Mapping[str, Sequence[Affine]] | None = None,
     values: Callable[[Step], frozenset[str]] = lambda step: frozenset(),
+    scratch: Sequence[Array] = (),
 ) -> str:
     """The function ``run`` for kernels that work in the memory of the host.
 
     ``around`` is a ``with`` line for the calls; ``extents`` has forms, by the functions of the kernels, the
-    sizes in which they take; ``values`` are arrays of rank 0 of which a step takes the entry.
+    sizes in which they take; ``values`` are arrays of rank 0 of which a step takes the entry. With temporaries
+    in ``scratch``, which it does not make, the function is ``run_in``.
     """
     temporaries = Temporaries(program, names)
     block = Block()
-    inner = block.child(f"def run({', '.join(map(names, run_parameters(program)))}):")
+    passed = [*run_parameters(program), *(array.name for array in scratch)]
+    inner = block.child(f"def run{'_in' * bool(scratch)}({', '.join(map(names, passed))}):")
     inner.line(f'"""Fill {" and ".join(names(a.name) for a in program.outputs)}."""')
     for line in size_lines(program, names):
         inner.line(line)
@@ -232,7 +235,8 @@ def host_driver(
         for temporary in made:
             if temporary is None:
                 continue
-            inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
+            if temporary not in scratch:
+                inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary) and not isinstance(kernel, Fused):
                 place = inner.child(f"if {names(kernel.array)}.size:")
         if isinstance(kernel, Scatter) and kernel.exclusive:

@@ -28,14 +28,13 @@ Labels = Sequence[int]
 PANEL = 96
 """Rows of a panel, at least: with fewer, a library spends its time with arranging the other operand."""
 
-PANELS = '''
+PANELS = '''\
 def panels(rows):
     """How many panels of rows run side by side: a power of two, each with {PANEL} rows or more; 64 at most."""
     count = 1
     while count < 64 and rows >= {PANEL}*2*count:
         count *= 2
-    return count
-'''.replace("{PANEL}", str(PANEL))
+    return count'''.replace("{PANEL}", str(PANEL))
 
 
 def product_text(step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> str:

@@ -47,8 +47,9 @@ from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_hel
 from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_text
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.parallel import block_ends, block_name, blocks_text, head_text
-from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan
+from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan, untied
 from sympy_tensordiff.codegen.printers.scans import Scan
+from sympy_tensordiff.codegen.printers.scratch import run_text, scratch_arrays, scratch_text
 from sympy_tensordiff.codegen.printers.together import Together
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.walk import (
@@ -63,17 +64,18 @@ from sympy_tensordiff.codegen.walk import (
 )
 from sympy_tensordiff.integer.affine import Affine
 
-PLUS = '''
+PLUS = '''\
 def plus(total, term):
     """One more term of a sum; the terms may be added in any order, so that the sum can be vectorised."""
-    return total + term
-'''
+    return total + term'''
 
-AT = '''
+AT = '''\
 def at(place):
     """A place in an array: without a sign, it is not tested for counting from the end."""
-    return np.uint64(place)
-'''
+    return np.uint64(place)'''
+
+STRIP = 1024
+"""Entries of a long row that are computed together, so that their sums stay in the nearest cache."""
 
 CHAINS = 8
 """As many maxima are computed side by side."""
@@ -87,6 +89,10 @@ OWN_NAMES = frozenset(
     {"math", "np", "njit", "prange", "register_jitable", "real", "run", "plus", "ARGUMENTS", "at", "panels"}
 )
 OWN_NAMES |= {*HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
+
+
+Ends = tuple[tuple[Affine, ...], tuple[Affine, ...]]
+"""Entries of a row which are the first, and the last, of a loop: the greatest and the least of them are."""
 
 
 class NumbaPrinter(NestPrinter):
@@ -110,7 +116,8 @@ class NumbaPrinter(NestPrinter):
         self.outer = outer
         """Axes of the array in front of those of the kernel, over which something else loops."""
         self.rows = row_plan(kernel, prover)
-        self.counted = {*counted, *kernel.axes[is_block:], *counters(kernel.body, self.rows)}
+        self.strip = self.strip_ends() if not outer else ()
+        self.counted = {*counted, *kernel.axes[is_block or bool(self.strip) :], *counters(kernel.body, self.rows)}
         """The names of integers that LLVM sees to have no sign."""
         self.running: dict[str, str] = {}
         """The names of accumulators in the pass that fills their arrays."""
@@ -131,22 +138,39 @@ class NumbaPrinter(NestPrinter):
             return self.form(self.kernel.extents[number])
         return f"{self.names(self.kernel.array)}.shape[{len(self.outer) + number}]"
 
+    def strip_ends(self) -> tuple[str, str] | tuple[()]:
+        """Names for the ends of a strip of a row that is the whole array, and so may be long; none elsewhere."""
+        if self.rows is None or self.rows.scans or len(self.kernel.axes) > 1:
+            return ()
+        self.names = self.names.copy()
+        return self.names.fresh("first"), self.names.fresh("last")
+
     def buffers(self, depth: int) -> None:
         """Append the lines that make rows for what has one value for each entry of a row."""
         for name in sorted(self.rows.expanded) if self.rows is not None else ():
             length, array = self.extent(len(self.kernel.axes) - 1), self.names(self.kernel.array)
+            length = str(STRIP) if self.strip else length
             self.line(depth, f"{self.names(name)} = np.empty({length}, {array}.dtype)")
 
     def nest(self, depth: int) -> None:
         """Append the loops over the axes and what runs inside of them."""
         axes = self.kernel.axes if self.rows is None else self.kernel.axes[:-1]
         for number, axis in enumerate(axes):
-            span = ", ".join(self.block) if self.block and not number else self.extent(number)
-            self.line(depth + number, f"for {self.names(axis)} in range({span}):")
+            self.line(depth + number, f"for {self.names(axis)} in range({self.span(number)}):")
         if self.rows is None:
             self.body(self.kernel.body, depth + len(axes))
+        elif self.strip:
+            first, last = self.strip
+            span = self.span(0) if self.block else f"0, {self.extent(0)}"
+            self.line(depth, f"for {first} in range({span}, {STRIP}):")
+            self.line(depth + 1, f"{last} = min({first} + {STRIP}, {span.split(', ')[1]})")
+            self.segments(self.rows, depth + 1)
         else:
             self.segments(self.rows, depth + len(axes))
+
+    def span(self, number: int) -> str:
+        """What the loop over an axis runs over."""
+        return ", ".join(self.block) if self.block and not number else self.extent(number)
 
     def store(self, statement: Store, depth: int) -> None:
         array = self.names(self.kernel.array)
@@ -214,13 +238,19 @@ class NumbaPrinter(NestPrinter):
                     self.line(depth, f"{self.names(statement.name)}[:] = {start_text(statement.reduction)}")
                 self.along_row([s for s in segment.body if s not in whole], depth)
 
-    def along_row(self, body: Sequence[Statement], depth: int) -> None:
-        """Append statements that run once per entry of a row."""
-        if body:
-            last = len(self.kernel.axes) - 1
-            axis = self.names(self.kernel.axes[last])
-            self.line(depth, f"for {axis} in range({self.extent(last)}):")
-            self.body(body, depth + 1)
+    def along_row(self, body: Sequence[Statement], depth: int, ends: Ends = ((), ())) -> None:
+        """Append statements that run once per entry of a row, between ``ends`` of it."""
+        if not body:
+            return
+        last = len(self.kernel.axes) - 1
+        lows, stops = [self.form(low) for low in ends[0]], [self.form(high + 1) for high in ends[1]]
+        begin, end = self.strip or ("0", self.extent(last))
+        low = f"max({', '.join([begin, *lows])})" if lows else begin
+        stop = f"min({', '.join([end, *stops])})" if stops else end
+        self.line(
+            depth, f"for {self.names(self.kernel.axes[last])} in range({stop if low == '0' else f'{low}, {stop}'}):"
+        )
+        self.body(body, depth + 1)
 
     def scan(self, scan: Scan, depth: int) -> None:
         """Append one pass along a row, which goes on with the loop of a scan from entry to entry."""
@@ -247,21 +277,23 @@ class NumbaPrinter(NestPrinter):
             running = self.running.pop(accumulator.name)
             self.line(inner, f"{self.name(accumulator.name)} = {running}")
 
-    def row_sum(self, body: Sequence[Statement], depth: int) -> None:
-        """Append loops with the loop over the row inside of them."""
+    def row_sum(self, body: Sequence[Statement], depth: int, ends: Ends = ((), ())) -> None:
+        """Append loops with the loop over the row inside of them, between ``ends`` of it."""
         assert self.rows is not None
         leaf: list[Statement] = []
         for statement in body:
             if not self.rows.planner.varies(statement):
                 self.statement(statement, depth)
             elif isinstance(statement, Loop | If):
-                self.along_row(leaf, depth)
-                leaf = []
+                self.along_row(leaf, depth, ends)
+                leaf, inner = [], ends
+                if isinstance(statement, Loop) and (window := untied(statement, self.rows.planner.axis)) is not None:
+                    statement, inner = window.loop, ((*ends[0], *window.lows), (*ends[1], *window.highs))
                 self.head(statement, depth)
-                self.row_sum(statement.body, depth + 1)
+                self.row_sum(statement.body, depth + 1, inner)
             else:
                 leaf.append(statement)
-        self.along_row(leaf, depth)
+        self.along_row(leaf, depth, ends)
 
     # ------------------------------------------------------------------------ scalars
 
@@ -270,7 +302,8 @@ class NumbaPrinter(NestPrinter):
             return self.running[name]
         text = super().name(name)
         if self.rows is not None and name in self.rows.expanded:
-            return f"{text}[{self.names(self.kernel.axes[-1])}]"
+            axis = self.names(self.kernel.axes[-1])
+            return f"{text}[at({axis} - {self.strip[0]})]" if self.strip else f"{text}[{axis}]"
         return text
 
     def add(self, statement: Add, depth: int) -> None:
@@ -337,19 +370,23 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             text = decorators.of(step, is_block) + text
         rows = [names(array.name) for array in step.rows] if isinstance(step, Fused) else []
         functions.add(step, text, [*passed_names(step, names), *rows])
+    own = (
+        (r" = plus\(", decorators.plus, PLUS),
+        (r"\bat\(", decorators.inner, AT),
+        (r" = panels\(", decorators.inner, PANELS),
+    )
     pieces = elementary_functions(operations(program))
     pieces += helpers(program, NumbaPrinter.functions, HELPERS, decorators.inner)
-    if any(" = plus(" in text for text in functions.texts):
-        pieces.append(decorators.plus + PLUS.strip("\n"))
-    if any(re.search(r"\bat\(", text) for text in functions.texts):
-        pieces.append(decorators.inner + AT.strip("\n"))
-    if any("= panels(" in text for text in functions.texts):
-        pieces.append(decorators.inner + PANELS.strip("\n"))
+    pieces += [decorator + text for mark, decorator, text in own if any(re.search(mark, t) for t in functions.texts)]
     if not decorators.is_whole:
         pieces += library_helpers(program.kernels, functions.texts)
     # What NumPy warns of is no news: compiled loops are silent about it.
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
-    pieces += [*functions.texts, decorators.run + host_driver(program, names, functions, around, None, values)]
+    arrays = scratch_arrays(program, names) if decorators.is_whole else []
+    pieces += [*functions.texts, decorators.run + host_driver(program, names, functions, around, None, values, arrays)]
+    if arrays:
+        pieces.append(decorators.product + scratch_text(program, names, arrays))
+        pieces.append(decorators.run + run_text(program, names, arrays))
     top = [header(program, "numba", names), imports(pieces, decorators.imports(pieces)), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"

@@ -24,14 +24,15 @@ STEP = 39
 
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
-    """Whether the first axis of a step can be cut: no sum runs over it, and it is no row that is filled as a whole."""
+    """Whether the first axis of a step can be cut: no sum runs over it, and it is no row along which a scan runs."""
     if isinstance(step, Contraction):
         return bool(step.output)
     if isinstance(step, Fused):
         return not step.totals
     if not isinstance(step, Kernel) or isinstance(step, Scatter):
         return False
-    return len(step.axes) > (row_plan(step, prover) is not None)
+    plan = row_plan(step, prover)
+    return len(step.axes) > (plan is not None and bool(plan.scans))
 
 
 def block_name(step: Step) -> str:

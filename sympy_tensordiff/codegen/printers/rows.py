@@ -2,17 +2,30 @@
 
 Where a summation index runs down a column, memory is read in strides, and no processor
 vectorises that. With the last axis innermost instead, and one accumulator for each of its
-entries, the reads run along rows: several times as fast. Other reductions are scans (`scans`), which
-make one pass along the row.
+entries, the reads run along rows: several times as fast. So do sums of few terms along a window that
+moves with the row. Other reductions are scans (`scans`), which make one pass along the row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Load, Loop, Name, Scatter, Statement
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Bound,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Name,
+    Scatter,
+    Statement,
+)
 from sympy_tensordiff.codegen.printers.scans import Scan, find_scans
 from sympy_tensordiff.codegen.walk import bounds, dependences, scalars, statements
 from sympy_tensordiff.codegen.walk import loops as inner_loops
@@ -20,6 +33,10 @@ from sympy_tensordiff.integer.affine import Affine, Row
 
 _SHORT = 4
 """How many steps a loop has at most that is unrolled rather than the innermost."""
+
+
+_BRIEF = 64
+"""How many steps a loop has at most whose vectors cost more to add up than to fill."""
 
 
 def is_short(extent: Affine) -> bool:
@@ -32,6 +49,42 @@ def has_few_steps(loop: Loop) -> bool:
     if len(loop.lows) != 1 or len(loop.highs) != 1 or loop.lows[0].divisor != 1 or loop.highs[0].divisor != 1:
         return False
     return is_short(loop.highs[0].form - loop.lows[0].form + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Untied:
+    """A loop whose bounds do not depend on an axis, and the entries of the axis for which it runs in each step."""
+
+    loop: Loop
+    lows: tuple[Affine, ...]
+    highs: tuple[Affine, ...]
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps the loop has at most; None where that is no number."""
+        pairs = product(self.loop.lows, self.loop.highs)
+        spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
+        return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
+
+
+def untied(loop: Loop, axis: str) -> Untied | None:
+    """The same steps for the same entries, with the axis innermost; None where bounds do not allow for that."""
+    variable, place = Affine.variable(loop.variable), Affine.variable(axis)
+    ends: tuple[list[Affine], list[Affine]] = [], []
+    kept: tuple[list[Bound], list[Bound]] = [], []
+    for side, found in enumerate((loop.lows, loop.highs)):
+        for bound in found:
+            factor = bound.form.coefficient(axis)
+            if axis not in bound.form.atoms():
+                kept[side].append(bound)
+            elif abs(factor) == 1 and bound.divisor == 1 and axis not in bound.form.hidden():
+                # variable >= axis + rest is axis <= variable - rest, and so on.
+                ends[side ^ (factor == 1)].append((variable - bound.form) * factor + place)
+            else:
+                return None
+    if not all(kept):
+        return None
+    return Untied(replace(loop, lows=tuple(kept[0]), highs=tuple(kept[1])), tuple(ends[0]), tuple(ends[1]))
 
 
 @dataclass
@@ -120,7 +173,7 @@ class RowPlanner:
 
     def is_movable(self, statement: Loop | If) -> bool:
         """Whether the loop over the last axis can move inside."""
-        if self.is_tied(statement):
+        if self.is_tied(statement) and (isinstance(statement, If) or not self.is_window(statement)):
             return False
         varying = [inner for inner in statement.body if self.varies(inner)]
         nested = [inner for inner in varying if isinstance(inner, Loop | If)]
@@ -130,8 +183,30 @@ class RowPlanner:
             return False
         return all(self.is_movable(inner) for inner in nested)
 
+    def is_window(self, loop: Loop) -> bool:
+        """Whether a loop has few steps, wherever in the row it runs."""
+        found = untied(loop, self.axis)
+        return found is not None and found.steps is not None and found.steps <= _BRIEF
+
+    def is_brief(self, loop: Loop) -> bool:
+        """Whether a sum has few terms, but more than are unrolled, and all reads run along the row."""
+        nest = [loop, *inner_loops(loop.body)]
+        if not all(map(self.is_window, nest)) or all(has_few_steps(inner) for inner in nest):
+            return False
+        loads = [node for node in scalars([loop]) if isinstance(node, Load)]
+        along = [node for node in loads if any(self.axis in form.atoms() for form in node.index)]
+        return bool(along) and all(self.runs_along(node) for node in along)
+
+    def runs_along(self, node: Load) -> bool:
+        """Whether a read goes from entry to entry of a row of its array."""
+        *outer, last = node.index
+        steps = abs(last.coefficient(self.axis)) == 1 and self.axis not in last.hidden()
+        return steps and not any(self.axis in form.atoms() for form in outer)
+
     def gain(self, loop: Loop) -> int:
         """How many more reads run along rows with the last axis innermost, which it is around unrolled loops."""
+        if self.is_brief(loop):
+            return 1
         total = 0
         for inner in inner_loops([loop]):
             if has_few_steps(inner):

@@ -1,0 +1,59 @@
+"""Short sums along windows that move with a row: the loop over the row is the innermost."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import sympy_tensordiff as td
+
+i, j, k, l, p, q, n, m = td.indices("i j k l p q n m")
+
+
+def filter_adjoint(length):
+    """The pullback of a filter with five taps: each tap meets a window of the row."""
+    x, h, dy = td.TensorSymbol("x", n + length - 1), td.TensorSymbol("h", length), td.TensorSymbol("dy", n)
+    y = td.TensorComprehension(td.IndexedSum(x[i + k] * h[k], (k, 0, length - 1)), (i, n))
+    return [h, dy], td.vjp(y, x, dy)
+
+
+@pytest.mark.parametrize("parallel", [False, True])
+def test_windows_of_a_long_row(parallel):
+    """In strips, that begin and end anywhere; in blocks, too, which are shorter than a strip or longer."""
+    arguments, adjoint = filter_adjoint(5)
+    function = td.lambdify(arguments, adjoint, parallel=parallel)
+    begin = "start, stop, 1024" if parallel else "0, result.shape[0], 1024"
+    assert f"for first in range({begin}):" in function.source
+    assert re.search(r"for p in range\(max\(first, k\), min\(last, k \+ n\)\):", function.source)
+    rng = np.random.default_rng(0)
+    for length in (1, 2, 1019, 1020, 1021, 2500) + (90_000,) * parallel:
+        h, dy = rng.normal(size=5), rng.normal(size=length)
+        np.testing.assert_allclose(function(h, dy), np.convolve(dy, h), rtol=1e-13, atol=1e-13)
+
+
+def test_windows_of_short_rows():
+    """The pullback of a convolution in two dimensions, along the last of them."""
+    x, w, dy = td.TensorSymbol("x", (n + 2, m + 5)), td.TensorSymbol("w", (3, 6)), td.TensorSymbol("dy", (n, m))
+    terms = td.IndexedSum(x[i + k, j + l] * w[k, l], (k, 0, 2), (l, 0, 5))
+    adjoint = td.vjp(td.TensorComprehension(terms, (i, n), (j, m)), x, dy)
+    function = td.lambdify([w, dy], adjoint)
+    assert re.search(r"for q in range\(max\(0, \w+\), min\(result\.shape\[1\], \w+ \+ m\)\):", function.source)
+    rng = np.random.default_rng(0)
+    for rows, columns in ((1, 1), (4, 2), (3, 70)):
+        weights, seed = rng.normal(size=(3, 6)), rng.normal(size=(rows, columns))
+        expected = np.zeros((rows + 2, columns + 5))
+        for a, b in np.ndindex(3, 6):
+            expected[a : a + rows, b : b + columns] += weights[a, b] * seed
+        np.testing.assert_allclose(function(weights, seed), expected, rtol=1e-13, atol=1e-13)
+
+
+def test_other_sums_stay_inside_of_the_loop_over_the_row():
+    """Long ones, those that are unrolled, and those that read down a column."""
+    x, a, h = td.TensorSymbol("x", n), td.TensorSymbol("a", (n, 9)), td.TensorSymbol("h", 9)
+    long = td.TensorComprehension(td.IndexedSum(x[k] * x[k - i], (k, i, n - 1)), (i, n))
+    unrolled = td.TensorComprehension(td.IndexedSum(x[i + k] * h[k], (k, 0, 3)), (i, n - 8))
+    columns = td.TensorComprehension(td.IndexedSum(a[i, k] * h[k], (k, 0, 8)), (i, n))
+    for expression in (long, unrolled, columns):
+        assert "np.empty" not in td.generate_code([x, a, h], expression)
