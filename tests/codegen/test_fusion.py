@@ -12,6 +12,7 @@ from programs import load
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.compile import compile_program
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.fusion_laws import check_together
@@ -80,6 +81,23 @@ def test_compiled(name):
     program = build_program(arguments, expression, library=False)
     for dtype, rtol in ((np.float64, 1e-11), (np.float32, 1e-5)):
         check(program, "numba", [value.astype(dtype) for value in values_of(arguments)], rtol, dtype)
+
+
+@pytest.mark.parametrize(("name", "parts"), [("its gradients", 1), ("column sums of a softmax", 1), ("a number", 0)])
+def test_totals_of_blocks_are_added_in_their_order(name, parts):
+    """On all cores each block has totals of its own; one that is a number keeps the step on one core."""
+    expression, arguments, _ = CASES[name]
+    program = build_program(arguments, expression, library=False)
+    function = compile_program(program, "numba", parallel=True)
+    assert function.source.count("_parts = np.empty((8, *") == parts
+    assert ("prange" in function.source) == bool(parts)
+    values = values_of(arguments, 21, 3)
+    for left, right in zip(leaves(function(*values)), leaves(compile_program(program, "numpy")(*values)), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-12)
+
+
+def leaves(results):
+    return results if isinstance(results, tuple) else (results,)
 
 
 def test_what_reads_other_rows_waits():

@@ -47,7 +47,7 @@ from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_hel
 from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_text
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.parallel import block_ends, block_name, blocks_text, head_text
-from sympy_tensordiff.codegen.printers.rows import RowPlan, row_plan, untied
+from sympy_tensordiff.codegen.printers.rows import STRIP, RowPlan, row_plan, runs_in_strips, untied
 from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.printers.scratch import run_text, scratch_arrays, scratch_text
 from sympy_tensordiff.codegen.printers.together import Together
@@ -73,9 +73,6 @@ AT = '''\
 def at(place):
     """A place in an array: without a sign, it is not tested for counting from the end."""
     return np.uint64(place)'''
-
-STRIP = 1024
-"""Entries of a long row that are computed together, so that their sums stay in the nearest cache."""
 
 CHAINS = 8
 """As many maxima are computed side by side."""
@@ -111,12 +108,12 @@ class NumbaPrinter(NestPrinter):
         counted: tuple[str, ...] = (),
     ) -> None:
         super().__init__(names.copy() if is_block else names, kernel, bare)
-        self.block = block_ends(self.names) if is_block else ()
+        self.block: tuple[str, str] | tuple[()] = block_ends(self.names) if is_block else ()
         """The first entry of the first axis and the one past the last, of a function that fills a block."""
         self.outer = outer
         """Axes of the array in front of those of the kernel, over which something else loops."""
         self.rows = row_plan(kernel, prover)
-        self.strip = self.strip_ends() if not outer else ()
+        self.strip = self.strip_ends(prover) if not outer else ()
         self.counted = {*counted, *kernel.axes[is_block or bool(self.strip) :], *counters(kernel.body, self.rows)}
         """The names of integers that LLVM sees to have no sign."""
         self.running: dict[str, str] = {}
@@ -138,10 +135,12 @@ class NumbaPrinter(NestPrinter):
             return self.form(self.kernel.extents[number])
         return f"{self.names(self.kernel.array)}.shape[{len(self.outer) + number}]"
 
-    def strip_ends(self) -> tuple[str, str] | tuple[()]:
+    def strip_ends(self, prover: Prover) -> tuple[str, str] | tuple[()]:
         """Names for the ends of a strip of a row that is the whole array, and so may be long; none elsewhere."""
-        if self.rows is None or self.rows.scans or len(self.kernel.axes) > 1:
+        if not runs_in_strips(self.kernel, prover):
             return ()
+        if self.block:
+            return self.block
         self.names = self.names.copy()
         return self.names.fresh("first"), self.names.fresh("last")
 
@@ -149,28 +148,25 @@ class NumbaPrinter(NestPrinter):
         """Append the lines that make rows for what has one value for each entry of a row."""
         for name in sorted(self.rows.expanded) if self.rows is not None else ():
             length, array = self.extent(len(self.kernel.axes) - 1), self.names(self.kernel.array)
-            length = str(STRIP) if self.strip else length
+            if self.strip:
+                length = f"{self.strip[1]} - {self.strip[0]}" if self.block else str(STRIP)
             self.line(depth, f"{self.names(name)} = np.empty({length}, {array}.dtype)")
 
     def nest(self, depth: int) -> None:
         """Append the loops over the axes and what runs inside of them."""
         axes = self.kernel.axes if self.rows is None else self.kernel.axes[:-1]
         for number, axis in enumerate(axes):
-            self.line(depth + number, f"for {self.names(axis)} in range({self.span(number)}):")
+            span = ", ".join(self.block) if self.block and not number else self.extent(number)
+            self.line(depth + number, f"for {self.names(axis)} in range({span}):")
         if self.rows is None:
             self.body(self.kernel.body, depth + len(axes))
-        elif self.strip:
+        elif self.strip and not self.block:
             first, last = self.strip
-            span = self.span(0) if self.block else f"0, {self.extent(0)}"
-            self.line(depth, f"for {first} in range({span}, {STRIP}):")
-            self.line(depth + 1, f"{last} = min({first} + {STRIP}, {span.split(', ')[1]})")
+            self.line(depth, f"for {first} in range(0, {self.extent(0)}, {STRIP}):")
+            self.line(depth + 1, f"{last} = min({first} + {STRIP}, {self.extent(0)})")
             self.segments(self.rows, depth + 1)
         else:
             self.segments(self.rows, depth + len(axes))
-
-    def span(self, number: int) -> str:
-        """What the loop over an axis runs over."""
-        return ", ".join(self.block) if self.block and not number else self.extent(number)
 
     def store(self, statement: Store, depth: int) -> None:
         array = self.names(self.kernel.array)
@@ -365,7 +361,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         else:
             text = library_text(step, program, names)
         if is_block and not isinstance(step, Contraction):
-            text = f"{decorators.inner}{text}\n\n\n{decorators.blocks}{blocks_text(step, names)}"
+            text = f"{decorators.inner}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
         else:
             text = decorators.of(step, is_block) + text
         rows = [names(array.name) for array in step.rows] if isinstance(step, Fused) else []

@@ -35,6 +35,9 @@ _SHORT = 4
 """How many steps a loop has at most that is unrolled rather than the innermost."""
 
 
+STRIP = 512
+"""Entries of a long row that are computed together, so that their sums stay in the nearest cache."""
+
 _BRIEF = 64
 """How many steps a loop has at most whose vectors cost more to add up than to fill."""
 
@@ -115,6 +118,12 @@ def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)):
         return planner.plan_of_scans()
     return plan
+
+
+def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
+    """Whether a kernel is a single row, which may be long, and sums over it."""
+    plan = row_plan(kernel, prover)
+    return len(kernel.axes) == 1 and plan is not None and not plan.scans
 
 
 class RowPlanner:
