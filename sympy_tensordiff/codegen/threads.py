@@ -22,6 +22,7 @@ from typing import Any
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Contraction, Fused, Program
+from sympy_tensordiff.codegen.printers.matrix_products import is_plain
 from sympy_tensordiff.codegen.printers.parallel import runs_in_blocks
 from sympy_tensordiff.codegen.steps import is_compiled_whole
 from sympy_tensordiff.codegen.walk import function_name
@@ -55,13 +56,14 @@ def large_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
 def large_steps(program: Program, work: Mapping[str, int]) -> frozenset[str]:
     """The functions of the steps, in which kernels run together, that are worth several cores.
 
-    None where these are products of matrices only: BLAS runs them on all cores as well as it can.
+    None where these are products of matrices only, as they lie: BLAS runs them on all cores as well as it can.
     """
     works = {}
     for step in program.kernels:
         kernels = step.kernels if isinstance(step, Fused) else (step,)
         works[step] = sum(work.get(function_name(kernel), 0) for kernel in kernels)
-    if all(found < PARALLEL_WORK or isinstance(step, Contraction) for step, found in works.items()):
+    large = [step for step, found in works.items() if found >= PARALLEL_WORK]
+    if all(isinstance(step, Contraction) and is_plain(step) for step in large):
         return frozenset()
     return frozenset(function_name(step) for step, found in works.items() if found >= FURTHER_WORK)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 
 import numba
@@ -180,3 +181,47 @@ def test_one_pool_of_threads():
     assert before
     assert set(seen) == {1}
     assert counts() == before
+
+
+LENGTHS = {"i": 3, "j": 4, "k": 5, "l": 6, "m": 2}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_products_with_axes_in_any_order(seed):
+    """Operands are read where they lie, matrix by matrix, or copied; the product is put in order."""
+    draw = random.Random(seed)
+    left, right = (draw.sample("ijklm", draw.randint(2, 4)) for _ in range(2))
+    right[0] = left[-1] if left[-1] not in right else right[0]
+    out = [letter for letter in {**dict.fromkeys(left), **dict.fromkeys(right)} if draw.random() < 0.6] or [left[0]]
+    out += [letter for letter in (set(left) ^ set(right)) - set(out)]
+    draw.shuffle(out)
+    text = f"{''.join(left)},{''.join(right)}->{''.join(out)}"
+    shapes = [tuple(LENGTHS[letter] for letter in letters) for letters in (left, right, out)]
+    a, b = (td.TensorSymbol(name, shape) for name, shape in zip("ab", shapes, strict=False))
+    product = td.einsum(text, a, b)
+    values = [np.random.default_rng(seed).normal(size=shape) for shape in shapes[:2]]
+    for parallel in (False, True):
+        source = td.generate_code([a, b], (product, td.exp(product)), parallel=parallel)
+        results = [np.full(shapes[2], np.nan) for _ in range(2)]
+        as_python(source)(*values, *results)
+        np.testing.assert_allclose(results[0], np.einsum(text, *values), rtol=1e-12, atol=1e-12)
+
+
+def test_a_small_product_is_put_in_order_rather_than_a_large_operand():
+    a, b = td.TensorSymbol("a", (8, 2)), td.TensorSymbol("b", (5, 8, 6))
+    product = td.einsum("ij,kil->jkl", a, b)
+    source = td.generate_code([a, b], (product, td.exp(product)))
+    assert "b_ordered" not in source
+    assert "np.dot(a_1, b_1[place], c[place])" in source
+    wide = td.einsum("ij,kil->jkl", td.TensorSymbol("a", (8, 20)), b)
+    assert "b_ordered" in td.generate_code([td.TensorSymbol("a", (8, 20)), b], (wide, td.exp(wide)))
+
+
+def test_products_alone_are_left_to_the_threads_of_blas():
+    a, b = td.TensorSymbol("a", (600, 500)), td.TensorSymbol("b", (500, 700))
+    t = td.TensorSymbol("t", (600, 500, 7))
+    plain = td.lambdify([a, b], (td.einsum("ij,jk->ik", a, b), td.einsum("ij,jk->ki", a, b))).program
+    moved = td.lambdify([t, b], (td.einsum("ijl,jk->ilk", t, b), td.einsum("ijl,jk->kl", t, b))).program
+    found = [threads.large_steps(program, kernel_work(program, {})) for program in (plain, moved)]
+    assert found[0] == frozenset()
+    assert "fill_result0" in found[1]

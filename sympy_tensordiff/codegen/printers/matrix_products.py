@@ -28,13 +28,28 @@ Labels = Sequence[int]
 PANEL = 96
 """Rows of a panel, at least: with fewer, a library spends its time with arranging the other operand."""
 
+HALF = 64
+"""Of two panels, rather than one: so that no core is idle."""
+
 PANELS = '''\
 def panels(rows):
-    """How many panels of rows run side by side: a power of two, each with {PANEL} rows or more; 64 at most."""
+    """How many panels of rows run side by side: a power of two, 64 at most; of their rows there are enough."""
     count = 1
-    while count < 64 and rows >= {PANEL}*2*count:
+    while count < 64 and rows >= 2*count*({HALF} if count == 1 else {PANEL}):
         count *= 2
-    return count'''.replace("{PANEL}", str(PANEL))
+    return count'''.replace("{PANEL}", str(PANEL)).replace("{HALF}", str(HALF))
+
+
+def is_plain(step: Contraction) -> bool:
+    """Whether a library reads both operands where they lie, and fills the result in its order."""
+    left, right, out = step.left, step.right, list(step.output)
+    both, own, other = common_labels(left, right, out), kept_labels(left, right, out), kept_labels(right, left, out)
+    summed = [label for label in dict.fromkeys(left.labels) if label not in out]
+
+    def lies(labels: Labels, first: Labels, second: Labels) -> bool:
+        return list(labels) in ([*both, *first, *second], [*both, *second, *first])
+
+    return lies(left.labels, own, summed) and lies(right.labels, summed, other) and lies(out, own, other)
 
 
 def product_text(step: Contraction, names: Names, shapes: Shapes, is_parallel: bool) -> str:
@@ -63,17 +78,29 @@ class _Printer:
         entries = f"{entries_text(self.names, left)}*{entries_text(self.names, right)}"
         self.lines = [self.head, f'{INDENT}"""Fill {self.target} with the sums of {entries}."""']
         both, own, other = common_labels(left, right, out), kept_labels(left, right, out), kept_labels(right, left, out)
+        summed = [label for label in dict.fromkeys(left.labels) if label not in out]
         if (other and [*both, *other, *own] == out) or (
-            self.is_parallel and not both and self.is_short(own) and not self.is_short(other)
+            self.is_parallel
+            and not both
+            and self.is_short(own)
+            and not self.is_short(other)
+            and not self.is_short(summed)
         ):
             left, right, own, other = right, left, other, own
-        summed = [label for label in dict.fromkeys(left.labels) if label not in out]
+        if not self.leading(right, both, summed, out) and self.leading(left, both, summed, out):
+            left, right, own, other = right, left, other, own
+        lead = self.leading(right, both, summed, out)
         first = self.operand(left, both, own, summed)
-        second = self.operand(right, both, summed, other)
-        order = [*both, *own, *other]
+        rest = other[len(lead) :]
+        second = self.operand(right, [*both, *lead], summed, rest)
+        order = [*both, *lead, *own, *rest]
         in_place = order == out
         product = self.target if in_place else self.array("product", order)
-        self.multiply(first, second, self.grouped(product, both, [own, other]), both, bool(own or other))
+        grouped = self.grouped(product, [*both, *lead], [own, rest])
+        if lead:
+            self.multiply_each(first, second, grouped)
+        else:
+            self.multiply(first, second, grouped, both, bool(own or other))
         if not in_place:
             self.copy(self.target, out, product, order)
         if step.factor != 1:
@@ -104,6 +131,27 @@ class _Printer:
         else:
             self.line(depth, f"{out}{place or '[()]'} = np.dot({left}, {right})")
 
+    def leading(self, operand: Operand, both: Labels, summed: Labels, out: Labels) -> Labels:
+        """The axes in front of those that are summed, where the product has fewer entries than the operand.
+
+        With one product for each of their entries the operand is read where it lies, and the product is
+        put in order instead.
+        """
+        labels = list(operand.labels)
+        count = next((place for place, label in enumerate(labels) if label in summed), 0)
+        lead, rest = labels[:count], labels[count + len(summed) :]
+        if both or not (lead and rest) or [*lead, *summed, *rest] != labels:
+            return []
+        entries, size = self.entries(out), self.entries(labels)
+        return lead if entries is not None and size is not None and entries < size else []
+
+    def multiply_each(self, first: tuple[str, str], second: tuple[str, str], out: str) -> None:
+        """Append the products of the first operand with each matrix of the second one."""
+        a, b, c = (self.define(wish, text) for wish, text in (("a", "".join(first)), ("b", second[0]), ("c", out)))
+        place = self.names.fresh("place")
+        self.line(1, f"for {place} in {self.range}({c}.shape[0]):")
+        self.line(2, f"np.dot({a}, {b}[{place}]{second[1]}, {c}[{place}])")
+
     def panels(self, first: tuple[str, str], second: tuple[str, str], out: str) -> None:
         """Append the products of panels of rows of the first operand with the second one."""
         a, b, c = (self.define(wish, text) for wish, text in (("a", first[0]), ("b", "".join(second)), ("c", out)))
@@ -122,8 +170,13 @@ class _Printer:
 
     def is_short(self, labels: Labels) -> bool:
         """Whether a group of axes is known to have too few entries for two panels."""
+        entries = self.entries(labels)
+        return entries is not None and entries < 2 * HALF
+
+    def entries(self, labels: Labels) -> int | None:
+        """The number of entries of some axes, where it is a number."""
         lengths = [self.extents[label] for label in labels]
-        return all(length.is_constant for length in lengths) and prod(n.constant for n in lengths) < 2 * PANEL
+        return prod(length.constant for length in lengths) if all(length.is_constant for length in lengths) else None
 
     def define(self, wish: str, text: str) -> str:
         """A name for a value."""
