@@ -189,7 +189,7 @@ def test_layouts(backend):
     for same in (np.asfortranarray(a), wide[::2, ::-2], packed, a.tolist(), locked):
         np.testing.assert_allclose(function(same, b), a @ b)
     if backend == "numba":
-        dispatcher = function._load(np.dtype(float)).__globals__["fill_c"]
+        dispatcher = function._load(np.dtype(float)).run.__globals__["fill_c"]
         assert len(dispatcher.signatures) == 1  # also for the array that is read-only
 
 

@@ -163,7 +163,7 @@ def test_without_a_folder(monkeypatch, tmp_path, request):
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "file"))
     function = compile_program(unique_program(request), "numba")
     assert function(np.ones(2))[0] > 0
-    assert function._load(np.dtype(float)).__code__.co_filename.startswith(tempfile.gettempdir())
+    assert function._load(np.dtype(float)).run.__code__.co_filename.startswith(tempfile.gettempdir())
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
@@ -177,7 +177,7 @@ def test_without_any_file(monkeypatch, backend):
     monkeypatch.setattr(cache, "temporary_folder", refuse)
     function = compile_program(doubled(factor=7.125 if backend == "numpy" else 7.375), backend)
     assert function(np.ones(2))[0] > 7
-    run = function._load(np.dtype(float))
+    run = function._load(np.dtype(float)).run
     try:
         getattr(run, "py_func", run)(None, None)
     except AttributeError:
@@ -193,7 +193,7 @@ def test_compiled_code_is_reused(folder):
         "from sympy_tensordiff.codegen.compile import compile_program\n"
         "f = compile_program(CASES['two_outputs'][0], 'numba')\n"
         "assert f(np.ones(4))[1] == np.log(4)\n"
-        "print(sum(f._load(np.dtype(float)).stats.cache_hits.values()))\n"
+        "print(sum(f._load(np.dtype(float)).run.stats.cache_hits.values()))\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -217,12 +217,12 @@ def test_damaged_code_is_compiled_again(folder, request):
     expected = compile_program(program, "numba")(np.ones(2))
     again = loaded_again(program)
     np.testing.assert_array_equal(again(np.ones(2)), expected)
-    assert sum(again._load(np.dtype(float)).__globals__["fill_y"].stats.cache_hits.values()) == 1
+    assert sum(again._load(np.dtype(float)).run.__globals__["fill_y"].stats.cache_hits.values()) == 1
     for damaged in folder.glob("__pycache__/*.nb?"):
         damaged.write_bytes(damaged.read_bytes()[:-100])
     again = loaded_again(program)
     np.testing.assert_array_equal(again(np.ones(2)), expected)
-    assert not again._load(np.dtype(float)).__globals__["fill_y"].stats.cache_hits
+    assert not again._load(np.dtype(float)).run.__globals__["fill_y"].stats.cache_hits
     next(folder.glob("k_*.sums")).unlink()
     cache._drop_unknown_code(next(folder.glob("k_*.py")))
     assert not list(folder.glob("__pycache__/*.nb?"))
@@ -265,11 +265,11 @@ def test_clear_cache(folder, request):
 
 def test_the_code_depends_on_the_machine_and_on_the_type(folder, request, monkeypatch):
     function = compile_program(unique_program(request), "numba")
-    double = function._load(np.dtype(np.float64))
-    assert function._load(np.dtype(np.float32)).__module__ != double.__module__
+    double = function._load(np.dtype(np.float64)).run
+    assert function._load(np.dtype(np.float32)).run.__module__ != double.__module__
     monkeypatch.setattr("llvmlite.binding.get_host_cpu_name", lambda: "another")
     compiling._versions.cache_clear()
-    assert loaded_again(function.program)._load(np.dtype(np.float64)).__module__ != double.__module__
+    assert loaded_again(function.program)._load(np.dtype(np.float64)).run.__module__ != double.__module__
     monkeypatch.undo()
     compiling._versions.cache_clear()
 
@@ -305,5 +305,5 @@ def test_arrays_of_another_program_are_told_apart():
     assert first(np.ones(1)) != second(np.ones(1))
     third = compile_program(doubled(), "numpy")
     third(np.ones(1))
-    assert third._load(np.dtype(float)) is first._load(np.dtype(float))
+    assert third._load(np.dtype(float)).run is first._load(np.dtype(float)).run
     assert array("x", N).label == "x"

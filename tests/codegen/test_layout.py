@@ -86,7 +86,7 @@ def test_points_are_computed_on_vectors(dtype):
     weights = np.exp(-((x[:, None] - y[None]) ** 2).sum(2)) * b
     wanted = -2 * g[:, None] * (weights[:, :, None] * (x[:, None] - y[None])).sum(1)
     np.testing.assert_allclose(kernel(*given), wanted, rtol=1e-12 if dtype is np.float64 else 1e-4)
-    run = kernel._load(np.dtype(dtype))
+    run = kernel._load(np.dtype(dtype)).run
     module = getattr(run, "py_func", run).__globals__
     scalar = "double" if dtype is np.float64 else "float"
     assert "y_turned: a copy of y with axis 0 last, along which loops read it" in kernel.plan

@@ -42,6 +42,10 @@ _BRIEF = 64
 """How many steps a loop has at most whose vectors cost more to add up than to fill."""
 
 
+_LONG = 32
+"""How many entries a row has at least that is filled several times for the sake of its vectors."""
+
+
 def is_short(extent: Affine) -> bool:
     """Whether an extent, or a number of steps, is constant and small."""
     return extent.is_constant and extent.constant <= _SHORT
@@ -113,8 +117,9 @@ def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     """How to run a kernel row by row; None where that gains nothing, or a row may have few entries or none."""
     if not kernel.axes or isinstance(kernel, Scatter):
         return None
-    planner = RowPlanner(kernel)
-    plan, extent = planner.plan(), prover.shapes[kernel.array][-1]
+    extent = prover.shapes[kernel.array][-1]
+    planner = RowPlanner(kernel, is_long=not extent.is_constant or extent.constant >= _LONG)
+    plan = planner.plan()
     if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)):
         return planner.plan_of_scans()
     return plan
@@ -129,8 +134,9 @@ def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
 class RowPlanner:
     """Finds the sums of one kernel that run better over rows."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, is_long: bool) -> None:
         self.kernel = kernel
+        self.is_long = is_long
         self.axis = kernel.axes[-1]
         self.depends = dependences(kernel)
 
@@ -200,7 +206,7 @@ class RowPlanner:
     def is_brief(self, loop: Loop) -> bool:
         """Whether a sum has few terms, but more than are unrolled, and all reads run along the row."""
         nest = [loop, *inner_loops(loop.body)]
-        if not all(map(self.is_window, nest)) or all(has_few_steps(inner) for inner in nest):
+        if not self.is_long or not all(map(self.is_window, nest)) or all(has_few_steps(inner) for inner in nest):
             return False
         loads = [node for node in scalars([loop]) if isinstance(node, Load)]
         along = [node for node in loads if any(self.axis in form.atoms() for form in node.index)]

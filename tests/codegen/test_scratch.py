@@ -1,0 +1,88 @@
+"""The memory of temporaries: kept from call to call where it is much, never shared by two calls at once."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen import scratch
+
+i, j, k, n, m = td.indices("i j k n m")
+x = td.TensorSymbol("x", (n, m))
+SQUARES = td.einsum("ij,kj->ik", x, x)
+
+
+def quadratic():
+    """A function with one temporary, of n by n entries."""
+    return td.lambdify([x], td.einsum("ij,jk->ik", td.exp(SQUARES), x), parallel=False)
+
+
+def expected(value):
+    return np.exp(value @ value.T) @ value
+
+
+def value_of(rows, seed=0):
+    return np.random.default_rng(seed).uniform(-0.3, 0.3, (rows, 3))
+
+
+def test_large_temporaries_are_kept_and_small_ones_are_not():
+    function = quadratic()
+    runs = []
+    for rows in (5, 200, 200, 150, 5):
+        np.testing.assert_allclose(function(value_of(rows)), expected(value_of(rows)), rtol=1e-12)
+        runs.append(function._recent.run)
+    assert [isinstance(run, scratch.Kept) for run in runs] == [False, True, True, True, False]
+    assert runs[1] is runs[2]
+    assert runs[0] is runs[4]
+
+
+def test_what_is_left_from_a_call_does_not_matter():
+    """Also after a call that has left nan everywhere, and where the checks run again for arrays of another kind."""
+    function = quadratic()
+    assert np.isnan(function(np.full((200, 3), np.nan))).all()
+    kept = function._recent.run
+    for seed in range(3):
+        value = value_of(200, seed)
+        for given in (value, np.asfortranarray(value), value[:, ::-1]):
+            np.testing.assert_allclose(function(given), expected(given), rtol=1e-12)
+    function(value)
+    assert function._recent.run is kept
+    with pytest.raises(ValueError, match="read-only"):
+        frozen = np.empty((200, 3))
+        frozen.flags.writeable = False
+        function(value, out=frozen)
+    np.testing.assert_allclose(function(value), expected(value), rtol=1e-12)
+
+
+def test_threads_have_temporaries_of_their_own():
+    entered, wrong = threading.Barrier(2, timeout=30), []
+
+    def run_in(value, result, array):
+        array[:] = value
+        entered.wait()  # the other thread has filled its array by now
+        result[:] = array
+
+    kept = scratch.Kept(run_in, [np.empty(4)])
+
+    def call(value):
+        result = np.empty(4)
+        kept(value, result)
+        if not (result == value).all():
+            wrong.append(value)
+
+    workers = [threading.Thread(target=call, args=(value,)) for value in (1.0, 2.0)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert wrong == []
+
+
+def test_very_large_temporaries_are_given_back(monkeypatch):
+    monkeypatch.setattr(scratch, "MOST", 200 * 200 * 8 - 1)
+    function = quadratic()
+    np.testing.assert_allclose(function(value_of(200)), expected(value_of(200)), rtol=1e-12)
+    assert not isinstance(function._recent.run, scratch.Kept)
