@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-FEWEST, MOST = 2**17, 2**28
-"""Fewer bytes come from pages that the process has anyway; more are given back after each call."""
+MOST = 2**28
+"""More bytes are given back after each call."""
 
 
 class Kept:
@@ -47,7 +47,7 @@ class Runs:
         if self._scratch is None:
             return self.run
         arrays = self._scratch(*values)
-        if not FEWEST <= sum(array.nbytes for array in arrays) <= MOST:
+        if sum(array.nbytes for array in arrays) > MOST:
             self._kept = None
             return self.run
         if self._kept is None or not self._kept.fits(arrays):

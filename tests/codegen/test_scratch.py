@@ -1,4 +1,4 @@
-"""The memory of temporaries: kept from call to call where it is much, never shared by two calls at once."""
+"""The memory of temporaries: kept from call to call, never shared by two calls at once."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def value_of(rows, seed=0):
     return np.random.default_rng(seed).uniform(-0.3, 0.3, (rows, 3))
 
 
-def test_large_temporaries_are_kept_and_small_ones_are_not():
+def test_temporaries_are_kept_for_calls_of_the_same_shapes():
     function = quadratic()
     runs = []
     for rows in (5, 200, 200, 150, 5):
         np.testing.assert_allclose(function(value_of(rows)), expected(value_of(rows)), rtol=1e-12)
         runs.append(function._recent.run)
-    assert [isinstance(run, scratch.Kept) for run in runs] == [False, True, True, True, False]
+    assert all(isinstance(run, scratch.Kept) for run in runs)
     assert runs[1] is runs[2]
-    assert runs[0] is runs[4]
+    assert len(set(runs)) == 4
 
 
 def test_what_is_left_from_a_call_does_not_matter():
