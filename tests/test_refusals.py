@@ -1,6 +1,7 @@
 """Refusals that no other test meets: the reference interpreter, supplied functions, generated loops, checks."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import sympy
 from sympy import Function, I, IndexedBase, Mod, Piecewise, Symbol
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen import compile as compile_module
 from sympy_tensordiff.codegen.compile import CompiledFunction
 from sympy_tensordiff.codegen.loops import Array, Kernel, Program, Store
 from sympy_tensordiff.codegen.printers.forms import Names
@@ -304,6 +306,7 @@ def test_a_toolkit_without_a_part(monkeypatch):
         raise NvrtcSupportError("no NVRTC")
 
     kernel = td.lambdify([x], f, "cuda")
-    monkeypatch.setattr(CompiledFunction, "_load", lambda self, *_: fail)
+    monkeypatch.setattr(compile_module, "require_device", lambda: None)
+    monkeypatch.setattr(CompiledFunction, "_cuda", SimpleNamespace(run=fail))
     with pytest.raises(BackendError, match=r"CUDA cannot compile: no NVRTC; pip install 'sympy-tensordiff\[cuda\]'"):
         kernel(np.ones(5))
