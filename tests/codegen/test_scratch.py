@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
+import numba
 import numpy as np
 import pytest
+from numba.extending import overload
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import scratch
@@ -86,3 +89,20 @@ def test_very_large_temporaries_are_given_back(monkeypatch):
     function = quadratic()
     np.testing.assert_allclose(function(value_of(200)), expected(value_of(200)), rtol=1e-12)
     assert not isinstance(function._recent.run, scratch.Kept)
+
+
+@pytest.mark.parametrize("name", ["scratch", "run_in", "run", "at", "panels", "first", "start", "t"])
+def test_tensors_may_have_the_names_of_the_module(name):
+    tensor = td.TensorSymbol(name, (n, m))
+    value = td.einsum("ij,jk->ik", td.exp(td.einsum("ij,kj->ik", tensor, tensor)), tensor)
+    sum_of_entries = td.IndexedSum(tensor[i, j] ** 2, (j, 0, m - 1), (i, 0, n - 1))
+    shares = td.TensorComprehension(tensor[j, 0] / sum_of_entries, (j, n))
+    for parallel in (False, True):
+        source = td.generate_code([tensor], (value, shares), parallel=parallel)
+        namespace = {"prange": range, "overload": overload, "types": numba.types}
+        exec(re.sub(r"(?m)^(@.*|from numba.*)$", "", source), namespace)
+        given = value_of(4)
+        results = [np.empty((4, 3)), np.empty(4)]
+        namespace["run"](given, *results)
+        np.testing.assert_allclose(results[0], expected(given), rtol=1e-12)
+        np.testing.assert_allclose(results[1], given[:, 0] / (given**2).sum(), rtol=1e-12)
