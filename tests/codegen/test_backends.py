@@ -51,7 +51,8 @@ def test_single_precision_numba_stays_single(name):
     program, arguments = CASES[name]
     values = [v.astype(np.float32) if isinstance(v, np.ndarray) else v for v in arguments(np.random.default_rng(2))]
     check(program, "numba", values, 2e-5, np.float32)
-    run = compile_program(program, "numba")._load(np.dtype(np.float32)).run
+    run = compile_program(program, "numba")._load(np.dtype(np.float32))
+    run = run.run_in or run.run
     dispatcher = run if hasattr(run, "signatures") else run.__globals__[f"fill_{program.kernels[0].array}"]
     (signature,) = dispatcher.signatures
     assert "fpext" not in dispatcher.inspect_llvm(signature)

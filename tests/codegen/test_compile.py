@@ -193,7 +193,7 @@ def test_compiled_code_is_reused(folder):
         "from sympy_tensordiff.codegen.compile import compile_program\n"
         "f = compile_program(CASES['two_outputs'][0], 'numba')\n"
         "assert f(np.ones(4))[1] == np.log(4)\n"
-        "print(sum(f._load(np.dtype(float)).run.stats.cache_hits.values()))\n"
+        "print(sum(f._load(np.dtype(float)).run_in.stats.cache_hits.values()))\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

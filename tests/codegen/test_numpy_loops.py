@@ -24,7 +24,7 @@ I, J, K, P = (Affine.variable(name) for name in "ijkp")
 def call(function, arguments):
     """The results of a call, and how many values its loops in Python take."""
     function(*arguments)
-    namespace = function._load(np.dtype(float)).__globals__
+    namespace = function._load(np.dtype(float)).run.__globals__
     taken = []
 
     def counting(*ends):

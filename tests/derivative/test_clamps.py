@@ -257,7 +257,7 @@ def test_clamps_survive_a_round_trip():
 def test_kernels_hold_one_load_with_a_minimum():
     function = Tensor(z[Max(0, Min(i - 1, n - 1))] ** 2, (i, n + 2))
     for backend, load in (
-        ("numba", "z[max(0, min(i - 1, n - 1))]**2"),
+        ("numba", "z[at(max(0, min(i - 1, n - 1)))]**2"),
         ("cuda", "z[uint64(max(0, min(i - 1, n - 1)))]**2"),
         ("numpy", "z[np.maximum(0, np.minimum(i - 1, n - 1))]"),
     ):
