@@ -115,6 +115,7 @@ def add_figures(page: Page) -> None:
 def run(path: Path) -> Page:
     """Runs a script, cell by cell in one namespace, as its page."""
     matplotlib.use("Agg")
+    plt.close("all")  # what somebody else has left open is no picture of this page
     source = path.read_text(encoding="utf-8")
     title, _, text = (ast.get_docstring(ast.parse(source)) or "").partition("\n")
     text = text.strip()
