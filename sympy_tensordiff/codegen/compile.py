@@ -30,7 +30,13 @@ from sympy_tensordiff.codegen.scratch import Runs
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
-from sympy_tensordiff.codegen.steps import describe, describe_scatter, describe_together, not_compiled
+from sympy_tensordiff.codegen.steps import (
+    describe,
+    describe_scatter,
+    describe_together,
+    is_compiled_whole,
+    not_compiled,
+)
 from sympy_tensordiff.codegen.targets import check_out
 from sympy_tensordiff.codegen.threads import PARALLEL_WORK, blockable, guarded, large_steps, large_work
 from sympy_tensordiff.codegen.walk import array_shapes, externals
@@ -261,7 +267,7 @@ class CompiledFunction:
         module = self._module(dtype, parallel)
         run, run_in = module.run, getattr(module, "run_in", None)
         if parallel:
-            run = guarded(run, lambda: self._load(dtype).run)
+            run = guarded(run, lambda: self._load(dtype).run, is_compiled_whole(self._fused))
             run_in = run_in and guarded(run_in, lambda: self._load(dtype).run_in)
         found = self._runs[dtype, parallel] = Runs(run, run_in, getattr(module, "scratch", None))
         return found

@@ -8,7 +8,7 @@ that was forked after the pool had begun runs the serial code.
 
 BLAS has threads of its own. Two pools take each other's cores: a thread that has nothing to do spins for some
 milliseconds before it sleeps. So products of matrices run on Numba's threads, too, a panel on each, and BLAS
-is told to use one thread meanwhile.
+is told to use one thread meanwhile, where the whole program is one compiled function.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import importlib
 import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from sympy_tensordiff.codegen.facts import Prover
@@ -68,8 +69,14 @@ def large_steps(program: Program, work: Mapping[str, int]) -> frozenset[str]:
     return frozenset(function_name(step) for step, found in works.items() if found >= FURTHER_WORK)
 
 
-def guarded(run: Callable[..., None], serial: Callable[[], Callable[..., None]]) -> Callable[..., None]:
-    """``run``, one caller at a time, or what ``serial`` gives where the threads belong to another process."""
+def guarded(
+    run: Callable[..., None], serial: Callable[[], Callable[..., None]], is_whole: bool = True
+) -> Callable[..., None]:
+    """``run``, one caller at a time, or what ``serial`` gives where the threads belong to another process.
+
+    ``is_whole``: whether products of matrices are compiled, too, for Numba's threads. Where Python calls a library
+    between kernels, that keeps its threads.
+    """
 
     def call(*values: Any) -> None:
         global _owner
@@ -79,7 +86,7 @@ def guarded(run: Callable[..., None], serial: Callable[[], Callable[..., None]])
         if _owner != os.getpid():
             serial()(*values)
             return
-        with _lock, _blas().limit(limits=1, user_api="blas"):
+        with _lock, _blas().limit(limits=1, user_api="blas") if is_whole else nullcontext():
             run(*values)
 
     return call

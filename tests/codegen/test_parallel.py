@@ -181,6 +181,24 @@ def test_one_pool_of_threads():
     assert before
     assert set(seen) == {1}
     assert counts() == before
+    seen.clear()
+    threads.guarded(lambda: seen.extend(counts()), lambda: None, is_whole=False)()
+    assert seen == before
+
+
+def test_a_library_that_python_calls_keeps_its_threads(monkeypatch):
+    """An inverse between kernels is computed by LAPACK on all cores, also where loops run on Numba's threads."""
+    x = td.TensorSymbol("x", (n, n))
+    wholes = []
+
+    def guarded(run, serial, is_whole=True):
+        wholes.append(is_whole)
+        return run
+
+    monkeypatch.setattr("sympy_tensordiff.codegen.compile.guarded", guarded)
+    for expression in (td.exp(td.inv(x)), td.exp(x @ x)):
+        td.lambdify([x], expression, parallel=True)(np.eye(3))
+    assert wholes == [False, True, True]
 
 
 LENGTHS = {"i": 3, "j": 4, "k": 5, "l": 6, "m": 2}

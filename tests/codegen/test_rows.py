@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import sympy
 
 import sympy_tensordiff as td
 
@@ -47,6 +48,17 @@ def test_windows_of_short_rows():
         for a, b in np.ndindex(3, 6):
             expected[a : a + rows, b : b + columns] += weights[a, b] * seed
         np.testing.assert_allclose(function(weights, seed), expected, rtol=1e-13, atol=1e-13)
+
+
+def test_windows_with_data_in_their_bounds_stay_in_their_bounds():
+    """Outside of them the data would be read where there are none: at -6 for a single entry."""
+    h, dy, g = td.TensorSymbol("h", 7), td.TensorSymbol("dy", m), td.TensorSymbol("g", n)
+    idx = td.TensorSymbol("idx", m, dtype=int)
+    value, begin = td.sin(g[l + p]), idx[m - 1 - k]
+    terms = td.IndexedSum(h[k] * dy[p - k] * value, (l, begin, begin + 5), (k, 0, sympy.Min(6, p)))
+    source = td.generate_code([h, dy, g, idx], td.TensorComprehension(terms, (p, m)), temporaries=False)
+    assert "for k in range(min(7, p + 1)):" in source
+    assert "np.empty" not in source
 
 
 def test_other_sums_stay_inside_of_the_loop_over_the_row():

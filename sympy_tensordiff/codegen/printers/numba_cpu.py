@@ -6,6 +6,7 @@ each kernel a compiled function of its own. A single kernel needs no compiled dr
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -37,7 +38,6 @@ from sympy_tensordiff.codegen.printers.driver import (
     without_unused_real,
 )
 from sympy_tensordiff.codegen.printers.elementary import ELEMENTARY_NAMES, FUNCTIONS, elementary_functions
-from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_text
@@ -88,19 +88,11 @@ class NumbaPrinter(RowPrinter):
 
     functions = RowPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"} | {name: name for name in FUNCTIONS}
 
-    def __init__(
-        self,
-        names: Names,
-        kernel: Kernel,
-        bare: frozenset[str],
-        prover: Prover,
-        outer: tuple[str, ...] = (),
-        is_block: bool = False,
-        counted: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(names, kernel, bare, prover, outer, is_block)
-        self.counted = {*counted, *kernel.axes[bool(self.block or self.strip) :], *counters(kernel.body, self.rows)}
+    @functools.cached_property
+    def counted(self) -> set[str]:
         """The names of integers that LLVM sees to have no sign."""
+        axes = self.kernel.axes[bool(self.block or self.strip) :]
+        return {*axes, *counters(self.kernel.body, self.rows)}
 
     def print(self) -> str:
         """The text of the function."""
@@ -204,8 +196,8 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         """The arrays of rank 0 of which a step is passed the entry: in a ``prange``, Numba takes no other."""
         return made.difference(filled_arrays(step)) if isinstance(step, Kernel | Fused) else frozenset()
 
-    def printer(kernel: Kernel, bare: frozenset[str], outer: tuple[str, ...], counted: tuple[str, ...]) -> NumbaPrinter:
-        return NumbaPrinter(names, kernel, bare, prover, outer, counted=counted)
+    def printer(kernel: Kernel, bare: frozenset[str], outer: tuple[str, ...]) -> NumbaPrinter:
+        return NumbaPrinter(names, kernel, bare, prover, outer)
 
     for step in program.kernels:
         is_block = function_name(step) in parallel

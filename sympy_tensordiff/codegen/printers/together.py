@@ -24,6 +24,10 @@ class Inner(Protocol):
     running: dict[str, str]
     loop_depth: int
 
+    @property
+    def counted(self) -> set[str]:
+        """The names of integers that begin at 0 or above."""
+
     def buffers(self, depth: int) -> None:
         """Append the lines that make rows."""
 
@@ -32,9 +36,7 @@ class Inner(Protocol):
 
 
 class Together:
-    """Prints a fused step; ``printer`` makes the printer of a kernel, with scalar arrays, axes
-    around it, and those of them that count from 0.
-    """
+    """Prints a fused step; ``printer`` makes the printer of a kernel, with scalar arrays and with axes around it."""
 
     def __init__(
         self,
@@ -42,7 +44,7 @@ class Together:
         names: Names,
         bare: frozenset[str],
         prover: Prover,
-        printer: Callable[[Kernel, frozenset[str], tuple[str, ...], tuple[str, ...]], Inner],
+        printer: Callable[[Kernel, frozenset[str], tuple[str, ...]], Inner],
         is_block: bool = False,
     ) -> None:
         self.step = step
@@ -97,8 +99,10 @@ class Together:
     def printer(self, kernel: Kernel, outer: tuple[str, ...] = ()) -> Inner:
         """A printer of a kernel inside of the loop, which has lost the axis of the loop."""
         body = Renaming({}, self.rows).body(kernel.body)
-        counted = () if self.is_block else (self.step.axis,)
-        return self.make_printer(replace(kernel, body=body), self.bare, outer, counted)
+        printer = self.make_printer(replace(kernel, body=body), self.bare, outer)
+        if not self.is_block:
+            printer.counted.add(self.step.axis)
+        return printer
 
     def row(self, kernel: Kernel) -> None:
         """One row of a kernel in each turn."""
