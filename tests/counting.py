@@ -9,6 +9,7 @@ from sympy import And, Eq, KroneckerDelta, Mul, Not, Piecewise, S
 
 from sympy_tensordiff import IndexedMax, IndexedMin, IndexedSum, TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.walk import array_shapes, scalars
 from sympy_tensordiff.reference import evaluate, points
 
@@ -125,7 +126,7 @@ def _loads(body, array):
         if isinstance(statement, loops.If):
             found |= _loads(statement.body, array)
         elif not isinstance(statement, loops.Loop):
-            found |= {node for node in scalars([statement]) if isinstance(node, loops.Load) and node.array == array}
+            found |= {node for node in scalars([statement]) if isinstance(node, Load) and node.array == array}
     return found
 
 

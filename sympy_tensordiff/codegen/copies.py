@@ -8,7 +8,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.loops import Contraction, Kernel, Load, Number, Operation, Program, Scalar, Scatter, Store
+from sympy_tensordiff.codegen.loops import Contraction, Kernel, Program, Scatter, Store
+from sympy_tensordiff.codegen.scalars import Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import array_shapes, uses
 from sympy_tensordiff.integer.affine import Affine
 

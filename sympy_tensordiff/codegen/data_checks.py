@@ -16,18 +16,15 @@ from sympy_tensordiff.codegen.loops import (
     Array,
     DataCheck,
     If,
-    IndexValue,
     Kernel,
     Loop,
-    Number,
-    Operation,
     Program,
-    Scalar,
     Scatter,
     Statement,
     Step,
     Store,
 )
+from sympy_tensordiff.codegen.scalars import IndexValue, Number, Operation, Scalar
 from sympy_tensordiff.codegen.verify import UnprovenRead, unproven_reads
 from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, function_name, used_names, uses
 from sympy_tensordiff.integer.affine import Affine

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.loops import External
+from sympy_tensordiff.codegen.scalars import External
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 
 Implementations = dict[External, Callable[..., Any]]

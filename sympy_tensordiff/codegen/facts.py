@@ -6,22 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.loops import (
-    Add,
-    AddAt,
-    If,
-    IndexValue,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Number,
-    Operation,
-    Program,
-    Scalar,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import array_shapes, bounds
 from sympy_tensordiff.integer.affine import Affine, Row

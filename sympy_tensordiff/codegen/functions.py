@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 from sympy.codegen import cfunctions
 
-from sympy_tensordiff.codegen.loops import External, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import External, Number, Operation, Scalar
 from sympy_tensordiff.graph.functions import Partial, sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Node
 

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection
 
 from sympy_tensordiff.codegen.facts import Shapes
-from sympy_tensordiff.codegen.loops import AddAt, Fused, Kernel, Load, Loop, Program, Scatter
+from sympy_tensordiff.codegen.loops import AddAt, Fused, Kernel, Loop, Program, Scatter
+from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.walk import array_shapes, filled_arrays, forms, own_names, scalars, statements, uses
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine

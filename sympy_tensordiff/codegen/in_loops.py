@@ -14,17 +14,13 @@ from sympy_tensordiff.codegen.loops import (
     Contraction,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Number,
-    Operation,
     Program,
-    Scalar,
     Statement,
     Step,
     Store,
 )
+from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.steps import Shapes, extents
 from sympy_tensordiff.codegen.walk import array_shapes, outer_names
 from sympy_tensordiff.integer.affine import Affine

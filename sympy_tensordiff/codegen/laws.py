@@ -6,27 +6,20 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from keyword import iskeyword
 
 from sympy_tensordiff.codegen.loops import (
-    ELEMENTARY,
     Accumulator,
     Add,
     AddAt,
-    External,
     Fused,
     If,
-    IndexValue,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Number,
-    Operation,
     Program,
-    Scalar,
     Scatter,
     Statement,
     Store,
 )
+from sympy_tensordiff.codegen.scalars import ELEMENTARY, External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.steps import check_step
 from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements, subexpressions, uses

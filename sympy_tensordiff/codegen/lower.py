@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen import loops, scalars
 from sympy_tensordiff.codegen.functions import is_external, operation
-from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Load, Loop, Name, Reduction
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction
 from sympy_tensordiff.codegen.materialise import is_dear
 from sympy_tensordiff.codegen.matrices import Matrices
 from sympy_tensordiff.codegen.plan import Context
+from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.shared import uses
 from sympy_tensordiff.codegen.storage import Block
@@ -39,15 +40,15 @@ class Lowering(Matrices):
 
     # -------------------------------------------------------------- values
 
-    def value(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+    def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """The scalar expression of ``node`` in ``block``; statements that it needs go before it."""
         match node.op:
             case "const":
-                return loops.Number(node.data)
+                return scalars.Number(node.data)
             case "scalar":
-                return Name(self.names[node]) if node in self.names else loops.Number(float(node.data))
+                return Name(self.names[node]) if node in self.names else scalars.Number(float(node.data))
             case "index":
-                return loops.IndexValue(self.form(node.data))
+                return scalars.IndexValue(self.form(node.data))
         home = self._home(node, block)
         seen: Block | None = block
         while seen is not None:
@@ -55,7 +56,7 @@ class Lowering(Matrices):
                 return seen.values[node]
             seen = seen.parent
         home = self._outside_of(block, home, node)
-        value: loops.Scalar = yield self._compute(node, home)
+        value: scalars.Scalar = yield self._compute(node, home)
         if not isinstance(value, Name | Load) and (home is not block or self._uses[node] > 1):
             name = self._local("v")
             home.statements.append(Let(name, value))
@@ -63,10 +64,10 @@ class Lowering(Matrices):
         home.values[node] = value
         return value
 
-    def _compute(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+    def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
         if node.height and not stays and not self._is_lazy(node, block):
-            kept: loops.Scalar | None = yield self._kept(node, block)
+            kept: scalars.Scalar | None = yield self._kept(node, block)
             if kept is not None:
                 return kept
         if node.op == "add":
@@ -75,7 +76,7 @@ class Lowering(Matrices):
             product: Node | None = yield self._as_product(node, block.context)
             if product is not None:
                 self._count_uses(product)
-                entry: loops.Scalar = yield self.value(product, block)
+                entry: scalars.Scalar = yield self.value(product, block)
                 return entry
         methods = {
             "read": self._read,
@@ -86,18 +87,18 @@ class Lowering(Matrices):
         }
         special = methods.get(node.op)
         if special is not None:
-            value: loops.Scalar = yield special(node, block)
+            value: scalars.Scalar = yield special(node, block)
             return value
         args = []
         for arg in node.args:
             args.append((yield self.value(arg, block)))
         return operation(node, args)
 
-    def _kept(self, node: Node, block: Block) -> Recursion[loops.Scalar | None]:
+    def _kept(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
         """The entry of an array that keeps ``node``; None where there is none that is worth it."""
         scatters = node.op == "sum" and self.temporaries and bool(self.graph.integers)
         if scatters:
-            selected: loops.Scalar | None = yield self._selected(node, block)
+            selected: scalars.Scalar | None = yield self._selected(node, block)
             if selected is not None:
                 return selected
             scatters = selects(self.graph, node, block.context.variables)
@@ -114,7 +115,7 @@ class Lowering(Matrices):
             return False
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 
-    def _selected(self, node: Node, block: Block) -> Recursion[loops.Scalar | None]:
+    def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
         """A sum that depends on data outside of it through their value: an entry of an array of such sums."""
         found = parameter(self.graph, node, block.context.variables)
         if found is None:
@@ -143,7 +144,7 @@ class Lowering(Matrices):
         rows = [row.substitute(places) for row in context.rows if entry not in data_entries([row.form])]
         return places.keys() == set(context.variables) and all(implied(row, (*self.facts, *known)) for row in rows)
 
-    def _read(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+    def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
@@ -153,12 +154,12 @@ class Lowering(Matrices):
             variables, _, body = self.graph.open(tensor)
             entry = self.graph.substitute(body, dict(zip(variables, node.data, strict=True)))
             self._count_uses(entry)
-            value: loops.Scalar = yield self.value(entry, block)
+            value: scalars.Scalar = yield self.value(entry, block)
             return value
         stored, prefix = found
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
-    def _guard(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+    def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         name = self._local("s")
         block.statements.append(Accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
@@ -172,7 +173,7 @@ class Lowering(Matrices):
             body = (If(self.rows(tuple(layer)), body),)
         return body
 
-    def _choice(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+    def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Both branches; what only one of them needs, and may be no number elsewhere, is computed only there."""
         condition, *branches = node.args
         test = yield self.value(condition, block)
@@ -184,12 +185,12 @@ class Lowering(Matrices):
             values.append((yield self.value(branch, inner)))
             if inner is block:
                 continue
-            if inner.statements and isinstance(test, loops.Operation):
+            if inner.statements and isinstance(test, scalars.Operation):
                 name = self._local("v")
                 block.statements.append(Let(name, test))
                 test = Name(name)
-            block.statements += under(inner.statements, test if holds else loops.Operation("not", (test,)))
-        return loops.Operation("select", (test, *values))
+            block.statements += under(inner.statements, test if holds else scalars.Operation("not", (test,)))
+        return scalars.Operation("select", (test, *values))
 
     def _private(self, branch: Node, block: Block) -> frozenset[Node]:
         """The nodes below a branch of a choice that only the branch needs."""
@@ -230,7 +231,7 @@ class Lowering(Matrices):
         numbered = {v: Affine.variable(-(1 + n)) for n, v in enumerate(own)}
         return len(own), tuple(sorted(row.substitute(numbered) for row in node.data))
 
-    def _reduction(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+    def _reduction(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         (name,) = yield self._reductions([node], block)
         return Name(name.name)
 
@@ -315,7 +316,7 @@ class Lowering(Matrices):
                 (lows if c > 0 else highs).append(Bound(self.form(-rest if c > 0 else rest), abs(c)))
         return tuple(lows), tuple(highs)
 
-    def _product(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+    def _product(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Factors from outer blocks are multiplied there."""
         groups: dict[int, tuple[Block, list[Node]]] = {}
         for factor in node.args:
@@ -329,7 +330,7 @@ class Lowering(Matrices):
                 continue
             for factor in group:
                 factors.append((yield self.value(factor, block)))
-        return factors[0] if len(factors) == 1 else loops.Operation("mul", tuple(factors))
+        return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
     # -------------------------------------------------------------- where values are computed
 
@@ -368,7 +369,7 @@ def _is_diagonal(node: Node) -> bool:
     return node.op == "guard" and any(row.kind == "eq" for row in node.data)
 
 
-def under(statements: Sequence[loops.Statement], test: loops.Scalar) -> list[loops.Statement]:
+def under(statements: Sequence[loops.Statement], test: scalars.Scalar) -> list[loops.Statement]:
     """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
     result: list[loops.Statement] = []
     for statement in statements:
@@ -376,10 +377,10 @@ def under(statements: Sequence[loops.Statement], test: loops.Scalar) -> list[loo
             result.append(replace(statement, body=tuple(under(statement.body, test))))
         elif isinstance(statement, Let | Add):
             value = statement.value
-            if isinstance(value, loops.Operation) and value.function in CONDITIONS:
-                value = loops.Operation("and", (test, value))
+            if isinstance(value, scalars.Operation) and value.function in CONDITIONS:
+                value = scalars.Operation("and", (test, value))
             else:
-                value = loops.Operation("select", (test, value, loops.Number(0)))
+                value = scalars.Operation("select", (test, value, scalars.Number(0)))
             result.append(replace(statement, value=value))
         else:
             result.append(statement)

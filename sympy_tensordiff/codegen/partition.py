@@ -18,17 +18,14 @@ from sympy_tensordiff.codegen.loops import (
     If,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Operation,
     Program,
-    Scalar,
     Scatter,
     Statement,
     Step,
     Store,
 )
+from sympy_tensordiff.codegen.scalars import Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, scalars, used_names
 from sympy_tensordiff.integer.affine import Affine
 

@@ -5,22 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.loops import (
-    Accumulator,
-    Add,
-    AddAt,
-    Bound,
-    If,
-    IndexValue,
-    Let,
-    Load,
-    Loop,
-    Name,
-    Operation,
-    Scalar,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Operation, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row
 
 

@@ -21,18 +21,14 @@ from sympy_tensordiff.codegen.loops import (
     If,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Number,
-    Operation,
     Program,
-    Scalar,
     Statement,
     Step,
     Store,
 )
 from sympy_tensordiff.codegen.rename import Renaming
+from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import array_shapes, outer_names, scalars, statements, uses
 from sympy_tensordiff.integer.affine import Affine
 

@@ -9,20 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.facts import Prover, Rows, axis_rows, loop_rows, scalar_reads
-from sympy_tensordiff.codegen.loops import (
-    Add,
-    AddAt,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Name,
-    Operation,
-    Program,
-    Scalar,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
+from sympy_tensordiff.codegen.scalars import Name, Operation, Scalar
 from sympy_tensordiff.codegen.walk import scalars, statements
 from sympy_tensordiff.errors import UnsupportedError
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen import loops, scalars
 from sympy_tensordiff.codegen.diagonals import split_diagonals
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
@@ -33,7 +33,7 @@ class Block:
     own: frozenset[int]
     parent: Block | None = None
     statements: list[loops.Statement] = field(default_factory=list)
-    values: dict[Node, loops.Scalar] = field(default_factory=dict)
+    values: dict[Node, scalars.Scalar] = field(default_factory=dict)
     uses: Counter[Node] | None = None
     """Of a kernel and of a loop: how often each node occurs as an argument in what is computed there."""
     private: frozenset[Node] | None = None
@@ -353,7 +353,7 @@ class Storage:
 
     # -------------------------------------------------------------- what a kernel computes
 
-    def value(self, node: Node, block: Block) -> Recursion[loops.Scalar]:
+    def value(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """The scalar expression of ``node`` in ``block``; `lower.Lowering` says how."""
         raise NotImplementedError
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Rows, reads
 from sympy_tensordiff.codegen.laws import check_laws
-from sympy_tensordiff.codegen.loops import Kernel, Load, Program, Scalar, Statement
+from sympy_tensordiff.codegen.loops import Kernel, Program, Statement
+from sympy_tensordiff.codegen.scalars import Load, Scalar
 from sympy_tensordiff.codegen.walk import function_name, loops
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Row

@@ -14,24 +14,19 @@ from sympy_tensordiff.codegen.loops import (
     Bound,
     CofactorTangent,
     Contraction,
-    External,
     Fused,
     If,
-    IndexValue,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Operation,
     Program,
-    Scalar,
     Scatter,
     Solve,
     Statement,
     Step,
     Store,
 )
+from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Operation, Scalar
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
 

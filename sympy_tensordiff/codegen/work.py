@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sympy_tensordiff.codegen.loops import ELEMENTARY, Bound, Contraction, If, Loop, Operation, Program, Statement
+from sympy_tensordiff.codegen.loops import Bound, Contraction, If, Loop, Program, Statement
+from sympy_tensordiff.codegen.scalars import ELEMENTARY, Operation
 from sympy_tensordiff.codegen.steps import multiplications
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, scalars
 

@@ -12,18 +12,15 @@ from sympy_tensordiff.codegen.loops import (
     Add,
     Bound,
     If,
-    IndexValue,
     Kernel,
     Let,
     Loop,
-    Name,
-    Number,
     Program,
     Reduction,
-    Scalar,
     Statement,
     Store,
 )
+from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 CENTRE = 200

@@ -14,18 +14,14 @@ from sympy_tensordiff.codegen.loops import (
     AddAt,
     Fused,
     If,
-    IndexValue,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Number,
     Program,
-    Scalar,
     Scatter,
     Statement,
 )
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Scalar
 from sympy_tensordiff.integer.affine import Affine
 
 FUNCTIONS: dict[str, Any] = {

@@ -11,7 +11,6 @@ import numpy as np
 
 from sympy_tensordiff.codegen.data_checks import data_checks
 from sympy_tensordiff.codegen.loops import (
-    ELEMENTARY,
     Accumulator,
     Add,
     AddAt,
@@ -20,22 +19,17 @@ from sympy_tensordiff.codegen.loops import (
     Bound,
     Check,
     If,
-    IndexValue,
     Kernel,
     Let,
-    Load,
     Loop,
-    Name,
-    Number,
-    Operation,
     Program,
     Reduction,
-    Scalar,
     Scatter,
     Size,
     Statement,
     Store,
 )
+from sympy_tensordiff.codegen.scalars import ELEMENTARY, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.verify import unproven_reads
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry

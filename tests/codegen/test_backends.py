@@ -12,18 +12,8 @@ from programs import CASES, REDUCTIONS, L, M, N, array, i, j, k, load, loop, op,
 
 from sympy_tensordiff.codegen.compile import compile_program
 from sympy_tensordiff.codegen.laws import check_laws
-from sympy_tensordiff.codegen.loops import (
-    Accumulator,
-    Add,
-    Argument,
-    IndexValue,
-    Kernel,
-    Let,
-    Name,
-    Number,
-    Program,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Argument, Kernel, Let, Program, Store
+from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.errors import UnsupportedError
 

@@ -30,21 +30,8 @@ from programs import (
 
 from sympy_tensordiff.codegen.compile import compile_program
 from sympy_tensordiff.codegen.data_checks import data_checks
-from sympy_tensordiff.codegen.loops import (
-    Accumulator,
-    Add,
-    AddAt,
-    Argument,
-    Array,
-    If,
-    IndexValue,
-    Kernel,
-    Let,
-    Name,
-    Number,
-    Scatter,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Argument, Array, If, Kernel, Let, Scatter, Store
+from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
 from sympy_tensordiff.integer.affine import Affine

@@ -14,8 +14,9 @@ from programs import CASES, L, M, N, array, i, j, k, load, op, result, single, t
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.loops import Contraction, Kernel, Load, Name, Operand, Program, Store
+from sympy_tensordiff.codegen.loops import Contraction, Kernel, Operand, Program, Store
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
+from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import scalars
 

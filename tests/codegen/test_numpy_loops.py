@@ -13,8 +13,9 @@ from benchmarks.contestants import inputs, reference
 from benchmarks.libraries import leaves
 from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.compile import compile_program
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Loop, Name, Number, Store
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Loop, Store
 from sympy_tensordiff.codegen.printers import narrowing
+from sympy_tensordiff.codegen.scalars import Name, Number
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.testing.exact import assert_kernel_exact
 

@@ -13,9 +13,10 @@ import pytest
 from programs import CASES, N, i, load, op, result, single
 
 from sympy_tensordiff.codegen.compile import BACKENDS, compile_program, print_source
-from sympy_tensordiff.codegen.loops import Argument, Bound, IndexValue, Name, Number, Operation, Store
+from sympy_tensordiff.codegen.loops import Argument, Bound, Store
 from sympy_tensordiff.codegen.printers.base import ScalarPrinter
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Operation
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 

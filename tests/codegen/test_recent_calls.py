@@ -11,7 +11,8 @@ from test_arguments import REFUSED
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.compile import compile_program
-from sympy_tensordiff.codegen.loops import Argument, IndexValue, Name, Store
+from sympy_tensordiff.codegen.loops import Argument, Store
+from sympy_tensordiff.codegen.scalars import IndexValue, Name
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError
 
 A, B = np.ones((3, 4)), np.ones((4, 5))

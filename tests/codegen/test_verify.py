@@ -34,17 +34,14 @@ from sympy_tensordiff.codegen.loops import (
     Bound,
     Check,
     If,
-    IndexValue,
     Kernel,
     Let,
     Loop,
-    Name,
-    Number,
-    Operation,
     Program,
     Size,
     Store,
 )
+from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Operation
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sympy_tensordiff.codegen.loops import Reduction, Scalar
+from sympy_tensordiff.codegen.loops import Reduction
 from sympy_tensordiff.codegen.printers.forms import ATOM, UNARY
 from sympy_tensordiff.codegen.printers.lanes import Dim, walk_dims
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
+from sympy_tensordiff.codegen.scalars import Scalar
 from sympy_tensordiff.codegen.walk import EXTREMA
 
 FUNCTIONS: dict[Reduction, tuple[str, str]] = {

@@ -8,17 +8,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.facts import integer_form
-from sympy_tensordiff.codegen.loops import (
-    STARTS,
-    External,
-    IndexValue,
-    Load,
-    Name,
-    Number,
-    Operation,
-    Reduction,
-    Scalar,
-)
+from sympy_tensordiff.codegen.loops import STARTS, Reduction
 from sympy_tensordiff.codegen.printers.forms import (
     AND,
     ATOM,
@@ -32,6 +22,7 @@ from sympy_tensordiff.codegen.printers.forms import (
     UNARY,
     FormPrinter,
 )
+from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 

@@ -11,23 +11,12 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.loops import (
-    Accumulator,
-    Add,
-    Bound,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Name,
-    Scatter,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Scatter, Statement, Store
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter
 from sympy_tensordiff.codegen.printers.driver import task_text
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.scalars import Name
 from sympy_tensordiff.codegen.walk import function_name, own_names, statements, used_names
 from sympy_tensordiff.integer.affine import Affine
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sympy_tensordiff.codegen.loops import AddAt, External, Kernel, Load, Loop, Scalar, Scatter, Statement, Store
+from sympy_tensordiff.codegen.loops import AddAt, Kernel, Loop, Scatter, Statement, Store
 from sympy_tensordiff.codegen.printers.forms import PRODUCT, SUM, UNARY, Names
 from sympy_tensordiff.codegen.printers.helpers import TYPED_HELPERS
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
+from sympy_tensordiff.codegen.scalars import External, Load, Scalar
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
 

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sympy_tensordiff.codegen.loops import Bound, External
+from sympy_tensordiff.codegen.loops import Bound
+from sympy_tensordiff.codegen.scalars import External
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry

@@ -10,15 +10,10 @@ from sympy_tensordiff.codegen.loops import (
     Add,
     AddAt,
     Bound,
-    External,
     If,
     Kernel,
     Let,
     Loop,
-    Name,
-    Number,
-    Operation,
-    Scalar,
     Scatter,
     Statement,
     Store,
@@ -35,6 +30,7 @@ from sympy_tensordiff.codegen.printers.prefixes import Prefixes
 from sympy_tensordiff.codegen.printers.products import Products, find_nest
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
 from sympy_tensordiff.codegen.printers.zeros import Widened, Zeros
+from sympy_tensordiff.codegen.scalars import External, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import bounds, dependences, function_name, scalar_names, subexpressions, uses
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 

@@ -23,17 +23,15 @@ from sympy_tensordiff.codegen.loops import (
     If,
     Kernel,
     Let,
-    Load,
     Loop,
-    Operation,
     Program,
-    Scalar,
     Scatter,
     Statement,
     Step,
     Store,
 )
 from sympy_tensordiff.codegen.printers.rows import has_few_steps, is_short, row_plan
+from sympy_tensordiff.codegen.scalars import Load, Operation, Scalar
 from sympy_tensordiff.codegen.walk import all_names, uses
 from sympy_tensordiff.integer.affine import Affine
 

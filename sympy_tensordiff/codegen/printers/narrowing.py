@@ -7,7 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Rows
-from sympy_tensordiff.codegen.loops import Bound, Loop, Scalar
+from sympy_tensordiff.codegen.loops import Bound, Loop
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import SUM
 from sympy_tensordiff.codegen.printers.lanes import (
@@ -20,6 +20,7 @@ from sympy_tensordiff.codegen.printers.lanes import (
     split_conditions,
 )
 from sympy_tensordiff.codegen.printers.vectors import VectorPrinter
+from sympy_tensordiff.codegen.scalars import Scalar
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 LIMITS = {

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from sympy_tensordiff.codegen.loops import (
-    Accumulator,
-    Add,
-    AddAt,
-    External,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Scalar,
-    Statement,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, If, Kernel, Let, Loop, Statement, Store
 from sympy_tensordiff.codegen.printers.base import ScalarPrinter, start_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.scalars import External, Load, Scalar
 from sympy_tensordiff.codegen.walk import EXTREMA
 from sympy_tensordiff.integer.affine import Affine
 

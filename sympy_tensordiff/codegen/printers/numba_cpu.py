@@ -13,17 +13,7 @@ from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.loops import (
-    Add,
-    Contraction,
-    Fused,
-    Kernel,
-    Loop,
-    Program,
-    Statement,
-    Step,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Add, Contraction, Fused, Kernel, Loop, Program, Statement, Step, Store
 from sympy_tensordiff.codegen.printers.decorators import Decorators
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Contraction, Fused, Kernel, Name, Scatter, Step, Store
+from sympy_tensordiff.codegen.loops import Accumulator, Contraction, Fused, Kernel, Scatter, Step, Store
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text, passed_names
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.printers.rows import STRIP, row_plan, runs_in_strips
+from sympy_tensordiff.codegen.scalars import Name
 from sympy_tensordiff.codegen.walk import filled_arrays, function_name
 
 BLOCKS = 64

@@ -7,12 +7,13 @@ infinities and values that are not numbers stay with the entries that have them.
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.facts import Rows, loop_rows
-from sympy_tensordiff.codegen.loops import Add, External, Load, Loop, Operation
+from sympy_tensordiff.codegen.loops import Add, Loop
 from sympy_tensordiff.codegen.printers.accumulate import FUNCTIONS, Additions
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Span
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing, Place
+from sympy_tensordiff.codegen.scalars import External, Load, Operation
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 

@@ -13,7 +13,7 @@ from itertools import product as combinations
 from math import prod
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.loops import Add, Load, Loop, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.loops import Add, Loop
 from sympy_tensordiff.codegen.printers.accumulate import Additions, repeated
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import PRODUCT
@@ -21,6 +21,7 @@ from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span
 from sympy_tensordiff.codegen.printers.narrowing import SHORT, Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import VectorPrinter
 from sympy_tensordiff.codegen.printers.windows import find_window
+from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import bounds, subexpressions
 
 _USUAL = 64

@@ -13,20 +13,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import (
-    Accumulator,
-    Add,
-    Bound,
-    If,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Name,
-    Scatter,
-    Statement,
-)
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Scatter, Statement
 from sympy_tensordiff.codegen.printers.scans import Scan, find_scans
+from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.walk import bounds, dependences, scalars, statements
 from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Affine, Row

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Name, Statement
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Statement
+from sympy_tensordiff.codegen.scalars import Name
 from sympy_tensordiff.codegen.walk import forms, scalars, statements
 from sympy_tensordiff.integer.affine import Row
 

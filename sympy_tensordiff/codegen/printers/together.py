@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Protocol
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Fused, Kernel, Loop, Name, Store
+from sympy_tensordiff.codegen.loops import Accumulator, Fused, Kernel, Loop, Store
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import without_unused_real
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.printers.parallel import block_ends, head_text
 from sympy_tensordiff.codegen.rename import Renaming
+from sympy_tensordiff.codegen.scalars import Name
 from sympy_tensordiff.integer.affine import Affine, Row
 
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple, TypeAlias
 
-from sympy_tensordiff.codegen.loops import External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.printers.base import ScalarPrinter
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import ATOM, CHOICE, COMPARE, SUM, Names
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.lanes import DataExtreme, Dim, Lanes, Picked, Span, walk_dims
+from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, quotient
 from sympy_tensordiff.integer.data import DataEntry

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.loops import Load, Scalar
 from sympy_tensordiff.codegen.printers.lanes import Dim, Span
 from sympy_tensordiff.codegen.printers.vectors import VectorPrinter, rise
+from sympy_tensordiff.codegen.scalars import Load, Scalar
 from sympy_tensordiff.integer.affine import Affine
 
 

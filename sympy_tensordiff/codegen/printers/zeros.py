@@ -13,26 +13,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Rows, loop_rows, reads
-from sympy_tensordiff.codegen.loops import (
-    Accumulator,
-    Add,
-    External,
-    If,
-    IndexValue,
-    Kernel,
-    Let,
-    Load,
-    Loop,
-    Name,
-    Number,
-    Operation,
-    Scalar,
-    Statement,
-)
+from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Loop, Statement
 from sympy_tensordiff.codegen.printers.lanes import Lanes, Span
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing
 from sympy_tensordiff.codegen.printers.products import factors_of, product_of
 from sympy_tensordiff.codegen.printers.vectors import rise, tuple_text
+from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import scalar_names, scalars, statements, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
