@@ -208,23 +208,24 @@ def layers(rows: Sequence[Row], safe: Collection[Row] = ()) -> list[list[Row]]:
 
     Data are read inside of their tensor where all other rows of a condition hold, so a row that holds
     data comes behind those that hold what selects the data, unless it is ``safe`` wherever the condition
-    is tested. A layer may be tested in any order.
+    is tested, or these read the same data. A layer may be tested in any order.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
     >>> layers([Row("eq", entry - p), Row("ge", 3 - i)]), layers([Row("eq", entry - p), Row("ge", 3 - p)])
     ([[-i + 3 >= 0], [-p + idx[i] == 0]], [[-p + idx[i] == 0, -p + 3 >= 0]])
     """
-    held = {row: _told(row.form) for row in rows}
-    needed = {row: frozenset() if row in safe else _selecting(row.form) for row in rows}
+    told = {row: _told(row.form) for row in rows}
+    held = {row: data_entries([row.form]) for row in rows}
 
-    def waits(row: Row, other: Row) -> bool:
-        return not held[other].isdisjoint(needed[row]) and held[row].isdisjoint(needed[other])
+    def protects(other: Row, row: Row) -> bool:
+        asked = () if row in safe else (entry for entry in held[row] if entry not in held[other])
+        return any(not told[other].isdisjoint(_selecting(entry)) for entry in asked)
 
     found = []
     waiting = list(rows)
     while waiting:
-        level = [row for row in waiting if not any(waits(row, other) for other in waiting)]
+        level = [row for row in waiting if not any(protects(o, row) and not protects(row, o) for o in waiting)]
         found.append(level or waiting)
         waiting = [row for row in waiting if row not in found[-1]]
     return found
@@ -241,6 +242,6 @@ def _told(form: Affine) -> frozenset[Variable]:
     return frozenset(found)
 
 
-def _selecting(form: Affine) -> frozenset[Variable]:
-    """The variables and the data on whose values it depends whether the data in a form can be read."""
-    return frozenset().union(*(_told(part) for entry in data_entries([form]) for part in entry.index))
+def _selecting(entry: DataEntry) -> frozenset[Variable]:
+    """The variables and the data on whose values it depends whether an entry can be read."""
+    return frozenset().union(*map(_told, entry.index))

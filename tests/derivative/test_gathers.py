@@ -12,6 +12,7 @@ from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.testing import random_values
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.integer_data import data_ranges
+from sympy_tensordiff.testing.values import to_double
 
 d, e, i, j, k, m, n, p, t = td.indices("d e i j k m n p t")
 x, y, v = td.TensorSymbol("x", 7), td.TensorSymbol("y", 7), td.TensorSymbol("v", 5)
@@ -205,6 +206,27 @@ def test_factors_of_choices_protect_data_beside_them():
         m: 3,
     }
     assert_equal(evaluate(td.gradient(slope, x), values), derivative(slope, (x,), values), "beside a factor")
+
+
+def test_data_come_behind_what_says_that_they_can_be_read():
+    # The last condition and the second one hold n, which selects the data of all three: they protect none of these.
+    first = td.TensorSymbol("first", n + 5, dtype=int)
+    entry = first[floor(n / 2)]
+    body = x[i] ** 2 * z[0]
+    for condition in (Eq(i, n + first[entry]), entry <= n + 4, entry >= 0):
+        body = Piecewise((body, condition), (0, True))
+    f = total(body, (i, 0, 6))
+    slope = td.gradient(f, x)
+    kernel = td.lambdify((x, z, first), (f, slope), "numpy")
+    counted = []
+    for selected in (-1, 3, 8):
+        values = {x: list(range(1, 8)), z: [5, 0, 0], first: [9, selected, 9, -2, 9, 9, 9, 9], n: 3}
+        expected = derivative(f, (x,), values)
+        assert_equal(evaluate(slope, values), expected, "the slope")
+        arrays = [np.array(values[tensor]) for tensor in (x, z, first)]
+        assert_equal(kernel(*arrays)[1], to_double(expected), "the kernel")
+        counted.append(sum(expected))
+    assert counted == [0, 2 * 2 * 5, 0]
 
 
 def test_what_selects_data_has_no_cases():
