@@ -7,9 +7,10 @@ their arrays: it has the loops and guards of the kernel, and what the conditions
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.facts import data_reads
+from sympy_tensordiff.codegen.facts import Rows, data_reads
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import (
     AddAt,
@@ -27,7 +28,9 @@ from sympy_tensordiff.codegen.loops import (
 from sympy_tensordiff.codegen.scalars import IndexValue, Number, Operation, Scalar
 from sympy_tensordiff.codegen.verify import UnprovenRead, unproven_reads
 from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, function_name, used_names, uses
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
+from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.extrema import PositivePart
 
 
 def data_checks(program: Program) -> tuple[DataCheck, ...]:
@@ -49,7 +52,7 @@ def data_checks(program: Program) -> tuple[DataCheck, ...]:
 def _search(program: Program, read: UnprovenRead) -> tuple[str, Program]:
     """An argument, and the program that counts the wrong reads at each of its entries."""
     taken = all_names(program)
-    entries = data_reads([read.row.form]) or data_reads(row.form for row in read.context)
+    entries = data_reads([read.row.form]) or data_reads(row.form for row in _behind(read.row, read.context))
     # Where a choice protects the data in an index, too, the innermost entry can be named all the same.
     entry = entries[0] if read.choices else entries[-1]
     argument = next(a for a in program.arguments if a.name == entry.array)
@@ -67,6 +70,38 @@ def _search(program: Program, read: UnprovenRead) -> tuple[str, Program]:
         program.sizes,
     )
     return argument.name, search
+
+
+def _behind(needed: Row, context: Rows) -> Rows:
+    """The first row that holds data, of those that bound what a read needs, or all rows where none of these does.
+
+    ``n - 1 - k`` is bounded from below by ``k <= ptr[i + 1] - 1``, and not by ``k >= ptr[i]``.
+    """
+    waiting = [*_signs(needed.form).items()]
+    for v, sign in waiting:
+        for row in context:
+            own = _signs(row.form)
+            if own.get(v) == sign or (row.kind == "eq" and v in own):
+                if data_entries([row.form]):
+                    return (row,)
+                turned = -sign * own[v]
+                # Without v the rows together hold the others in its place.
+                waiting += [pair for u, s in own.items() if u != v and (pair := (u, turned * s)) not in waiting]
+    return context
+
+
+def _signs(form: Affine) -> dict[Variable, int]:
+    """The signs of the variables in a form, of those in what is rounded or clamped too, not of what selects data."""
+    found: dict[Variable, int] = {}
+    for v, c in form.terms:
+        parts: Iterable[tuple[Variable, int]] = [(v, 1)]
+        if isinstance(v, Quotient | PositivePart):
+            parts = _signs(v.form).items()
+        elif isinstance(v, Compound):
+            parts = ()
+        for part, sign in parts:
+            found.setdefault(part, sign if c > 0 else -sign)
+    return found
 
 
 def _zeros(array: Array, taken: set[str]) -> Kernel:

@@ -186,8 +186,25 @@ def test_data_as_bounds_of_loops():
     check(program, "numba", [v, col, ptr, x])
     function = compile_program(program, "numba")
     assert function(v, col, ptr, x).tolist() == [201, 0, 84]
-    with pytest.raises(DataIndexError, match=r"ptr\[2\] is 2: the index k of axis 0 of v"):
-        function(v, col, np.array([0, 2, 2, 6]), x)
+    for wrong, place in ((6, 3), (-1, 0)):
+        ptr[[0, -1]] = 0, 5
+        ptr[place] = wrong
+        with pytest.raises(DataIndexError, match=rf"ptr\[{place}\] is {wrong}: the index k of axis 0 of v"):
+            function(v, col, ptr, x)
+
+
+def test_data_behind_the_bounds_of_loops_around():
+    """The entry is named that the bound of a loop inside depends on."""
+    inner = loop("k", j - 1, j, Add("s", load("v", (K - 1) - k)))
+    body = loop("j", data("ptr", i), data("last", i), inner)
+    arguments = (array("v", K), integers("ptr", N), integers("last", N))
+    program = checked(single(arguments, result("y", N), "i", Accumulator("s"), body, Store(Name("s"))))
+    function = compile_program(program, "numpy")
+    assert function(np.arange(5.0), np.array([2, 9]), np.array([3, 8])).tolist() == [3 + 2 + 2 + 1, 0]
+    with pytest.raises(DataIndexError, match=r"ptr\[1\] is 0: the index K - k - 1 of axis 0 of v"):
+        function(np.arange(5.0), np.array([3, 0]), np.array([3, 3]))
+    with pytest.raises(DataIndexError, match=r"last\[0\] is 5: the index K - k - 1 of axis 0 of v"):
+        function(np.arange(5.0), np.array([3, 1]), np.array([5, 3]))
 
 
 def test_one_scalar_of_data():
