@@ -523,8 +523,8 @@ shifted = td.lambdify([u], TABLES(u[i + 2], (i, 3)), "numpy")
 long = td.lambdify([x, n], TABLES(x[0] * i, (i, n)), "numpy")
 
 CALLS = {
-    "too few": (lambda: square(), ArgumentError, r"1 arguments are needed \(x\), 0 were given"),
-    "too many": (lambda: square(numbers, numbers), ArgumentError, "1 arguments are needed"),
+    "too few": (lambda: square(), ArgumentError, r"1 argument is needed \(x\), 0 given"),
+    "too many": (lambda: square(numbers, numbers), ArgumentError, "1 argument is needed"),
     "rank": (lambda: square(np.ones((5, 1))), ArgumentError, r"argument x has 2 axes \(shape \(5, 1\)\), expected 1"),
     "number": (lambda: square(3.0), ArgumentError, "argument x has 0 axes"),
     "length": (lambda: square(np.ones(4)), ArgumentError, "argument x has length 4 on axis 0, expected 5"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import runpy
+import signal
 import sys
+import time
 from collections import Counter
 from contextlib import suppress
 
@@ -353,6 +355,13 @@ def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):
     assert lines[5] == f"refused 1 times: {reason}"
     slow = fuzz.fuzz({"functions": 1}, seed=3, limit=0.1, write=lambda line: None)
     assert slow.exit_code == 0
+
+
+def test_the_clock_of_a_case_counts_its_own_time_and_ends_with_it(monkeypatch):
+    monkeypatch.setattr(function_checks, "check_function", lambda seed: time.sleep(0.3))
+    assert fuzz.check("functions", 1, 0.1).verdict == "right"
+    signal.raise_signal(signal.SIGPROF)
+    assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
 
 
 def test_it_ends_after_the_time_and_when_interrupted(monkeypatch):

@@ -54,7 +54,8 @@ class ArgumentChecker:
         """Check ``values`` and convert them to what the driver takes."""
         if len(values) != len(self.arguments):
             expected = ", ".join(a.label for a in self.arguments)
-            raise ArgumentError(f"{len(self.arguments)} arguments are needed ({expected}), {len(values)} were given")
+            needed = "1 argument is" if len(self.arguments) == 1 else f"{len(self.arguments)} arguments are"
+            raise ArgumentError(f"{needed} needed ({expected}), {len(values)} given")
         read = [_read(a, v) for a, v in zip(self.arguments, values, strict=True)]
         shapes, sizes = self._result_shapes(read)
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]

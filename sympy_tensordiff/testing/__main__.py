@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     for kind in KINDS:
         run.add_argument(f"--{kind}", type=_number, metavar="N", help=f"check N {kind}, and others only if asked for")
     run.add_argument("--jobs", type=int, choices=(1, 2), default=1, help="processes (default 1)")
-    run.add_argument("--limit", type=float, default=60, help="give a case up after so many seconds (default 60)")
+    run.add_argument("--limit", type=float, default=60, help="CPU seconds until a case is given up (default 60)")
     return parser
 
 

@@ -51,31 +51,33 @@ class _TooSlowError(BaseException):
 
 
 def check(kind: str, seed: int, limit: float = 0) -> Outcome:
-    """Check one case, for at most ``limit`` seconds where the system can count them (0: for ever)."""
+    """Check one case, for at most ``limit`` seconds of CPU time where the system can count them (0: for ever)."""
+    clock = _Clock(limit)
+    try:
+        with clock:
+            outcome = _check(kind, seed)
+    except _TooSlowError:
+        clock.stop()
+    # Where code in C calls back, what the clock raises is lost, and the code goes on with half a result.
+    return Outcome(kind, seed, "too slow", f"more than {limit:g} seconds") if clock.has_rung else outcome
+
+
+def _check(kind: str, seed: int) -> Outcome:
     checks: dict[str, Callable[[int], float | None]] = {
         "systems": system_checks.check_system,
         "functions": function_checks.check_function,
         "tensors": function_checks.check_tensors,
         "maps": function_checks.check_maps,
     }
-    old, begin = _start_clock(limit), time.monotonic()
-    late = Outcome(kind, seed, "too slow", f"more than {limit:g} seconds")
     try:
         return Outcome(kind, seed, "right", "", checks[kind](seed) or 0.0)
     except (UnsupportedError, IndexExpressionError) as error:
         return Outcome(kind, seed, "refused", f"{type(error).__name__}: {reason(str(error))}")
     except _WRONG as error:
         return Outcome(kind, seed, "wrong", _message(error))
-    except _TooSlowError:
-        return late
     except Exception as error:
-        if limit and time.monotonic() - begin >= limit:
-            # Where code in C calls back, what the clock raises is lost, and the code goes on with half a result.
-            return late
         last = traceback.extract_tb(error.__traceback__)[-1]
         return Outcome(kind, seed, "crash", f"{_message(error)} ({Path(last.filename).name}:{last.lineno})")
-    finally:
-        _stop_clock(limit, old)
 
 
 def _message(error: Exception) -> str:
@@ -93,26 +95,35 @@ def reason(message: str) -> str:
     return re.sub(r"…(?:[\s+:-]*…)*", "…", text)[:_LONGEST]
 
 
-Handler = Callable[[int, FrameType | None], object] | int | None
+class _Clock:
+    """Raises `_TooSlowError` after so many seconds of CPU time: other processes do not make a case slow."""
 
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.is_running = self.has_rung = False
 
-def _start_clock(limit: float) -> Handler:
-    if not limit or not hasattr(signal, "setitimer"):
-        return None
+    def __enter__(self) -> _Clock:
+        if self.limit and hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGPROF, self.ring)
+            self.is_running = True
+            # Again and again: what is raised while an object is destroyed is lost.
+            signal.setitimer(signal.ITIMER_PROF, self.limit, self.limit)
+        return self
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise _TooSlowError
+    def __exit__(self, *error: object) -> None:
+        self.stop()
 
-    old = signal.signal(signal.SIGALRM, stop)
-    # Again and again: what is raised while an object is destroyed is lost.
-    signal.setitimer(signal.ITIMER_REAL, limit, limit)
-    return old
+    def ring(self, number: int, frame: FrameType | None) -> None:
+        """Handle the signal, which may still come when the case has ended."""
+        if self.is_running:
+            self.has_rung = True
+            raise _TooSlowError
 
-
-def _stop_clock(limit: float, old: Handler) -> None:
-    if limit and hasattr(signal, "setitimer"):
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    def stop(self) -> None:
+        """Stop. The signal stays handled: one that is on its way would end the process."""
+        if self.is_running:
+            self.is_running = False
+            signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 Case = tuple[str, int]
@@ -216,7 +227,7 @@ def fuzz(
     seconds : float, optional
         For how long cases are started.
     limit : float
-        Seconds after which a case is given up as too slow; 0 for ever.
+        Seconds of CPU time after which a case is given up as too slow; 0 for ever.
     jobs : int
         Processes.
     write : callable

@@ -32,8 +32,8 @@ def test_scaled():
 
 
 REFUSED = {
-    "2 arguments are needed (a, b), 1 were given": (MATMUL, (A,)),
-    "2 arguments are needed (a, b), 3 were given": (MATMUL, (A, B, B)),
+    "2 arguments are needed (a, b), 1 given": (MATMUL, (A,)),
+    "2 arguments are needed (a, b), 3 given": (MATMUL, (A, B, B)),
     "argument b has 1 axes (shape (4,)), expected 2": (MATMUL, (A, np.ones(4))),
     "argument b has length 5 on axis 0, expected 4, which is M with M = 4 from axis 1 of a": (
         MATMUL,
