@@ -110,8 +110,8 @@ class Lowering(Matrices):
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
-        """Whether a node is a call that other sums need, too."""
-        if not self.repeated or not is_dear(node):
+        """Whether a node is a call, or a sum, that other sums need, too."""
+        if not self.repeated or not (node.op == "sum" or is_dear(node)):
             return False
         return self.planner.numbered(node, [v for v in context.variables if v in node.free]) in self.repeated
 

@@ -17,6 +17,7 @@ from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
+from sympy_tensordiff.codegen.nested import ordered_sums
 from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.repeated import repeated_calls
 from sympy_tensordiff.codegen.results import SINGLE
@@ -89,8 +90,10 @@ def assemble(
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
+    if temporaries:
+        tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
     if expand:
-        lowering.repeated = repeated_calls(lowering.planner, tight)
+        lowering.repeated |= repeated_calls(lowering.planner, tight)
     lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, loops.Array] = {}

@@ -107,7 +107,7 @@ class Storage:
         self.safety = Safety(graph, self.outside, facts)
         self._begun: set[Node] = set()
         self.repeated: set[Node] = set()
-        """Calls that several sums need, over the axes of `Planner.numbered`."""
+        """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
 
     # -------------------------------------------------------------- arrays
@@ -277,11 +277,11 @@ class Storage:
             extents, axes, body = [*extents, *body.data], [*axes, *own], body_entry
         yield self._kernel(name, axes, extents, guard, body)
         self.kept.append(loops.Array(name, tuple(self.form(extent) for extent in extents)))
-        self.notes.append(
-            f"{name}: {len(candidate.axes)} indices in place of {context.dimension} axes and loops"
-            if candidate.node.op != "comprehension"
-            else f"{name}: a tensor of its own"
-        )
+        count = len(candidate.axes)
+        why = f"{count} indices in place of {context.dimension} axes and loops"
+        if count >= context.dimension:
+            why = "needed in several places"
+        self.notes.append(f"{name}: {'a tensor of its own' if candidate.node.op == 'comprehension' else why}")
         stored = Stored(name, candidate, lows, order)
         self.stored.setdefault(candidate.node, []).append(stored)
         self._kinds.add(_kind(candidate.node))

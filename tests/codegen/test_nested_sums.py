@@ -1,0 +1,84 @@
+"""Nested sums run in the order that reads along rows, and what several of them need is computed once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.count import count
+from sympy_tensordiff.codegen.loops import Loop
+from sympy_tensordiff.codegen.walk import statements
+
+i, j, k, p = td.indices("i j k p")
+J, K, P = 7, 5, 3
+a, b, c = td.TensorSymbol("a", K), td.TensorSymbol("b", J), td.TensorSymbol("c", (J, K))
+B = td.TensorSymbol("B", (P, J))
+A_, B_, C_ = np.arange(1, K + 1.0), np.arange(2, J + 2.0), np.arange(J * K).reshape(J, K) - 3.0
+
+
+def loops(program):
+    """The loop variables of each kernel, outermost first."""
+    found = []
+    for kernel in program.nests:
+        found.append([s.variable[0] for s in statements(kernel.body) if isinstance(s, Loop)])
+    return found
+
+
+def by_loops(last):
+    """``sum a_k b_j c_jk`` over j up to ``last``, in plain integers."""
+    return sum(int(A_[k]) * int(B_[j]) * int(C_[j, k]) for k in range(K) for j in range(last + 1))
+
+
+def test_the_innermost_loop_runs_along_rows():
+    down = td.IndexedSum(a[k] * td.IndexedSum(b[j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
+    along = td.IndexedSum(b[j] * td.IndexedSum(a[k] * c[j, k], (k, 0, K - 1)), (j, 0, J - 1))
+    for total in (down, along):
+        program = build_program([a, b, c], total)
+        assert loops(program) == [["j", "k"]]
+        assert td.lambdify([a, b, c], total, "numpy")(A_, B_, C_) == by_loops(J - 1)
+
+
+def test_a_sum_in_another_place_is_shared():
+    """The products with the rows of c, which the entries hold, serve the total as well."""
+    rows = td.IndexedSum(c[i, k] * a[k], (k, 0, K - 1))
+    total = td.IndexedSum(a[k] * td.IndexedSum(b[j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
+    table = td.TensorComprehension(rows**2 + total, (i, J))
+    program = build_program([a, b, c], table)
+    assert count(program, {}).iterations == J * K + J
+    products = [sum(int(A_[k]) * int(C_[j, k]) for k in range(K)) for j in range(J)]
+    expected = [value**2 + by_loops(J - 1) for value in products]
+    assert td.lambdify([a, b, c], table, "numpy")(A_, B_, C_).tolist() == expected
+
+
+def test_the_sum_over_fewer_indices_comes_first():
+    """``Sum_k a_k*Sum_j B_pj*c_jk``: the products of c and a are the same for all p."""
+    nested = td.IndexedSum(a[k] * td.IndexedSum(B[p, j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
+    table = td.TensorComprehension(nested, (p, P))
+    assert count(build_program([a, B, c], table), {}).iterations == J * K + P * J
+    values = np.arange(P * J).reshape(P, J) % 4 + 0.0
+    expected = [
+        sum(int(A_[k]) * int(values[p, j]) * int(C_[j, k]) for k in range(K) for j in range(J)) for p in range(P)
+    ]
+    assert td.lambdify([a, B, c], table, "numpy")(A_, values, C_).tolist() == expected
+
+
+@pytest.mark.parametrize("last", ["the index around", "below the first"])
+def test_sums_that_are_not_independent_stay(last):
+    """An inner range that the outer index bounds; an outer range that may be empty, so that nothing may be read."""
+    if last == "the index around":
+        total = td.IndexedSum(a[k] * td.IndexedSum(b[j] * c[j, k], (j, 0, k)), (k, 0, K - 1))
+        expected = sum(int(A_[k]) * int(B_[j]) * int(C_[j, k]) for k in range(K) for j in range(k + 1))
+        assert td.lambdify([a, b, c], total, "numpy")(A_, B_, C_) == expected
+    else:
+        n = td.indices("n")
+        total = td.IndexedSum(a[k] * td.IndexedSum(b[j + n] * c[j, k], (j, 0, J - 1)), (k, 1, -n))
+        kernel = td.lambdify([a, b, c, n], total, "numpy")
+        assert kernel(A_, B_, C_, 3) == 0  # b has no entries at j + 3
+    assert loops(build_program([a, b, c] if last == "the index around" else [a, b, c, n], total)) == [["k", "j"]]
+
+
+def test_nothing_is_kept_where_temporaries_are_not_wanted():
+    total = td.IndexedSum(a[k] * td.IndexedSum(b[j] * c[j, k], (j, 0, J - 1)), (k, 0, K - 1))
+    assert loops(build_program([a, b, c], total, temporaries=False)) == [["k", "j"]]
