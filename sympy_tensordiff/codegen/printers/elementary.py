@@ -3,10 +3,10 @@
 A call of the C library keeps a loop from working on vectors. These functions have no calls and no
 branches: an argument is reduced to a small interval, a polynomial (of least greatest error there, by
 Remez' exchange) gives the value, and what special arguments have is selected at the end. They are less
-than 2 units in the last place off, `sigmoid`, a quotient with an exponential above and below, less than
-2.5; overflow, denormal numbers, infinities, nan and zeros are as in NumPy.
+than 2 units in the last place off; overflow, denormal numbers, infinities, nan and zeros are as in NumPy.
 
-Each function exists for both precisions and computes in no other. Constants like log(2) are sums of two,
+Each function exists for both precisions and computes in no other, but that angles in single precision are
+reduced in double precision. Constants like log(2) are sums of two,
 the first of which ends in so many zeros that its multiples by small integers are exact. Fused
 multiplication and addition changes no bound, reassociation would: the functions are compiled without it,
 whatever the loops around them are compiled with.
@@ -14,9 +14,10 @@ whatever the loops around them are compiled with.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ class Precision:
     """(2*atanh(s) - 2*s)/s**3 as a polynomial in s**2, for (1 + s)/(1 - s) from sqrt(1/2) to sqrt(2)."""
     tanh: Sequence[float]
     """(tanh(x) - x)/x**3 as a polynomial in x**2, for abs(x) <= 0.55."""
+    sin: Sequence[float]
+    """(sin(r) - r)/r**3 as a polynomial in r**2, for abs(r) <= pi/4."""
+    cos: Sequence[float]
+    """(cos(r) - 1 + r**2/2)/r**4 as a polynomial in r**2, for abs(r) <= pi/4."""
 
     @property
     def bias(self) -> int:
@@ -49,10 +54,10 @@ class Precision:
         text = value if isinstance(value, str) else repr(value)
         return text if self.bits == 64 else f"real({text})"
 
-    def polynomial(self, coefficients: Sequence[float], variable: str) -> str:
+    def polynomial(self, coefficients: Sequence[float], variable: str, p: str = "p") -> str:
         """Lines that compute ``p``."""
-        lines = [f"p = {self(coefficients[-1])}"]
-        lines += [f"p = p*{variable} + {self(c)}" for c in reversed(coefficients[:-1])]
+        lines = [f"{p} = {self(coefficients[-1])}"]
+        lines += [f"{p} = {p}*{variable} + {self(c)}" for c in reversed(coefficients[:-1])]
         return "\n    ".join(lines)
 
     def power(self, exponent: str) -> str:
@@ -60,6 +65,16 @@ class Precision:
         # NumPy, which runs the text as Python, shifts an integer within its type; Numba makes a wide one of it.
         return f"whole(whole({exponent} + {self.bias}) << {self.digits}).view(real)"
 
+
+WIDEST = 100000.0
+"""The greatest angle that is reduced here: it is less than 2**16 times pi/2."""
+
+HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
+"""The first two end in 16 zeros. In double precision all three, and for results in single precision the first two, \
+leave of an angle up to `WIDEST` what is not a multiple to the last place."""
+
+ROUND = 6755399441055744.0
+"""1.5*2**52: a number to which it is added has its integer nearest to it in the last bits."""
 
 DOUBLE = Precision(
     "double", 64, 52, 0x3FE6A09E667F3BCD,
@@ -73,6 +88,10 @@ DOUBLE = Precision(
     (-0.3333333333333333, 0.13333333333333075, -0.053968253968049086, 0.02186948852800698, -0.008863235339732522,
      0.0035921252049420276, -0.0014558061819135847, 0.0005898347869136302, -0.0002382200650231849,
      9.397999990898455e-05, -3.298154164719026e-05, 7.4571135883433565e-06),
+    (-0.16666666666666632, 0.008333333333322413, -0.00019841269829807808, 2.755731369191808e-06,
+     -2.5050758115276925e-08, 1.589679565383861e-10),
+    (0.0416666666666666, -0.0013888888888874125, 2.4801587289482194e-05, -2.7557314352335047e-07,
+     2.0875723273482756e-09, -1.1359647814766066e-11),
 )  # fmt: skip
 
 SINGLE = Precision(
@@ -82,6 +101,8 @@ SINGLE = Precision(
     (0.5, 0.16666667, 0.04166627, 0.008333264, 0.0013946119, 0.00019918448),
     (0.6666666, 0.40000334, 0.28537273, 0.23582861),
     (-0.3333333, 0.13333295, -0.053959783, 0.021783685, -0.00841652, 0.0023986641),
+    (-0.16666655, 0.008332178, -0.00019517235),
+    (0.041666646, -0.0013887367, 2.443838e-05),
 )  # fmt: skip
 
 
@@ -161,14 +182,49 @@ def _tanh(a: Precision) -> str:
 
 
 def _sigmoid(a: Precision) -> str:
+    """A quotient, from which is taken off what the sum below has lost."""
     return f"""
     small = exp(-abs(x))
-    return (small if x < {a(0.0)} else {a(1.0)})/({a(1.0)} + small)"""
+    below = {a(1.0)} + small
+    lost = small - (below - {a(1.0)})
+    value = (small if x < {a(0.0)} else {a(1.0)})/below
+    return value - value*(lost*({a(1.0)} - value if x < {a(0.0)} else value))"""
 
 
 def _softplus(a: Precision) -> str:
     return f"""
     return ({a(0.0)} if x < {a(0.0)} else x) + log1p(exp(-abs(x)))"""
+
+
+def _near(a: Precision, quarters: int) -> str:
+    """The sine of an angle and of so many right angles; infinite ones are none, wide ones count as 0."""
+    rest = "t - n*{1!r} - n*{2!r}" if a.bits == 64 else "real(t - n*{1!r})"
+    value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
+    return f"""
+    c = np.float64(x if abs(x) <= {a(WIDEST)} else x - x)
+    turns = c*{2 / math.pi!r} + {ROUND}
+    n = turns - {ROUND}
+    t = c - n*{HALF_PI[0]!r}
+    r = {rest.format(*HALF_PI)}
+    z = r*r
+    {a.polynomial(a.sin, "z", "p")}
+    {a.polynomial(a.cos, "z", "q")}
+    h = {a(0.5)}*z
+    one = {a(1.0)} - h
+    sine = r + r*(z*p)
+    cosine = one + ((({a(1.0)} - one) - h) + z*z*q)
+    k = np.float64(turns).view(np.int64){f" + {quarters}" * bool(quarters)}
+    value = cosine if k & 1 else sine
+    value = -value if k & 2 else value
+    return {value}"""
+
+
+def _sin_near(a: Precision) -> str:
+    return _near(a, 0)
+
+
+def _cos_near(a: Precision) -> str:
+    return _near(a, 1)
 
 
 FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str], tuple[str, ...]]] = {
@@ -179,6 +235,8 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str], tuple[str, ...]]]
     "tanh": ("tanh(x)", _tanh, ("exp",)),
     "sigmoid": ("1/(1 + exp(-x)), without overflow", _sigmoid, ("exp",)),
     "softplus": ("log(1 + exp(x)), without overflow", _softplus, ("exp", "log1p")),
+    "sin_near": (f"sin(x) for abs(x) <= {WIDEST}", _sin_near, ()),
+    "cos_near": (f"cos(x) for abs(x) <= {WIDEST}", _cos_near, ()),
 }
 """What each function computes, its text, and the functions of this table that it calls."""
 
@@ -199,19 +257,19 @@ ELEMENTARY_NAMES |= {"elementary", "overload", "types"}
 """The names of a module that the texts take."""
 
 
-def elementary_functions(used: Iterable[Any]) -> list[str]:
-    """The texts of those of the functions ``used`` that are elementary, and of what these call, in a stable order."""
+def elementary_functions(texts: Iterable[str]) -> list[str]:
+    """The texts of the functions that ``texts`` call, and of what these call, in a stable order."""
     wanted: set[str] = set()
-    waiting = [name for name in used if name in FUNCTIONS]
+    waiting = [name for text in texts for name in re.findall(r"(?<![\w.])\w+(?=\()", text) if name in FUNCTIONS]
     while waiting:
         name = waiting.pop()
         wanted.add(name)
         waiting += FUNCTIONS[name][2]
-    texts = [_text(name, precision) for name in FUNCTIONS if name in wanted for precision in (SINGLE, DOUBLE)]
-    if not texts:
+    if not wanted:
         return []
+    made_of = [_text(name, precision) for name in FUNCTIONS if name in wanted for precision in (SINGLE, DOUBLE)]
     made = [f"{name} = elementary({name}_single, {name}_double)" for name in FUNCTIONS if name in wanted]
-    return [*texts, _ELEMENTARY.strip("\n"), "\n".join(made)]
+    return [*made_of, _ELEMENTARY.strip("\n"), "\n".join(made)]
 
 
 def _text(name: str, precision: Precision) -> str:

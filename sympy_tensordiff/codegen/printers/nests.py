@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, If, Kernel, Let, Loop, Statement, Store
@@ -62,11 +62,13 @@ class NestPrinter(ScalarPrinter):
 
     def statement(self, statement: Statement, depth: int) -> None:
         """Append the lines of one statement."""
-        if isinstance(statement, Loop | If):
-            self.head(statement, depth)
-            self.loop_depth += isinstance(statement, Loop)
+        if isinstance(statement, Loop):
+            self.loop_depth += 1
+            self.loop(self.head_text(statement), statement.body, depth)
+            self.loop_depth -= 1
+        elif isinstance(statement, If):
+            self.line(depth, self.head_text(statement))
             self.body(statement.body, depth + 1)
-            self.loop_depth -= isinstance(statement, Loop)
         elif isinstance(statement, Accumulator):
             self.line(depth, f"{self.name(statement.name)} = real({start_text(statement.reduction)})")
         elif isinstance(statement, Let):
@@ -78,14 +80,18 @@ class NestPrinter(ScalarPrinter):
         else:
             self.add(statement, depth)
 
-    def head(self, statement: Loop | If, depth: int) -> None:
-        """Append the line that a loop or a guard begins with."""
-        if isinstance(statement, Loop):
-            low, stop = self.lower(statement.lows), self.stop(statement.highs)
-            span = stop if low == "0" else f"{low}, {stop}"
-            self.line(depth, f"for {self.names(statement.variable)} in range({span}):")
-        else:
-            self.line(depth, f"if {' and '.join(self.condition(row) for row in statement.conditions)}:")
+    def loop(self, head: str, body: Sequence[Statement], depth: int) -> None:
+        """Append a loop."""
+        self.line(depth, head)
+        self.body(body, depth + 1)
+
+    def head_text(self, statement: Loop | If) -> str:
+        """The line that a loop or a guard begins with."""
+        if isinstance(statement, If):
+            return f"if {' and '.join(self.condition(row) for row in statement.conditions)}:"
+        low, stop = self.lower(statement.lows), self.stop(statement.highs)
+        span = stop if low == "0" else f"{low}, {stop}"
+        return f"for {self.names(statement.variable)} in range({span}):"
 
     def store(self, statement: Store, depth: int) -> None:
         """Append the line that writes the kernel's own entry."""

@@ -13,7 +13,8 @@ from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.loops import Add, Contraction, Fused, Kernel, Loop, Program, Statement, Step, Store
+from sympy_tensordiff.codegen.loops import Add, Contraction, Fused, Kernel, Let, Loop, Program, Statement, Step, Store
+from sympy_tensordiff.codegen.printers.angles import added_from_outside, near_angles, works_on_near_angles
 from sympy_tensordiff.codegen.printers.decorators import Decorators
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
@@ -33,7 +34,7 @@ from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_hel
 from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_text
 from sympy_tensordiff.codegen.printers.parallel import block_name, blocks_text, head_text
 from sympy_tensordiff.codegen.printers.row_nests import RowPrinter
-from sympy_tensordiff.codegen.printers.rows import RowPlan
+from sympy_tensordiff.codegen.printers.rows import RowPlan, has_few_steps
 from sympy_tensordiff.codegen.printers.scratch import run_text, scratch_arrays, scratch_text
 from sympy_tensordiff.codegen.printers.together import Together
 from sympy_tensordiff.codegen.rename import Renaming
@@ -43,7 +44,6 @@ from sympy_tensordiff.codegen.walk import (
     forms,
     function_name,
     loops,
-    operations,
     scalar_arrays,
     scalars,
 )
@@ -76,6 +76,11 @@ OWN_NAMES |= {"plus", "at", "panels", *HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAME
 class NumbaPrinter(RowPrinter):
     """A kernel as a function for ``njit``."""
 
+    is_plain = False
+    """Whether sines are those of the C library."""
+    wide = ""
+    """What notes angles for which they have to be."""
+
     functions = RowPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"} | {name: name for name in FUNCTIONS}
 
     @functools.cached_property
@@ -105,8 +110,37 @@ class NumbaPrinter(RowPrinter):
     def statement(self, statement: Statement, depth: int) -> None:
         if isinstance(statement, Loop) and self.is_extremum(statement):
             self.extremum_loop(statement, depth)
+        elif isinstance(statement, Loop) and has_few_steps(statement):
+            before, self.is_plain = self.is_plain, True
+            super().statement(statement, depth)
+            self.is_plain = before
+        elif isinstance(statement, Let) and statement.name == self.wide:
+            # With "or", LLVM would see a branch.
+            self.line(depth, f"{self.wide} |= {self.scalar(statement.value)}")
         else:
             super().statement(statement, depth)
+
+    def loop(self, head: str, body: Sequence[Statement], depth: int) -> None:
+        added = {name: self.name(name) for name in added_from_outside(body)}
+        can_repeat = all(text.isidentifier() for text in added.values())
+        if self.is_plain or not can_repeat or not works_on_near_angles(body):
+            super().loop(head, body, depth)
+            return
+        outside, self.names = self.names, self.names.copy()
+        wide = self.wide = self.names.fresh("wide")
+        kept = [(text, self.names.fresh(f"{text}_before")) for text in added.values()]
+        self.line(depth, f"{wide} = False")
+        for text, before in kept:
+            self.line(depth, f"{before} = {text}")
+        super().loop(head, list(near_angles(body, self.names.fresh, wide)), depth)
+        self.wide = ""
+        self.line(depth, f"if {wide}:")
+        for text, before in kept:
+            self.line(depth + 1, f"{text} = {before}")
+        self.is_plain = True
+        super().loop(head, body, depth + 1)
+        self.is_plain = False
+        self.names = outside
 
     def subscript(self, index: tuple[Affine, ...]) -> str:
         return ", ".join(self.place(form) for form in index) or "()"
@@ -212,7 +246,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         (r"\bat\(", decorators.inner, AT),
         (r" = panels\(", decorators.inner, PANELS),
     )
-    pieces = elementary_functions(operations(program))
+    pieces = elementary_functions(functions.texts)
     pieces += helpers(program, NumbaPrinter.functions, HELPERS, decorators.inner)
     pieces += [decorator + text for mark, decorator, text in own if any(re.search(mark, t) for t in functions.texts)]
     if not decorators.is_whole:

@@ -68,19 +68,23 @@ class RowPrinter(NestPrinter):
 
     def nest(self, depth: int) -> None:
         """Append the loops over the axes and what runs inside of them."""
-        axes = self.kernel.axes if self.rows is None else self.kernel.axes[:-1]
-        for number, axis in enumerate(axes):
+        heads = []
+        for number, axis in enumerate(self.kernel.axes):
             span = ", ".join(self.block) if self.block and not number else self.extent(number)
-            self.line(depth + number, f"for {self.names(axis)} in range({span}):")
-        if self.rows is None:
-            self.body(self.kernel.body, depth + len(axes))
+            heads.append(f"for {self.names(axis)} in range({span}):")
+        for number, head in enumerate(heads[:-1]):
+            self.line(depth + number, head)
+        if self.rows is None and heads:
+            self.loop(heads[-1], self.kernel.body, depth + len(heads) - 1)
+        elif self.rows is None:
+            self.body(self.kernel.body, depth)
         elif self.strip and not self.block:
             first, last = self.strip
             self.line(depth, f"for {first} in range(0, {self.extent(0)}, {STRIP}):")
             self.line(depth + 1, f"{last} = min({first} + {STRIP}, {self.extent(0)})")
             self.segments(self.rows, depth + 1)
         else:
-            self.segments(self.rows, depth + len(axes))
+            self.segments(self.rows, depth + len(heads) - 1)
 
     def segments(self, plan: RowPlan, depth: int) -> None:
         """Append the segments of a kernel that runs row by row."""
@@ -106,10 +110,8 @@ class RowPrinter(NestPrinter):
         begin, end = self.strip or ("0", self.extent(last))
         low = f"max({', '.join([begin, *lows])})" if lows else begin
         stop = f"min({', '.join([end, *stops])})" if stops else end
-        self.line(
-            depth, f"for {self.names(self.kernel.axes[last])} in range({stop if low == '0' else f'{low}, {stop}'}):"
-        )
-        self.body(body, depth + 1)
+        span = stop if low == "0" else f"{low}, {stop}"
+        self.loop(f"for {self.names(self.kernel.axes[last])} in range({span}):", body, depth)
 
     def scan(self, scan: Scan, depth: int) -> None:
         """Append one pass along a row, which goes on with the loop of a scan from entry to entry."""
@@ -125,7 +127,7 @@ class RowPrinter(NestPrinter):
         span = f"{extent} - 1, -1, -1" if scan.downward else extent
         self.line(depth, f"for {axis} in range({span}):")
         if scan.conditions:
-            self.head(If(scan.conditions, ()), depth + 1)
+            self.line(depth + 1, self.head_text(If(scan.conditions, ())))
         inner = depth + 1 + bool(scan.conditions)
         self.line(inner, f"for {variable} in range({f'{low}, {end}' if scan.downward else f'{end}, {stop}'}):")
         self.loop_depth += 1
@@ -148,7 +150,7 @@ class RowPrinter(NestPrinter):
                 leaf, inner = [], ends
                 if isinstance(statement, Loop) and (window := untied(statement, self.rows.planner.axis)) is not None:
                     statement, inner = window.loop, ((*ends[0], *window.lows), (*ends[1], *window.highs))
-                self.head(statement, depth)
+                self.line(depth, self.head_text(statement))
                 self.row_sum(statement.body, depth + 1, inner)
             else:
                 leaf.append(statement)

@@ -1,0 +1,77 @@
+"""Loops over sines and cosines that run on vectors, and once more where that is not enough.
+
+The functions of `elementary` reduce an angle by multiples of pi/2 within two or three numbers, which is exact for
+angles up to `WIDEST`. A branch for other ones would keep the loop from working on vectors: it only notes that there
+was one, and then runs again with the functions of the C library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement
+from sympy_tensordiff.codegen.printers.elementary import WIDEST
+from sympy_tensordiff.codegen.printers.rows import has_few_steps
+from sympy_tensordiff.codegen.scalars import External, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.walk import loops, scalars, statements, subexpressions
+
+NEAR = {"sin": "sin_near", "cos": "cos_near"}
+"""The functions for angles up to `WIDEST`."""
+
+CHOICES = frozenset({"select", "and", "or"})
+"""Of their arguments, only the first is computed in any case."""
+
+
+def works_on_near_angles(body: Sequence[Statement]) -> bool:
+    """Whether a loop over ``body`` may be one over vectors of angles, and may run twice."""
+    nodes = [node for node in scalars(body) if isinstance(node, Operation)]
+    if not any(node.function in NEAR for node in nodes) or not all(map(has_few_steps, loops(body))):
+        return False
+    # A function of the user's is called once for each entry; an addition to an array cannot be taken back.
+    if any(isinstance(node.function, External) for node in nodes):
+        return False
+    if any(isinstance(statement, AddAt) for statement in statements(body)):
+        return False
+    chosen = (argument for node in nodes if node.function in CHOICES for argument in node.arguments[1:])
+    return not any(_is_wave(node) for argument in chosen for node in subexpressions(argument))
+
+
+def added_from_outside(body: Sequence[Statement]) -> list[str]:
+    """The accumulators that ``body`` adds to and does not begin."""
+    own = {s.name for s in statements(body) if isinstance(s, Accumulator)}
+    return [name for name in dict.fromkeys(s.name for s in statements(body) if isinstance(s, Add)) if name not in own]
+
+
+def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> Iterator[Statement]:
+    """``body`` with the functions for near angles; ``wide`` tells of each whether it is none."""
+    for statement in body:
+        if isinstance(statement, Loop | If):
+            yield replace(statement, body=tuple(near_angles(statement.body, fresh, wide)))
+        elif isinstance(statement, Accumulator):
+            yield statement
+        else:
+            angles: dict[Scalar, str] = {}
+            value = _with_names(statement.value, angles, fresh)
+            for angle, name in angles.items():
+                if angle != Name(name):
+                    yield Let(name, angle)
+                yield Let(wide, Operation("lt", (Number(WIDEST), Operation("abs", (Name(name),)))))
+            yield replace(statement, value=value)
+
+
+def _is_wave(node: Scalar) -> bool:
+    return isinstance(node, Operation) and node.function in NEAR
+
+
+def _with_names(value: Scalar, angles: dict[Scalar, str], fresh: Callable[[str], str]) -> Scalar:
+    """``value`` with its angles as names, which ``angles`` tells."""
+    if not isinstance(value, Operation):
+        return value
+    arguments = tuple(_with_names(argument, angles, fresh) for argument in value.arguments)
+    if not _is_wave(value):
+        return Operation(value.function, arguments)
+    (angle,) = arguments
+    if angle not in angles:
+        angles[angle] = angle.name if isinstance(angle, Name) else fresh("angle")
+    return Operation(NEAR[str(value.function)], (Name(angles[angle]),))
