@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
+from sympy_tensordiff.codegen.printers.cuda_tiles import describe_tiles
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.recent import Recent, remember
 from sympy_tensordiff.codegen.results import fit, nesting
@@ -339,7 +340,10 @@ class CompiledFunction:
         return "\n".join(lines)
 
     def _driver_text(self) -> list[str]:
-        """What calls the kernels, and which of them run on all cores."""
+        """What calls the kernels, and which of them run on all cores, or in tiles."""
+        if self.backend == "cuda":
+            tiles = describe_tiles(self._bounded)
+            return [tiles] if tiles else []
         if self.backend != "numba":
             return []
         library = not_compiled(self._fused)

@@ -63,6 +63,15 @@ class Machine:
         ]
         return max(counts, default=(0, 0))
 
+    def products(self) -> dict[str, int]:
+        """The numbers of products, loads from shared memory and integer instructions in the loop with most products."""
+        kinds = {"products": ("FFMA", "DFMA"), "shared": ("LDS",), "integers": _INTEGER}
+        counts = [
+            {kind: sum(name.startswith(starts) for name in names) for kind, starts in kinds.items()}
+            for names in self._innermost_loops()
+        ]
+        return max(counts, key=lambda count: count["products"])
+
     def _innermost_loops(self) -> Iterator[list[str]]:
         names: list[str] = []
         labels: dict[str, int] = {}

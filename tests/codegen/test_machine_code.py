@@ -42,6 +42,7 @@ def check(name, folder, variants):
     for number, kernel in enumerate(assembler.kernels(module)):
         text = source[source.index(f"def {kernel}(") :].partition("\n\n\n")[0]
         dtype, capability = variants[number % len(variants)]
+        dtype = {"4": "float32", "8": "float64"}[kernel[-1]] if "_in_tiles" in kernel else dtype
         machine = assembler.assemble(module, program, kernel, dtype, capability, folder)
         where = f"{name}: {kernel} for {dtype} on sm_{capability[0]}{capability[1]}"
         assert not machine.is_spilled, where
@@ -50,9 +51,31 @@ def check(name, folder, variants):
         assert not machine.has_local_memory or SLOW_PATH.search(text), where
         if dtype == "float32":
             assert not machine.has_doubles or SLOW_PATH.search(text), where
-        if is_counted(text):
+        if "_in_tiles" not in kernel and is_counted(text):
             loads, integers = machine.innermost()
             assert integers <= 5 * loads or not loads, f"{where}: {integers} for {loads} loads"
+
+
+n, m, p, b = td.indices("n m p b")
+A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, p))
+G, H = td.TensorSymbol("G", (n, m, b)), td.TensorSymbol("H", (b, p, m))
+TILES = {"matrices": ((A, B), A @ B, 64), "several axes": ((G, H), td.einsum("ijb,bkl->ikjl", G, H), 72)}
+
+
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize("name", TILES)
+def test_tiles(name, size, tmp_path):
+    """A number from shared memory enters several products, and few integers are computed for them."""
+    args, expression, registers = TILES[name]
+    function = td.lambdify(args, expression, "cuda")
+    module, kernel = load_source(function.source, "test"), f"fill_result_in_tiles{size}"
+    for capability in ((8, 0), (9, 0), (10, 0)):
+        machine = assembler.assemble(module, function.program, kernel, f"float{8 * size}", capability, tmp_path)
+        assert not machine.is_spilled and not machine.has_local_memory and not machine.has_atomics
+        assert machine.registers <= registers and not (size == 4 and machine.has_doubles)
+        found = machine.products()
+        assert found["products"] >= {4: 8, 8: 1.6}[size] * found["shared"] > 0
+        assert found["integers"] <= 0.6 * found["products"]
 
 
 def is_counted(text):

@@ -376,7 +376,7 @@ ARGUMENTS = ('a', 'b')
 """
     )
     assert (
-        text[text.index("@cuda.jit\ndef fill") : text.index("@functools")]
+        text[text.index("@cuda.jit\ndef fill") : text.index("@cuda.jit\ndef fill_c_in_tiles4")]
         == '''@cuda.jit
 def fill_c(c, a, b, L, M, N):
     """Fill c[i, j], one thread per entry."""
@@ -428,7 +428,12 @@ def fill_c_in_blocks(c, a, b, L, M, N):
     if blocks:
         fill_c_in_blocks[(*blocks, stream)](c, a, b, L, M, N)
     else:
-        fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
+        size = c.dtype.itemsize
+        tiles = tiled(1, L, N, M, {4: 64, 8: 32}[size])
+        if tiles:
+            {4: fill_c_in_tiles4, 8: fill_c_in_tiles8}[size][(*tiles, stream)](c, a, b, L, M, N)
+        else:
+            fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
 
 
 def run(a, b, c, stream=0):

@@ -159,7 +159,7 @@ def lengths(kernel: Kernel, shared: Shared, names: Names, box: Sequence[Affine])
         lows, highs = ([b for b in found if own.isdisjoint(b.form.atoms())] for found in (loop.lows, loop.highs))
         if not lows or not highs or any(b.form.compounds() for b in (*lows, *highs)):
             return None
-        return _difference(printer, lows, highs)
+        return difference(printer, lows, highs)
 
     texts = [rounds(loop) for loop in (shared.along, shared.across)]
     if None in texts or (all(extent.is_constant for extent in box) and prod(e.constant for e in box) > MOST_ENTRIES):
@@ -169,7 +169,8 @@ def lengths(kernel: Kernel, shared: Shared, names: Names, box: Sequence[Affine])
     return f"({texts[0]}, {texts[1]})"
 
 
-def _difference(printer: FormPrinter, lows: list[Bound], highs: list[Bound]) -> str:
+def difference(printer: FormPrinter, lows: Sequence[Bound], highs: Sequence[Bound]) -> str:
+    """How many rounds a loop has with these bounds, where it has any."""
     low = printer.lower(lows)
     return printer.stop(highs) if low == "0" else f"{printer.stop(highs)} - ({low})"
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Kernel, Program, Scatter
+from sympy_tensordiff.codegen.printers import cuda_tiles
 from sympy_tensordiff.codegen.printers.blocks import INDENT
+from sympy_tensordiff.codegen.printers.cuda_tiles import tile_function
 from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, shape_text, size_lines, used_arguments
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.walk import function_name, uses
@@ -33,7 +35,21 @@ def fitting(extent):
 '''
 
 LAUNCH_NAMES = frozenset(
-    {"functools", "np", "stream", "empty", "run", "compute", "launch", "fitting", "shared", "blocks"}
+    {
+        "functools",
+        "np",
+        "stream",
+        "empty",
+        "run",
+        "compute",
+        "launch",
+        "fitting",
+        "shared",
+        "blocks",
+        "tiled",
+        "tiles",
+        "size",
+    }
 )
 
 # The results' names may have an underscore appended, so that both are kept free.
@@ -50,11 +66,13 @@ def compute_text(
     names: Names,
     parameters: Mapping[str, Sequence[str]],
     in_blocks: Mapping[str, str],
+    in_tiles: Mapping[str, str],
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
     """The function that launches the kernels.
 
-    ``parameters`` are those of their functions; those that can run in blocks, too, have lengths of their sums.
+    ``parameters`` are those of their functions; those that can run in blocks, too, have lengths of their sums, those
+    that can run in tiles the numbers of rows, columns and so on.
     ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
@@ -77,10 +95,13 @@ def compute_text(
         function, shape = function_name(kernel), shape_text(box, printer)
         passed = f"({', '.join(parameters[function])})"
         launch = [f"{function}[(*launch({shape}), stream)]{passed}"]
+        if function in in_tiles:
+            launch = [*_in_tiles(kernel, names, in_tiles[function], passed), *(INDENT + line for line in launch)]
         if function in in_blocks:
-            launch = [f"blocks = shared({shape}, {in_blocks[function]})", "if blocks:"]
-            launch += [f"{INDENT}{function}_in_blocks[(*blocks, stream)]{passed}", "else:"]
-            launch += [f"{INDENT}{function}[(*launch({shape}), stream)]{passed}"]
+            blocks = [f"blocks = shared({shape}, {in_blocks[function]})", "if blocks:"]
+            launch = [*blocks, f"{INDENT}{function}_in_blocks[(*blocks, stream)]{passed}", "else:"] + [
+                INDENT + line for line in launch
+            ]
         # A grid without blocks cannot be launched.
         unsure = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
         launch = [f"if {' and '.join(unsure)}:", *(INDENT + line for line in launch)] if unsure else launch
@@ -90,6 +111,15 @@ def compute_text(
         lines += launch
     head = f"def compute({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
+
+
+def _in_tiles(kernel: Kernel, names: Names, counts: str, passed: str) -> list[str]:
+    """The lines that launch a kernel in tiles, by the bytes of a number, up to the ``else`` for all other calls."""
+    lines = [f"size = {names(kernel.array)}.dtype.itemsize"]
+    heights = ", ".join(f"{size}: {cuda_tiles.TILING.across * own}" for size, own in cuda_tiles.TILING.rows.items())
+    functions = ", ".join(f"{size}: {tile_function(kernel, size)}" for size in cuda_tiles.TILING.rows)
+    lines.append(f"tiles = tiled({counts}, {{{heights}}}[size])")
+    return [*lines, "if tiles:", f"{INDENT}{{{functions}}}[size][(*tiles, stream)]{passed}", "else:"]
 
 
 def run_text(program: Program, names: Names) -> str:

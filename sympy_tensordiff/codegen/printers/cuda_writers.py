@@ -45,7 +45,7 @@ def check_writers(text: str, array: str, axes: Sequence[str], barriers: Sequence
     for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
         if isinstance(call.func, ast.Name) and call.func.id in barriers and not _is_at_top(call, function):
             raise VerificationError(f"{where}: threads wait in {call.func.id} where not all of them come by")
-    digits = _digits(function)
+    digits = digits_of(function)
     known = {axis: digits[axis] for axis in axes if axis in digits}
     if len(known) < len(axes):
         lost = sorted(set(axes) - set(known))
@@ -53,7 +53,7 @@ def check_writers(text: str, array: str, axes: Sequence[str], barriers: Sequence
     # Without axes there is one block, but still a number of threads.
     kind, count = ("block", len(axes)) if barriers else ("grid", max(1, len(axes)))
     needed = [f"{kind} {c}" for c in COORDINATES[:count]] + (["thread x", "thread y"] if barriers else [])
-    stores = list(_stores(function.body, array, ()))
+    stores = list(stores_into(function.body, array, ()))
     if len(stores) != 1:
         raise VerificationError(f"{where}: {array} is written in {len(stores)} places, not in one")
     index, conditions = stores[0]
@@ -63,7 +63,7 @@ def check_writers(text: str, array: str, axes: Sequence[str], barriers: Sequence
     pinned = {name for condition in conditions for name in _pinned(condition, digits)}
     for coordinate in needed:
         found = [digit for digit in known.values() if digit.coordinate == coordinate]
-        if coordinate not in pinned and not _tells_all(found):
+        if coordinate not in pinned and not tells_all(found):
             raise VerificationError(f"{where}: threads that differ in {coordinate} only write one entry")
 
 
@@ -72,7 +72,7 @@ def _is_at_top(call: ast.Call, function: ast.FunctionDef) -> bool:
     return any(call is node for statement in simple for node in ast.walk(statement))
 
 
-def _digits(function: ast.FunctionDef) -> dict[str, Digit]:
+def digits_of(function: ast.FunctionDef) -> dict[str, Digit]:
     """What the names of a function are of a thread's coordinates; names that change by other steps are left out."""
     found: dict[str, Digit] = {}
     steps: dict[str, str] = {}
@@ -96,14 +96,14 @@ def _digits(function: ast.FunctionDef) -> dict[str, Digit]:
                 else:
                     steps[name.id] = f"grid {coordinate}"
         elif isinstance(target, ast.Name):
-            digit_or_none = _digit(node.value, found)
+            digit_or_none = digit_of(node.value, found)
             found.pop(target.id, None)
             if digit_or_none is not None:
                 found[target.id] = digit_or_none
     return found
 
 
-def _digit(value: ast.expr, known: dict[str, Digit]) -> Digit | None:
+def digit_of(value: ast.expr, known: dict[str, Digit]) -> Digit | None:
     """The part of a coordinate that an expression is."""
     text = ast.unparse(value)
     for kind, name in (("block", "cuda.blockIdx."), ("thread", "cuda.threadIdx.")):
@@ -112,14 +112,14 @@ def _digit(value: ast.expr, known: dict[str, Digit]) -> Digit | None:
     if isinstance(value, ast.Name):
         return known.get(value.id)
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod | ast.FloorDiv):
-        inner, by = _digit(value.left, known), ast.unparse(value.right)
+        inner, by = digit_of(value.left, known), ast.unparse(value.right)
         if inner is not None and not inner.modulus:
             divisors = (*inner.divisors, by) if isinstance(value.op, ast.FloorDiv) else inner.divisors
             return Digit(inner.coordinate, divisors, by if isinstance(value.op, ast.Mod) else "")
     return None
 
 
-def _tells_all(digits: Sequence[Digit]) -> bool:
+def tells_all(digits: Sequence[Digit]) -> bool:
     """Whether the values of digits tell the coordinate: each is the next one's rest, and the last has none."""
     order = sorted(digits, key=lambda digit: len(digit.divisors))
     moduli: tuple[str, ...] = ()
@@ -131,14 +131,14 @@ def _tells_all(digits: Sequence[Digit]) -> bool:
     return bool(order)
 
 
-def _stores(
+def stores_into(
     body: Sequence[ast.stmt], array: str, conditions: tuple[ast.expr, ...]
 ) -> Iterator[tuple[ast.expr, tuple[ast.expr, ...]]]:
     """Where entries are written, each with the conditions around it."""
     for statement in body:
         if isinstance(statement, ast.If | ast.While):
-            yield from _stores(statement.body, array, (*conditions, statement.test))
-            yield from _stores(statement.orelse, array, conditions)
+            yield from stores_into(statement.body, array, (*conditions, statement.test))
+            yield from stores_into(statement.orelse, array, conditions)
         elif isinstance(statement, ast.Assign | ast.AugAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             for target in targets:
@@ -155,6 +155,6 @@ def _pinned(condition: ast.expr, digits: dict[str, Digit]) -> Iterator[str]:
             and isinstance(part.ops[0], ast.Eq)
             and ast.unparse(part.comparators[0]) == "0"
         ):
-            digit = _digit(part.left, digits)
+            digit = digit_of(part.left, digits)
             if digit is not None and not digit.divisors and not digit.modulus:
                 yield digit.coordinate

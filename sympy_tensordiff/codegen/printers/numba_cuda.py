@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
 from sympy_tensordiff.codegen.loops import Apply, Contraction, Fused, Kernel, Product, Program, Scatter
+from sympy_tensordiff.codegen.printers import cuda_tiles
 from sympy_tensordiff.codegen.printers.cuda_blocks import (
     COMBINED,
     SHARED,
@@ -34,6 +35,9 @@ from sympy_tensordiff.codegen.printers.cuda_library import (
 )
 from sympy_tensordiff.codegen.printers.cuda_library import OWN_NAMES as LIBRARY_NAMES
 from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter, Shapes
+from sympy_tensordiff.codegen.printers.cuda_tile_printer import TilePrinter
+from sympy_tensordiff.codegen.printers.cuda_tile_writers import check_tiles
+from sympy_tensordiff.codegen.printers.cuda_tiles import tile_counts, tiled_product, tiled_text
 from sympy_tensordiff.codegen.printers.cuda_writers import check_writers
 from sympy_tensordiff.codegen.printers.driver import (
     header,
@@ -64,6 +68,7 @@ def print_program(program: Program) -> str:
     count = len(pieces)
     parameters = {}
     in_blocks = {}
+    in_tiles = {}
     for step in program.kernels:
         if not isinstance(step, Kernel):
             assert not isinstance(step, Fused)
@@ -83,11 +88,19 @@ def print_program(program: Program) -> str:
             text = ", ".join(parameters[function_name(step)])
             pieces.append(BlockPrinter(names, joined, shapes).print(shared, text))
             check_writers(pieces[-1], *written, tuple(COMBINED.values()))
+        tiled = tiled_product(joined)
+        counts = tile_counts(tiled, names, shapes) if tiled else None
+        if tiled is not None and counts is not None:
+            in_tiles[function_name(step)] = counts
+            text = ", ".join(parameters[function_name(step)])
+            for size in cuda_tiles.TILING.rows:
+                pieces.append(TilePrinter(names, tiled, shapes, size).print(text))
+                check_tiles(pieces[-1], written[0], cuda_tiles.TILING.across**2)
     pieces[count:count] = combining("\n".join(pieces))
-    pieces += [LAUNCH.strip("\n"), *([SHARED.strip("\n")] if in_blocks else [])]
+    pieces += [LAUNCH.strip("\n"), *([SHARED.strip("\n")] if in_blocks else []), *([tiled_text()] if in_tiles else [])]
     pieces += library_pieces(list(calls.values()), program, names) if calls else []
     by_library = {array: library_lines(step, names, shapes) for array, step in calls.items()}
-    pieces += [compute_text(program, names, parameters, in_blocks, by_library), run_text(program, names)]
+    pieces += [compute_text(program, names, parameters, in_blocks, in_tiles, by_library), run_text(program, names)]
     last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"
     last += f"\n{IMPORT.rstrip()}" if calls else ""
     top = [header(program, "cuda", names), imports(pieces, last), labels(program, names)]

@@ -1,0 +1,158 @@
+"""Sums of products in tiles: in the simulator, of which kernels and when; and each way to break them is seen."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from sympy import exp
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.cache import load_source
+from sympy_tensordiff.codegen.printers import cuda_tiles
+from sympy_tensordiff.codegen.printers.cuda_tile_writers import check_tiles
+from sympy_tensordiff.errors import VerificationError
+
+i, j, k, n, m, p, b, q = td.indices("i j k n m p b q")
+A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, p))
+C, D = td.TensorSymbol("C", (b, n, m)), td.TensorSymbol("D", (b, m, p))
+E, F = td.TensorSymbol("E", (n, b, m)), td.TensorSymbol("F", (m, p, b))
+H = td.TensorSymbol("H", (m, p, b, q))
+X, Y = td.TensorSymbol("X", (2, 2, 7, 8)), td.TensorSymbol("dY", (2, 3, 3, 4))
+
+SMALL = cuda_tiles.Tiling(across=2, columns=2, rows={4: 2, 8: 1}, depth=2, padding=1, least_tiles=0, least_rounds=0)
+"""Blocks of four threads: in the simulator, each is one of Python."""
+
+
+def matrix(body, columns=p):
+    return td.TensorComprehension(body, (i, n), (j, columns))
+
+
+def weights():
+    """Of a convolution with stride 2, by its weights: rows are features, columns channels and offsets."""
+    c, f, r, s = td.indices("c f r s")
+    W = td.TensorSymbol("W", (3, 2, 2, 2))
+    terms = td.IndexedSum(X[b, c, 2 * i + r, 2 * j + s] * W[f, c, r, s], (c, 0, 1), (r, 0, 1), (s, 0, 1))
+    return td.vjp(td.TensorComprehension(terms, (b, 2), (f, 3), (i, 3), (j, 4)), W, Y)
+
+
+# Arguments, expression, sizes.
+CASES = {
+    "matrices": ((A, B), A @ B, {n: 5, m: 3, p: 7}),
+    "numbers": ((A, B), A @ B, {n: 1, m: 1, p: 1}),
+    "turned": ((A, B), -3 * td.einsum("ij,jk->ki", A, B), {n: 5, m: 4, p: 3}),
+    "batch": ((C, D), td.einsum("bij,bjk->ibk", C, D), {b: 2, n: 3, m: 5, p: 2}),
+    "two sums": ((E, F), td.einsum("ibj,jkb->ik", E, F), {n: 3, b: 3, m: 2, p: 5}),
+    "several axes": ((E, H), td.einsum("ibj,jklm->iklbm", E, H), {n: 2, b: 3, m: 2, p: 3, q: 2}),
+    "convolution": ((X, Y), weights(), {}),
+    "functions": ((A, B), matrix(td.IndexedSum(exp(A[i, k]) * B[k, j], (k, 0, m - 1))), {n: 3, m: 3, p: 2}),
+    "part of a range": (
+        (A, B),
+        matrix(2 * td.IndexedSum(A[i, k + 1] * B[k, j], (k, 1, m - 3)) + A[i, 0]),
+        {n: 3, m: 6, p: 3},
+    ),
+    "empty range": ((A, B), matrix(td.IndexedSum(A[i, k] * B[k, j], (k, 1, m - 3))), {n: 2, m: 1, p: 3}),
+    "rounds of all offsets": (
+        (A, B),
+        matrix(td.IndexedSum(A[i, k] * B[k, j] * exp(B[q, j]), (q, 0, 1), (k, 0, 2))),
+        {n: 3, m: 3, p: 3},
+    ),
+}
+
+
+def grid(batch, rows, columns, rounds, height):
+    """However few tiles there are."""
+    return batch * -(-rows // height) * -(-columns // SMALL.width), SMALL.across**2
+
+
+def in_tiles(name, dtype):
+    args, expression, sizes = CASES[name]
+    rng = np.random.default_rng(5)
+    arrays = [rng.uniform(-1, 1, [sizes.get(e, e) for e in arg.shape]).astype(dtype) for arg in args]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda_tiles, "TILING", SMALL)
+        function = td.lambdify(args, expression, "cuda")
+        module = function._cuda
+        tiled = [name.partition("_in_tiles")[0] for name in vars(module) if name.endswith("_in_tiles4")]
+        assert tiled
+        patch.setattr(module, "tiled", grid)
+        for other in [one + tail for one in tiled for tail in ("", "_in_blocks")]:
+            patch.setattr(module, other, None, raising=False)
+        found = function(*arrays)
+    right = td.lambdify(args, expression, "numpy")(*(array.astype(float) for array in arrays))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, right, rtol=1e-12 if dtype == "float64" else 2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tiles_in_the_simulator(name, simulator):
+    """Sizes that tiles do not divide, one entry, no round; each type of numbers has tiles of its own height."""
+    simulator(in_tiles, name, ("float64", "float32")[len(name) % 2])
+
+
+def test_which_kernels_have_tiles():
+    def has_tiles(args, expression):
+        return "in_tiles" in td.generate_code(args, expression, "cuda")
+
+    x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", m)
+    assert has_tiles((A, B), A @ B)
+    others = [
+        ((A, y), A @ y),  # no entries share the matrix
+        ((x, y), td.einsum("i,j->ij", x, y)),  # no sum
+        ((C, D), td.einsum("bij,bjk->ikb", C, D)),  # neighbours share nothing
+        ((A, B), matrix(td.IndexedSum((A[i, k] + B[k, j]) ** 2, (k, 0, m - 1)))),  # no product
+        ((A, B), matrix(td.IndexedSum(A[i, k] * B[k, j], (k, 0, i)))),  # ranges of their own
+        ((A, B), matrix(td.IndexedMax(A[i, k] * B[k, j], (k, 0, m - 1)))),
+    ]
+    assert not any(has_tiles(*other) for other in others)
+    small, wide = (td.TensorSymbol(name, (extent, extent)) for name, extent in (("S", 60), ("R", 600)))
+    assert not has_tiles([small], small @ small) and has_tiles([wide], wide @ wide)
+
+
+def test_when_there_are_tiles():
+    """The plan says it, and the rule for sizes that are numbers is the one that the module has."""
+    function = td.lambdify((A, B), A @ B, "cuda")
+    assert "in tiles, from 16 tiles of 64 (numbers of 4 bytes) or 32 (numbers of 8 bytes) times 64" in function.plan
+    assert function.plan.count("in tiles") == 1 and "in tiles" not in td.lambdify([A], 2 * A, "cuda").plan
+    tiled = load_source(function.source, "test").tiled
+    assert tiled(3, 257, 500, 16, 64) == (3 * 5 * 8, 256)
+    sizes = [(1, 3), (1, 31, 33, 255, 256), (8, 33, 256), (15, 16), (32, 64)]
+    for numbers in product(*sizes):
+        assert (tiled(*numbers) is not None) == cuda_tiles.pays(*numbers)
+
+
+SOURCE = td.generate_code((A, B), A @ B, "cuda")
+KERNEL = SOURCE[SOURCE.index("def fill_result_in_tiles4") :].partition("\n\n\n")[0]
+# What is replaced by what, and what is said then.
+MEET, WAITS = "two threads write one entry of", "threads read shared memory while others write"
+BROKEN = {
+    "entries of neighbours": (r"thread//16\*4", "thread//16*3", f"{MEET} result"),
+    "tiles that overlap": (r"% \(\(p \+ 63\)//64\)\*64", "% ((p + 63)//64)*32", f"{MEET} result"),
+    "one entry twice": (r"top \+ row \+ 1", "top + row", f"{MEET} result"),
+    "blocks that do the same": (r"left = block % \(\(p \+ 63\)//64\)\*64", "left = 0", f"{MEET} result"),
+    "tiles of another number": (r"top = block//\(\(p \+ 63\)", "top = block//((p + 62)", f"{MEET} result"),
+    "threads that do the same": (r"column = thread % 16", "column = thread % 8", f"{MEET} result"),
+    "one place of shared memory": (r"far \+ 32\]", "far + 16]", f"{MEET} row_tile"),
+    "no wait for what is read": (r"\n +cuda\.syncthreads\(\)(\n +at = 0)", r"\1", WAITS),
+    "no wait for those who read": (r"\n +cuda\.syncthreads\(\)(\n +first \+= 8)", r"\1", WAITS),
+    "some wait": (r"( +)cuda\.syncthreads\(\)", r"\1if thread < 16:\n\1    cuda.syncthreads()", WAITS),
+    "rounds of their own": ("while first < m:", "while first < thread:", WAITS),
+    "written while others read": ("at = 0", "at = 0\n        row_tile[near, far + 64] = real(0)", WAITS),
+}
+
+
+def test_printed_tiles_pass():
+    check_tiles(KERNEL, "result", 256)
+    with pytest.raises(VerificationError, match=MEET):
+        check_tiles(KERNEL, "result", 512)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_tiles_that_meet(name):
+    old, new, message = BROKEN[name]
+    text, count = re.subn(old, new, KERNEL, count=1)
+    assert count == 1
+    with pytest.raises(VerificationError, match=message):
+        check_tiles(text, "result", 256)
