@@ -15,6 +15,7 @@ import numpy as np
 
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared
 from sympy_tensordiff.codegen.cache import load_source, seal
+from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.device_call import DeviceCalls, explained, require_device
 from sympy_tensordiff.codegen.externals import bind, for_backend, parse_key
@@ -66,7 +67,7 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if backend != "numba":
         return split_large(split_deep(program))
     # NumPy's own softmax is as fast as NumPy is, CUDA has a kernel for it; to both, where arrays lie matters little.
-    return in_reading_order(split_large(split_deep(softmax_in_loops(program))))
+    return in_reading_order(split_large(split_deep(with_correlations(softmax_in_loops(program)))))
 
 
 def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
@@ -309,7 +310,7 @@ class CompiledFunction:
         """What is computed, in which order, and why the temporaries exist."""
         program = self.program
         if self.backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
-            program = in_reading_order(softmax_in_loops(program))
+            program = in_reading_order(with_correlations(softmax_in_loops(program)))
         lines = ["arguments:"]
         lines += [
             f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments
@@ -347,7 +348,7 @@ class CompiledFunction:
         if self.backend != "numba":
             return []
         library = not_compiled(self._fused)
-        is_one = bool(self._fused.nests) or (len(self._fused.kernels) > 1 and not library)
+        is_one = bool(self._fused.nests) or is_compiled_whole(self._fused)
         lines = ["compiled: one function" if is_one else "compiled: nothing"]
         if library and self._fused.nests:
             lines = [

@@ -231,6 +231,34 @@ class Contraction:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """An array at one index form per axis, over the labels of a `Correlation` and sizes."""
+
+    array: str
+    index: tuple[Affine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Fills ``array``: zeros, to which ``factor*left*right`` is added at each point of the ``labels``.
+
+    A label runs from 0 up to its extent. A product of matrices is one in which each index is a label; here windows
+    are read, ``left[2*i + a]``, or added up, ``output[2*i + a]``. Every point is inside of all three arrays.
+    """
+
+    output: View
+    left: View
+    right: View
+    labels: tuple[tuple[str, Affine], ...]
+    factor: int | Fraction | float = 1
+
+    @property
+    def array(self) -> str:
+        """The array that is filled."""
+        return self.output.array
+
+
+@dataclass(frozen=True, slots=True)
 class Solve:
     """Fills ``array`` as a contraction of the inverse of ``matrix`` with ``right`` would.
 
@@ -306,7 +334,7 @@ class Fused:
 
 
 Product: TypeAlias = "Contraction | Solve | CofactorTangent"
-Step: TypeAlias = "Kernel | Product | Apply | Fused"
+Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused"
 
 
 @dataclass(frozen=True, slots=True)

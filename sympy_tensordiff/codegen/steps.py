@@ -10,6 +10,7 @@ from sympy_tensordiff.codegen.loops import (
     Apply,
     CofactorTangent,
     Contraction,
+    Correlation,
     Fused,
     Kernel,
     Operand,
@@ -30,12 +31,13 @@ _LETTERS = "ijklmnopqrstuvwxyzabcdefgh"
 
 def not_compiled(program: Program) -> list[str]:
     """The steps that Numba cannot compile together with others, by what they fill."""
-    return [step.array for step in program.kernels if not isinstance(step, Kernel | Fused | Contraction)]
+    return [step.array for step in program.kernels if not isinstance(step, Kernel | Fused | Contraction | Correlation)]
 
 
 def is_compiled_whole(program: Program) -> bool:
     """Whether Numba compiles all steps of a program as one function."""
-    return len(program.kernels) > 1 and not not_compiled(program)
+    has_several = len(program.kernels) > 1 or any(isinstance(step, Correlation) for step in program.kernels)
+    return has_several and not not_compiled(program)
 
 
 def operands(step: Product) -> tuple[Operand, Operand]:
@@ -73,6 +75,11 @@ def describe(step: Step, shapes: Shapes) -> str:
         axes = f", its axes in the order {step.axes}" if step.axes else ""
         return f"fill {step.array} = {_times(step)}{step.function}({step.operand}{options}){axes}"
     assert not isinstance(step, Kernel | Fused)
+    if isinstance(step, Correlation):
+        views = (step.output, step.left, step.right)
+        target, *factors = (f"{view.array}[{', '.join(map(str, view.index))}]" for view in views)
+        work = "*".join(_factor(extent) for _, extent in step.labels)
+        return f"fill {step.array}: to {target} add {_times(step)}{'*'.join(factors)}: {work} products"
     known = extents(step, shapes)
     letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
     texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in operands(step)]
@@ -109,7 +116,7 @@ def describe_together(step: Fused) -> str:
     return f"together for each {step.axis}: fill {', '.join(texts)}{rows}"
 
 
-def _times(step: Product | Apply) -> str:
+def _times(step: Product | Correlation | Apply) -> str:
     if step.factor in (1, -1):
         return "" if step.factor == 1 else "-"
     return f"{step.factor}*"

@@ -14,6 +14,7 @@ from sympy_tensordiff.codegen.loops import (
     Bound,
     CofactorTangent,
     Contraction,
+    Correlation,
     Fused,
     If,
     Kernel,
@@ -95,6 +96,11 @@ def uses(kernel: Step) -> Uses:
     """What has to be passed to a step besides the array that it fills."""
     if isinstance(kernel, Contraction):
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), ())
+    if isinstance(kernel, Correlation):
+        own = {label for label, _ in kernel.labels}
+        used = [*kernel.output.index, *kernel.left.index, *kernel.right.index, *(extent for _, extent in kernel.labels)]
+        integers = sorted({name for form in used for name in form.atoms()} - own)
+        return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
     if isinstance(kernel, Solve | CofactorTangent):
         return Uses(tuple(dict.fromkeys((kernel.matrix.array, kernel.right.array))), (), ())
     if isinstance(kernel, Apply):

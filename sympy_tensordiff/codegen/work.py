@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any
 
-from sympy_tensordiff.codegen.loops import Bound, Contraction, If, Loop, Program, Statement
+from sympy_tensordiff.codegen.loops import Bound, Contraction, Correlation, If, Loop, Program, Statement
 from sympy_tensordiff.codegen.scalars import ELEMENTARY, Operation
 from sympy_tensordiff.codegen.steps import multiplications
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, scalars
@@ -44,6 +45,9 @@ def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
     for step in program.kernels:
         if isinstance(step, Contraction):
             found[function_name(step)] = multiplications(step, lengths) // LIBRARY_SPEED
+        elif isinstance(step, Correlation):
+            points = prod(max(extent.evaluate(values), 0) for _, extent in step.labels)
+            found[function_name(step)] = points // LIBRARY_SPEED
     return found
 
 

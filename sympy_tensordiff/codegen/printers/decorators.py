@@ -47,6 +47,12 @@ class Decorators:
         marks = (("njit", "@njit("), ("prange", "prange("), ("types", "types."))
         found = {
             "numba": [name for name, mark in marks if mark in text],
-            "numba.extending": [name for name in ("overload", "register_jitable") if f"{name}(" in text],
+            "numba.extending": [
+                name
+                for name in ("intrinsic", "overload", "register_jitable")
+                if f"{name}(" in text or f"@{name}\n" in text
+            ],
+            "numba.core": ["cgutils"] if "cgutils." in text else [],
+            "llvmlite": [name for name in ("binding", "ir") if f" {name}." in text],
         }
         return "\n".join(f"from {module} import {', '.join(names)}" for module, names in found.items() if names)

@@ -13,8 +13,21 @@ from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.loops import Add, Contraction, Fused, Kernel, Let, Loop, Program, Statement, Step, Store
+from sympy_tensordiff.codegen.loops import (
+    Add,
+    Contraction,
+    Correlation,
+    Fused,
+    Kernel,
+    Let,
+    Loop,
+    Program,
+    Statement,
+    Step,
+    Store,
+)
 from sympy_tensordiff.codegen.printers.angles import added_from_outside, near_angles, works_on_near_angles
+from sympy_tensordiff.codegen.printers.correlations import correlation_texts
 from sympy_tensordiff.codegen.printers.decorators import Decorators
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
@@ -36,6 +49,8 @@ from sympy_tensordiff.codegen.printers.parallel import block_name, blocks_text, 
 from sympy_tensordiff.codegen.printers.row_nests import RowPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, has_few_steps
 from sympy_tensordiff.codegen.printers.scratch import run_text, scratch_arrays, scratch_text
+from sympy_tensordiff.codegen.printers.tiles import MARK, TILE
+from sympy_tensordiff.codegen.printers.tiles import NAMES as TILE_NAMES
 from sympy_tensordiff.codegen.printers.together import Together
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.walk import (
@@ -70,7 +85,7 @@ HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FU
 OWN_NAMES = frozenset(
     {"math", "np", "njit", "prange", "register_jitable", "real", "ARGUMENTS", "run", "run_in", "scratch"}
 )
-OWN_NAMES |= {"plus", "at", "panels", *HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
+OWN_NAMES |= {"plus", "at", "panels", *TILE_NAMES, *HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
 
 
 class NumbaPrinter(RowPrinter):
@@ -230,12 +245,17 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             text = NumbaPrinter(names, step, bare, prover, (), is_block).print()
         elif isinstance(step, Fused):
             text = Together(step, names, bare, prover, printer, is_block).print()
+        elif isinstance(step, Correlation):
+            part, whole = correlation_texts(step, names, is_block)
+            text = f"{decorators.inner}{part}\n\n\n{decorators.of(step, is_block)}{whole}"
         elif decorators.is_whole:
             assert isinstance(step, Contraction)
             text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
-        if is_block and not isinstance(step, Contraction):
+        if isinstance(step, Correlation):
+            pass
+        elif is_block and not isinstance(step, Contraction):
             text = f"{decorators.inner}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
         else:
             text = decorators.of(step, is_block) + text
@@ -245,6 +265,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         (r" = plus\(", decorators.plus, PLUS),
         (r"\bat\(", decorators.inner, AT),
         (r" = panels\(", decorators.inner, PANELS),
+        (MARK, "", TILE),
     )
     pieces = elementary_functions(functions.texts)
     pieces += helpers(program, NumbaPrinter.functions, HELPERS, decorators.inner)

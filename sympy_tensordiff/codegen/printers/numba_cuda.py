@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
-from sympy_tensordiff.codegen.loops import Apply, Contraction, Fused, Kernel, Product, Program, Scatter
+from sympy_tensordiff.codegen.loops import Apply, Contraction, Correlation, Fused, Kernel, Product, Program, Scatter
 from sympy_tensordiff.codegen.printers import cuda_tiles
 from sympy_tensordiff.codegen.printers.cuda_blocks import (
     COMBINED,
@@ -71,7 +71,7 @@ def print_program(program: Program) -> str:
     in_tiles = {}
     for step in program.kernels:
         if not isinstance(step, Kernel):
-            assert not isinstance(step, Fused)
+            assert not isinstance(step, Fused | Correlation)
             require_library(step)
             calls[step.array] = step
             continue

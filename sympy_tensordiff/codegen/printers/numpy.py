@@ -11,7 +11,7 @@ each operation covers the entries for which the index is in bounds.
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Fused, Kernel, Program
+from sympy_tensordiff.codegen.loops import Correlation, Fused, Kernel, Program
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
     header,
@@ -41,7 +41,7 @@ def print_program(program: Program) -> str:
     used: set[str] = set()
     constants: set[str] = set()
     for kernel in program.kernels:
-        assert not isinstance(kernel, Fused)
+        assert not isinstance(kernel, Fused | Correlation)
         if not isinstance(kernel, Kernel):
             functions.add(kernel, library_text(kernel, program, names), passed_names(kernel, names))
             continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Contraction, Fused, Kernel, Scatter, Step, Store
+from sympy_tensordiff.codegen.loops import Accumulator, Contraction, Correlation, Fused, Kernel, Scatter, Step, Store
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text, passed_names
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
@@ -29,6 +29,8 @@ STEP = 39
 
 def runs_in_blocks(step: Step, prover: Prover) -> bool:
     """Whether the first axis of a step can be cut: no sum runs over it, and it is no row along which a scan runs."""
+    if isinstance(step, Correlation):
+        return True
     if isinstance(step, Contraction):
         return bool(step.output)
     if isinstance(step, Fused):
