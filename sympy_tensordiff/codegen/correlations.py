@@ -102,7 +102,10 @@ class _Finder:
         if not any(form.constant or len(form.terms) > 1 for view in (output, *views) for form in view.index):
             return None
         found = Correlation(output, views[0], views[1], labels, step.factor)
-        if any(form.hidden() for view in (output, *views) for form in view.index) or tiling(found) is None:
+        if (
+            any(form.hidden() for view in (output, *views) for form in view.index)
+            or tiling(found, self.prover.shapes) is None
+        ):
             return None
         check_correlation(found, self.prover)
         return found, gone, last

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from sympy_tensordiff.codegen.loops import Correlation, View
+from sympy_tensordiff.codegen.steps import Shapes
 from sympy_tensordiff.integer.affine import Affine
 
 ROWS = 8
@@ -42,13 +43,18 @@ class Tiling:
     solved: str | None
 
 
-def tiling(step: Correlation) -> Tiling | None:
+def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
     """The roles with the best use of a block; None where a good part of it is empty."""
     lengths = {label: length(extent) for label, extent in step.labels}
+    own = {
+        label: place
+        for label, extent in step.labels
+        if (place := _whole(step.output, label, extent, shapes)) is not None
+    }
     best: tuple[tuple[float, int], Tiling] | None = None
     for left, right in ((step.left, step.right), (step.right, step.left)):
         inside = [_labels(view, lengths) for view in (step.output, left, right)]
-        lanes = [v for v in lengths if own_axis(step.output, v) is not None and own_axis(right, v) is not None]
+        lanes = [v for v, n in step.labels if v in own and _whole(right, v, n, shapes) is not None]
         rows = [v for v in lengths if v in inside[0] and v in inside[1] and v not in inside[2]]
         terms = [v for v in lengths if v not in inside[0]]
         lane = _longest([v for v in lanes if v not in inside[1]], lengths)
@@ -58,7 +64,7 @@ def tiling(step: Correlation) -> Tiling | None:
         use = _use(lengths[lane], LANES) * _use(lengths[row], ROWS) * min(lengths[term], UNKNOWN) / UNKNOWN
         rank = use, -prod(lengths[v] for v in inside[2])  # the second operand is copied
         if use >= _WORTH and (best is None or rank > best[0]):
-            best = rank, Tiling(left, right, row, lane, term, *_tasks(step, row, lane, lengths))
+            best = rank, Tiling(left, right, row, lane, term, *_tasks(step, row, lane, lengths, own))
     return None if best is None else best[1]
 
 
@@ -73,20 +79,24 @@ def length(extent: Affine) -> int:
     return extent.constant if extent.is_constant else UNKNOWN
 
 
-def _tasks(step: Correlation, row: str, lane: str, lengths: dict[str, int]) -> tuple[tuple[int, ...], str | None]:
+def _whole(view: View, label: str, extent: Affine, shapes: Shapes) -> int | None:
+    """The axis which a label runs along from its first entry to its last one."""
+    place = own_axis(view, label)
+    return place if place is not None and shapes[view.array][place] == extent else None
+
+
+def _tasks(
+    step: Correlation, row: str, lane: str, lengths: Mapping[str, int], own: Mapping[str, int]
+) -> tuple[tuple[int, ...], str | None]:
     """Axes of the output for enough tasks, longest first; an index with several labels if no others are enough."""
     found, number = [], 1
-    counts = {}
-    for label, extent in lengths.items():
-        place = own_axis(step.output, label)
-        if place is not None and label != lane:
-            counts[place] = -(-extent // ROWS) if label == row else extent
+    counts = {own[v]: -(-n // ROWS) if v == row else n for v, n in lengths.items() if v in own and v != lane}
     for place in sorted(counts, key=lambda place: -counts[place]):
         if number < TASKS:
             found.append(place)
             number *= max(counts[place], 1)
     for place, form in enumerate(step.output.index):
-        if number < TASKS and place not in counts and own_axis(step.output, lane) != place:
+        if number < TASKS and place not in counts and place != own[lane]:
             inside = [v for v in form.variables() if v in lengths and v != row]
             solved = _longest(inside, lengths)
             if solved is not None and row not in form.atoms() and _occurs_once(step.output, solved):
@@ -98,12 +108,12 @@ def _occurs_once(view: View, label: str) -> bool:
     return sum(label in form.atoms() for form in view.index) == 1
 
 
-def _longest(labels: Sequence[str], lengths: dict[str, int]) -> str | None:
+def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
     """The longest of some axes, of several the last one."""
     return max(reversed(labels), key=lambda v: lengths[v]) if labels else None
 
 
-def _labels(view: View, lengths: dict[str, int]) -> set[str]:
+def _labels(view: View, lengths: Mapping[str, int]) -> set[str]:
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 

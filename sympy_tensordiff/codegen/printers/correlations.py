@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text, passed_names
 from sympy_tensordiff.codegen.printers.forms import PRODUCT, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.printers.tiles import BYTES
+from sympy_tensordiff.codegen.steps import Shapes
 from sympy_tensordiff.codegen.tiling import ROWS, Tiling, length, own_axis, tiling
 from sympy_tensordiff.codegen.walk import function_name
 from sympy_tensordiff.integer.affine import Affine
@@ -25,9 +26,9 @@ def part_name(step: Correlation) -> str:
     return f"{function_name(step)}_part"
 
 
-def correlation_texts(step: Correlation, names: Names, is_parallel: bool) -> tuple[str, str]:
+def correlation_texts(step: Correlation, names: Names, shapes: Shapes, is_parallel: bool) -> tuple[str, str]:
     """The function of a task, and the one of the step that calls it, without decorators."""
-    found = tiling(step)
+    found = tiling(step, shapes)
     assert found is not None
     printer = _Printer(step, found, names.copy(), is_parallel)
     return printer.part(), printer.whole()

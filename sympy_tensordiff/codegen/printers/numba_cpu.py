@@ -27,7 +27,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.printers.angles import added_from_outside, near_angles, works_on_near_angles
-from sympy_tensordiff.codegen.printers.correlations import correlation_texts
+from sympy_tensordiff.codegen.printers.correlations import correlation_texts, part_name
 from sympy_tensordiff.codegen.printers.decorators import Decorators
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
@@ -226,6 +226,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     prover = Prover(program)
     program = fuse(program, prover)
     blocks = {block_name(step) for step in program.kernels if function_name(step) in parallel}
+    blocks |= {part_name(step) for step in program.kernels if isinstance(step, Correlation)}
     names = module_names(program, OWN_NAMES | blocks)
     decorators = Decorators(program, names)
     functions = Functions()
@@ -246,18 +247,16 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         elif isinstance(step, Fused):
             text = Together(step, names, bare, prover, printer, is_block).print()
         elif isinstance(step, Correlation):
-            part, whole = correlation_texts(step, names, is_block)
+            part, whole = correlation_texts(step, names, prover.shapes, is_block)
             text = f"{decorators.inner}{part}\n\n\n{decorators.of(step, is_block)}{whole}"
         elif decorators.is_whole:
             assert isinstance(step, Contraction)
             text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
-        if isinstance(step, Correlation):
-            pass
-        elif is_block and not isinstance(step, Contraction):
+        if is_block and isinstance(step, Kernel | Fused):
             text = f"{decorators.inner}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
-        else:
+        elif not isinstance(step, Correlation):
             text = decorators.of(step, is_block) + text
         rows = [names(array.name) for array in step.rows] if isinstance(step, Fused) else []
         functions.add(step, text, [*passed_names(step, names), *rows])
