@@ -15,6 +15,7 @@ LONG = 16
 _LIBRARY = 0.1
 _ENTRY = 0.5
 _CALL = 2000.0
+_SPREAD = 4.0
 _WORTH = 0.5
 _MOST_ENTRIES = 2**25
 """Of more entries than these (256 MiB in double precision) no copy is made for the sake of a product."""
@@ -56,3 +57,8 @@ def is_worth(product: ProductCost, iterations: int) -> bool:
     """Whether a library should compute what a loop of so many iterations would."""
     small = product.copied + product.results <= _MOST_ENTRIES
     return small and product.units < _WORTH * iterations
+
+
+def is_worth_packing(before: int, after: int, entries: int) -> bool:
+    """Whether a product of matrices should lose so many multiplications, and its entries be spread."""
+    return _LIBRARY * (before - after) > _SPREAD * entries

@@ -18,6 +18,7 @@ from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.nested import ordered_sums
+from sympy_tensordiff.codegen.packed import with_packed_pairs
 from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.repeated import repeated_calls
 from sympy_tensordiff.codegen.results import SINGLE
@@ -114,6 +115,8 @@ def assemble(
         copies=temporaries,
     )
     program = without_copies(program)
+    if expected is not None:
+        program = with_packed_pairs(program, Hints({names[v]: size for v, size in hints.sizes.items() if v in names}))
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
     checks = (*_length_checks(program), *_read_checks(program))

@@ -1,0 +1,120 @@
+"""What is the same when indices are exchanged is found on the statements, and computed once in products."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.count import count
+from sympy_tensordiff.codegen.symmetry import exchangeable_axes
+from sympy_tensordiff.codegen.walk import array_shapes
+
+i, j, k, l, p, q = td.indices("i j k l p q")
+x, A = td.TensorSymbol("x", 30), td.TensorSymbol("A", (6, 6))
+W = td.TensorSymbol("W", (6, 6, 6))
+
+
+def exchanged(body, *limits):
+    """The pairs of axes that can be exchanged in the kernel of the result."""
+    program = build_program([x, A, W], td.TensorComprehension(body, *limits), temporaries=False)
+    return list(exchangeable_axes(program.kernels[-1], array_shapes(program)))
+
+
+SYMMETRIC = {
+    "product": x[p] * x[q + 7] * x[q] * x[p + 7],
+    "sum of both orders": A[p, q] + A[q, p],
+    "of terms": td.IndexedSum(x[i + p] * x[i + q] * x[i], (i, 0, 9)),
+    "of two sums": td.IndexedSum(x[i + p], (i, 0, 9)) * td.IndexedSum(x[j + q], (j, 0, 9)),
+    "even power": sympy.exp(-td.IndexedSum((A[p, i] - A[q, i]) ** 2, (i, 0, 5))),
+    "absolute value": sympy.sin(sympy.Abs(2 * x[p] - 2 * x[q])),
+    "bounds": td.IndexedSum(x[i], (i, 0, p + q)),
+    "maximum": sympy.Max(x[p], x[q]),
+    "on the diagonal": td.IndexedSum(sympy.Piecewise((x[i], sympy.Eq(p + q, i)), (0, True)), (i, 0, 9)),
+}
+NOT = {
+    "one order": A[p, q],
+    "odd power": (x[p] - x[q]) ** 3,
+    "quotient": x[p] / (1 + x[q] ** 2),
+    "other offset": x[p] * x[q + 1],
+    "index of one": p * x[p] * x[q],
+    "bound of one": td.IndexedSum(x[i] * x[p] * x[q], (i, 0, p)),
+    "terms apart": td.IndexedSum(A[i, p] * W[i, q, q], (i, 0, 5)),
+    "signs": x[p] - x[q] + 2 * x[q] * x[p],
+    "exponent": sympy.exp(x[p] - x[q]),
+    "condition": sympy.Piecewise((x[p] * x[q], p < q), (0, True)),
+}
+
+
+@pytest.mark.parametrize("case", SYMMETRIC)
+def test_exchangeable(case):
+    assert exchanged(SYMMETRIC[case], (p, 6), (q, 6)) == [(0, 1)]
+
+
+@pytest.mark.parametrize("case", NOT)
+def test_not_exchangeable(case):
+    assert exchanged(NOT[case], (p, 6), (q, 6)) == []
+
+
+def test_of_several_axes():
+    assert exchanged(x[p] * x[q] * x[i], (p, 6), (q, 6), (i, 6)) == [(0, 1), (0, 2), (1, 2)]
+    assert exchanged(x[p] * x[q] * x[i], (p, 6), (q, 6), (i, 5)) == [(0, 1)]
+    assert exchanged(A[p, i] * x[q], (p, 6), (q, 6), (i, 6)) == []
+
+
+def fourth_moments(K, n):
+    """``sum_i x_{i+p} x_{i+q} x_{i+k} x_{i+l}``, and the third ones."""
+    v = td.TensorSymbol("v", n + K - 1)
+    second = v[i + p] * v[i + q]
+    fourth = td.TensorComprehension(
+        td.IndexedSum(second * v[i + k] * v[i + l], (i, 0, n - 1)), (p, K), (q, K), (k, K), (l, K)
+    )
+    third = td.TensorComprehension(td.IndexedSum(second * v[i + k], (i, 0, n - 1)), (k, K), (p, K), (q, K))
+    return [v], (fourth, third)
+
+
+@pytest.mark.parametrize("K", [4, 5])
+def test_pairs_are_multiplied_once(K):
+    """Indices are paired with those up to half of the circle away: K//2 + 1 of K distances."""
+    n = 400
+    args, results = fourth_moments(K, n)
+    program = build_program(args, results)
+    pairs = (K // 2 + 1) * K
+    assert f"{pairs} of {K * K} pairs of indices" in "\n".join(program.notes)
+    assert max(c.iterations for c in count(program, {}).kernels) == n * pairs**2
+    values = np.arange(n + K - 1) % 7 - 3.0
+    windows = np.array([values[m : m + n] for m in range(K)]).astype(int)
+    fourth, third = td.lambdify(args, results, "numpy")(values)
+    for index in itertools.product(range(K), repeat=4):
+        assert fourth[index] == windows[list(index)].prod(0).sum()
+    for index in itertools.product(range(K), repeat=3):
+        assert third[index] == windows[list(index)].prod(0).sum()
+
+
+def test_numba_spreads_pairs():
+    args, results = fourth_moments(4, 400)
+    values = np.arange(403) % 7 - 3.0
+    kernel = td.lambdify(args, results, "numba", parallel=False)
+    assert "4. fill" in kernel.plan
+    assert "pairs of indices" in kernel.plan
+    for ours, other in zip(kernel(values), td.lambdify(args, results, "numpy")(values), strict=True):
+        assert (ours == other).all()
+
+
+def test_small_products_and_other_tensors_are_not_packed():
+    for args, results in (fourth_moments(4, 40), fourth_moments(3, 400)):
+        assert not any("pairs" in array.name for array in build_program(args, results).temporaries)
+    n, K = 400, 4
+    v, w = td.TensorSymbol("v", n + K - 1), td.TensorSymbol("w", n + K - 1)
+    body = v[i + p] * w[i + q] * v[i + k] * w[i + l]
+    mixed = td.TensorComprehension(td.IndexedSum(body, (i, 0, n - 1)), (p, K), (q, K), (k, K), (l, K))
+    packed = [array.name for array in build_program([v, w], mixed).temporaries if "pairs" in array.name]
+    values, others = np.arange(n + K - 1) % 5 - 2.0, np.arange(n + K - 1) % 3 - 1.0
+    moments = td.lambdify([v, w], mixed, "numpy")(values, others)
+    for a, b, c, d in itertools.product(range(K), repeat=4):
+        window = [values[a : a + n], others[b : b + n], values[c : c + n], others[d : d + n]]
+        assert moments[a, b, c, d] == np.prod(window, 0).sum(), packed
