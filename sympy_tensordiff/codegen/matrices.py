@@ -77,7 +77,7 @@ class Split:
         """Where an axis with this label stands among others: as the indices around the sum, behind those of the sum."""
         variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
         around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
-        return min(around) if around else min(self.left.index(v) for v in variables) - len(self.left)
+        return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
 
     def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
         """The labels that both matrices keep, those of the first, of the second, and those that are summed in both."""

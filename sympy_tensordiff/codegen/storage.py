@@ -285,7 +285,8 @@ class Storage:
         stored = Stored(name, candidate, lows, order)
         self.stored.setdefault(candidate.node, []).append(stored)
         self._kinds.add(_kind(candidate.node))
-        if candidate.node.op == "comprehension" and not lows:
+        # Under a guard the entries are 0 where others may need them.
+        if candidate.node.op == "comprehension" and not lows and not guard:
             self._know_entries(name, axes, extents, body)
         return stored
 

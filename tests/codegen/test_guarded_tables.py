@@ -59,3 +59,19 @@ def test_table_that_no_sizes_allow():
     function = td.IndexedSum(PAST[i], (i, 0, 3))
     with pytest.raises(OutOfShapeError, match="whatever the sizes"):
         td.lambdify([x, y], function, "numpy")
+
+
+@pytest.mark.parametrize("temporaries", [True, False])
+def test_tables_that_some_sizes_leave_empty_do_not_serve_others(temporaries):
+    """The first reader needs the table for few sizes, and the second one its entries for all of them."""
+    n, m = sympy.symbols("n m", integer=True, positive=True)
+    p = sympy.Symbol("p", integer=True)
+    x, w = td.TensorSymbol("x", n), td.TensorSymbol("w", m)
+    table = td.TensorComprehension(td.IndexedSum(x[i] * w[j] ** 2, (j, 0, m - 1)), (i, n))
+    first = sympy.Piecewise((table[n - 1], m <= n), (0, True)) * sympy.KroneckerDelta(p, 1)
+    even = sympy.Eq(sympy.Mod(p, 2), 0) & (p <= 2 * n - 2)
+    second = sympy.Piecewise((table[sympy.floor(p / 2)], even), (0, True))
+    function = td.TensorComprehension(first + second, (p, 9))
+    kernel = td.lambdify([x, w], function, backend="numpy", temporaries=temporaries)
+    assert kernel([1.0, 2.0], np.ones(3)).tolist() == [3, 0, 6, 0, 0, 0, 0, 0, 0]
+    assert kernel([1.0, 2.0, 3.0], np.ones(3)).tolist() == [3, 9, 6, 0, 9, 0, 0, 0, 0]

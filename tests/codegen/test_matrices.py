@@ -270,3 +270,15 @@ def test_the_example_of_the_paper_is_three_products_of_matrices():
     found, kernels = counted(program, {})
     assert found == 3 * sizes["I"] * sizes["J"] * sizes["K"] == (row.work(sizes).flops - 10 * 300 * 300) // 2
     assert sum(c.iterations for c in kernels) <= 6 * sizes["I"] * sizes["J"]
+
+
+def test_a_size_in_a_remainder_of_summed_indices():
+    """``Mod(M + p, 2)`` is a label of an axis, and the size in it none of the indices."""
+    p, s = td.indices("p s")
+    size = sympy.Symbol("M", integer=True, positive=True)
+    a, y = td.TensorSymbol("a", (size, 40, 40)), td.TensorSymbol("y", (40, 2, 30))
+    total = td.IndexedSum(a[i, j, p] * y[j, sympy.Mod(size + p, 2), s], (j, 0, 39), (p, 0, 39))
+    kernel = td.lambdify([a, y], td.TensorComprehension(total, (i, size), (s, 30)), backend="numpy", sizes={size: 50})
+    left, right = np.random.default_rng(0).random((5, 40, 40)), np.random.default_rng(1).random((40, 2, 30))
+    expected = sum(left[:, :, q] @ right[:, (5 + q) % 2] for q in range(40))
+    np.testing.assert_allclose(kernel(left, right), expected, rtol=1e-13)
