@@ -26,8 +26,8 @@ from sympy_tensordiff.testing.values import call_arguments, concrete_shape, rand
 
 _DENSE = 1500
 """Full Jacobians and Hessians are compared up to so many entries."""
-_KERNELS = {"numpy": 4, "numba": 16}
-"""One in so many functions is compiled."""
+_KERNELS = {"numpy": 2, "numba": 16}
+"""One in so many functions is compiled, for one of the draws of its sizes."""
 _ANYTHING = (0, 1, 2, -40, 40)
 
 
@@ -83,7 +83,7 @@ def check_orders(made: RandomFunction, seed: int) -> None:
             assert_equal(evaluate(firsts[n], values), first, f"vjp by {variables[n]} at {draw}")
             assert_equal(evaluate(seconds[n], values), second, f"vjp of vjp by {variables[n]} at {draw}")
         for backend, one_in in _KERNELS.items():
-            if seed % one_in == 0 and draw == made.draws[0] and find_spec(backend):
+            if seed % one_in == 0 and draw is made.draws[seed // one_in % len(made.draws)] and find_spec(backend):
                 _check_kernel(backend, (function, *firsts), (exact, *(first for first, _ in expected)), values)
     _check_dense(function, random.Random(seed).choice(variables), cotangent, made, seed)
 
