@@ -32,6 +32,7 @@ from sympy_tensordiff.simplify.products_of_sums import ProductsOfSums
 from sympy_tensordiff.simplify.ranges import (
     ZERO,
     Facts,
+    Single,
     atoms,
     bound_rows,
     divided_value,
@@ -246,13 +247,14 @@ class _Tighten:
                 again: Node = yield self.visit(solved, facts)
                 return again
         single = single_value(variables, rows, facts) or divided_value(variables, rows, facts)
-        if single is None and any(row.kind == "eq" for row in rows):
+        fewer = self.without_single(node, variables, rows, body, single)
+        if fewer is None and any(row.kind == "eq" for row in rows):
             systems = systems_by_remainders(graph, variables, rows, body, facts)
             if systems is not None:
                 again = yield self.visit(graph.add([summation(graph, *system) for system in systems]), facts)
                 return again
             raise UnsupportedError(_no_pivot(graph, variables, rows))
-        if single is None:
+        if fewer is None:
             new = yield self.visit(body, facts + rows)
             if new is graph.zero:
                 return new
@@ -266,16 +268,28 @@ class _Tighten:
             limits = tuple(_settled(limit, facts) for limit in limits)
             # What the rows say of one variable together may leave it a single value.
             single = single_value(variables, tuple(bound_rows(limits)), facts)
-            if single is None:
+            fewer = self.without_single(node, variables, rows, new, single)
+            if fewer is None:
                 return self.close(limits, outer, new, facts)
-            body = new
+        again = yield self.visit(fewer, facts)
+        return again
+
+    def without_single(
+        self, node: Node, variables: Sequence[int], rows: Facts, body: Node, single: Single | None
+    ) -> Node | None:
+        """The sum with the value of a variable that has a single one in its place.
+
+        None where there is no such variable, and where the equations that tests of data are bring it back.
+        """
+        if single is None:
+            return None
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
         rows = tuple(row.substitute(mapping) for row in (*rows, *guards))
         # What follows from the definition of the new quotient would bring it into the system again.
         rows = tuple(row for row in rows if not (row.form.compounds() and implied(row, ())))
-        again = yield self.visit(summation(graph, left, rows, graph.substitute(body, mapping)), facts)
-        return again
+        fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
+        return None if fewer is node else fewer
 
     def close(self, limits: Sequence[Bounds], guards: Sequence[Row], body: Node, facts: Facts) -> Node:
         """The sum with triangular bounds and with its common factors outside (`products_of_sums`)."""

@@ -17,6 +17,8 @@ from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
 from sympy_tensordiff.simplify.shelters import sheltered
 
 Facts = tuple[Row, ...]
+Single = tuple[dict[int, Affine], list[Row]]
+"""The only value that a variable can have, and the guards that go with it."""
 ZERO = Affine()
 
 MOST_ORDERS = 24
@@ -117,9 +119,7 @@ def without_exact_floors_in(rows: Facts) -> Facts:
     return tuple(Row("ge", without_exact_floors(row.form, rows)) if row.kind == "ge" else row for row in rows)
 
 
-def single_value(
-    variables: Sequence[int], rows: Facts, facts: Facts = ()
-) -> tuple[dict[int, Affine], list[Row]] | None:
+def single_value(variables: Sequence[int], rows: Facts, facts: Facts = ()) -> Single | None:
     """A variable whose range is provably shorter than 1: its value and the guard that goes with it.
 
     ``l <= c*v <= h`` with ``0 <= h - l < c`` holds at most for ``v = floor(h/c)``, and there if
@@ -179,7 +179,7 @@ def _is_one_value(v: int, variables: Sequence[int], rows: Sequence[Row]) -> bool
     return implied(Row("ge", other[v] - Affine({v: 1})), (*rows, *(row.substitute(other) for row in rows)))
 
 
-def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> tuple[dict[int, Affine], list[Row]] | None:
+def divided_value(variables: Sequence[int], rows: Facts, facts: Facts) -> Single | None:
     """A variable that an equation multiplies by a positive symbol: its value and the guard that goes with it.
 
     ``M*v == r`` holds at most for ``v = floor(r/M)``, and there if ``M*floor(r/M) == r``. A term

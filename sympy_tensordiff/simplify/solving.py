@@ -63,8 +63,9 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
                 value = Affine({v: 1}) - form * c
                 return {v: value}, (*rows, *without_index(graph, v, value, rows)), [w for w in kept if w != v]
     for row in inner:
+        tested = selected_in(row.form)  # for each of their values the row is tested, whatever is rounded in it
         for found in sorted(rounded(row.form), key=_size, reverse=True):
-            if not found.atoms().isdisjoint(kept) and not is_opaque(Affine.variable(found), kept):
+            if not found.atoms().intersection(kept) <= tested:
                 t = graph.fresh(_name(graph, kept, found.form))
                 digits = _digits(graph, kept, row.form, found, t)
                 if digits is not None:

@@ -246,3 +246,32 @@ def test_what_selects_data_has_no_cases():
     assert str(td.gradient(total(Piecewise((x[i], mirrored >= 1), (0, True)), (i, 0, 6)), x).body) == (
         "Piecewise((1, label[Min(p, 6 - p)] >= 1), (0, True))"
     )
+
+
+REMAINDERS = {
+    # What is rounded stands in a test of data that its own index selects: no unknown in its place solves anything.
+    "of the data's own index": (
+        total(delta(idx[i], Mod(1 - i, 4)) * x[floor(i / 2)], (i, 0, 3)),
+        "IndexedSum(KroneckerDelta(3 - idx[i], Mod(i + 2, 4)), (i, 2*p, Min(3, 2*p + 1)))",
+    ),
+    # The unknown has a single value, which the sum would be solved for again, and so on.
+    "of another index": (
+        total(
+            delta(idx[j], Mod(2 * i, n)) * Piecewise((x[j - floor(i / 2) + 3], 2 * j > n), (0, True)) * z[0],
+            (j, 0, 3),
+            (i, 0, n - 1),
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REMAINDERS)
+def test_remainders_beside_data_are_not_solved_for_again(name):
+    f, text = REMAINDERS[name]
+    slope = td.gradient(f, x)
+    assert text is None or str(slope.body) == text
+    values = {x: list(range(1, 8)), z: [5, 0, 0], idx: [1, 2, 1, 2], n: 3}
+    expected = derivative(f, (x,), values)
+    assert any(expected)
+    assert_equal(evaluate(slope, values), expected, name)
