@@ -25,7 +25,7 @@ from sympy_tensordiff.codegen.storage import Block
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import DataEntry, data_entries, layers
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
@@ -164,12 +164,12 @@ class Lowering(Matrices):
         block.statements.append(Accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
         value = yield self.value(node.args[0], inner)
-        block.statements.extend(self._where(node.data, (*inner.statements, Add(name, value))))
+        block.statements.extend(self._where(node.data, (*inner.statements, Add(name, value)), block.context))
         return Name(name)
 
-    def _where(self, rows: Rows, body: tuple[loops.Statement, ...]) -> tuple[loops.Statement, ...]:
+    def _where(self, rows: Rows, body: tuple[loops.Statement, ...], context: Context) -> tuple[loops.Statement, ...]:
         """The statements where all rows hold; no data are read where other rows keep them from being inside."""
-        for layer in reversed(layers(rows)):
+        for layer in reversed(self.graph.layers(rows, (*self.facts, *context.rows))):
             body = (If(self.rows(tuple(layer)), body),)
         return body
 
@@ -266,7 +266,7 @@ class Lowering(Matrices):
             added.append(Add(name, (yield self.value(body, innermost)), op))
         statements: tuple[loops.Statement, ...] = (*innermost.statements, *added)
         if tests:
-            statements = (*blocks[-1].statements, *self._where(tests, statements))
+            statements = (*blocks[-1].statements, *self._where(tests, statements, blocks[-1].context))
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
             loop = Loop(self.names[variables[n]], lows, highs, statements)
@@ -283,7 +283,7 @@ class Lowering(Matrices):
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
         added = AddAt(tuple(self.form(form) for form in part.index), value)
-        statements = self._where(part.conditions, (*innermost.statements, added))
+        statements = self._where(part.conditions, (*innermost.statements, added), blocks[-1].context)
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), part.rows)
             body = (*blocks[n + 1].statements, *statements)

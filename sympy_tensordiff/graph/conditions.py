@@ -22,6 +22,7 @@ from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
+from sympy_tensordiff.symbolic.entries import TensorEntry
 
 CASES_LIMIT = 16
 """Conditions on indices that are no rows as they stand become at most so many cases; else they are masks."""
@@ -127,7 +128,10 @@ class Conditions(Applications):
 
 
 def _relations(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
-    """The relations that the conditions are made of, not those inside of the compared values."""
+    """The relations that the conditions are made of, not those inside of the compared values.
+
+    Those that hold data come last: others of one condition may say where the data are read inside of their tensors.
+    """
     found: dict[Any, None] = {}
     for _, condition in pairs:
         stack = [condition]
@@ -136,8 +140,8 @@ def _relations(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
             if isinstance(part, Relational):
                 found[part] = None
             else:
-                stack.extend(sorted(part.args, key=sympy.default_sort_key, reverse=True))
-    return list(found)
+                stack.extend(reversed(part.args))
+    return sorted(found, key=lambda relation: bool(relation.has(TensorEntry)))
 
 
 def _are_few(pairs: Sequence[tuple[Any, Any]]) -> bool:

@@ -10,8 +10,9 @@ import sympy
 
 from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.data import DataEntry, apart, data_entries, layers
 from sympy_tensordiff.integer.extrema import parts_in
+from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.products import rounded
 
 Number = int | Fraction | float
@@ -151,6 +152,18 @@ class Table:
             for form, extent in zip(entry.index, self.integers[entry.tensor].shape, strict=True):
                 rows += [Row("ge", form), Row("ge", extent - 1 - form)]
         return rows
+
+    def layers(self, rows: Sequence[Row], known: Sequence[Row]) -> list[list[Row]]:
+        """The rows of a condition in layers, one after the other, so that no data are read that others protect."""
+        plain, data = apart(rows)
+        if len(rows) < 2 or not data:
+            return [list(rows)] if rows else []
+        first = [row for row in data if self._reads_inside(row, (*known, *plain))]
+        return layers(rows, [row for row in first if self._reads_inside(row, known)], first)
+
+    def _reads_inside(self, row: Row, known: Sequence[Row]) -> bool:
+        """Whether the data in a row are inside of their tensors wherever what is known holds."""
+        return all(implied(needed, known) for needed in self.inside_data([row.form]))
 
 
 def takes_tensors(node: Node) -> bool:

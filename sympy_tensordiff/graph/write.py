@@ -20,7 +20,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import apart, data_entries, layers
+from sympy_tensordiff.integer.data import apart, layers
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
@@ -153,7 +153,7 @@ class _Writer(TensorWriter):
             return (yield self.compare(no, scope, known))
         result = yield self.compare(yes, scope, (*known, *rows))
         rows = tuple(row for row in rows if not implied(row, known))
-        tests = [self.holds(layer, scope) for layer in layers(rows, self.safe(rows, scope))] if rows else []
+        tests = [self.holds(layer, scope) for layer in self.layers(rows, scope)]
         if first.op == "select":
             tests = [(yield self.visit(first.args[0], scope))]
         otherwise = (yield self.compare(no, scope, known)) if tests else result
@@ -186,7 +186,7 @@ class _Writer(TensorWriter):
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         body = yield self.visit(node.args[0], scope)
-        *around, last = layers(node.data, self.safe(node.data, scope))
+        *around, last = self.layers(node.data, scope)
         body = self.guarded(last, body, scope)
         for rows in reversed(around):  # a product would be evaluated in any order
             body = sympy.Piecewise((body, self.holds(rows, scope)), (sympy.S.Zero, sympy.true), evaluate=False)
@@ -198,14 +198,12 @@ class _Writer(TensorWriter):
         conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
         return sympy.And(*conditions, *equations, evaluate=False)
 
-    def safe(self, rows: Sequence[Row], scope: Scope) -> list[Row]:
-        """The rows of a condition whose data can be read wherever the indices around it are in their ranges."""
-        if len(rows) < 2 or not any(data_entries([row.form]) for row in rows):
-            return []
+    def layers(self, rows: Sequence[Row], scope: Scope) -> list[list[Row]]:
+        """The rows of a condition in layers, where the indices around it are in their ranges."""
         extents = [extent for tensor in self.graph.integers.values() for extent in tensor.shape]
         known = [Row("ge", extent - 1) for extent in extents]
         known += [row for v, _ in scope for row in self.ranges.get(v, ())]
-        return [row for row in rows if all(implied(needed, known) for needed in self.graph.inside_data([row.form]))]
+        return self.graph.layers(rows, known)
 
     def guarded(self, rows: Sequence[Row], body: Any, scope: Scope) -> Any:
         """The body times a delta for each equation, as a case of the other rows."""

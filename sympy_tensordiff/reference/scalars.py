@@ -15,7 +15,7 @@ import sympy
 from sympy import Basic, Dummy, Expr
 from sympy.codegen.cfunctions import Cbrt
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
 from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
@@ -60,15 +60,17 @@ def _add(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _multiply(compile_: Compile, node: Expr) -> Compiled:
-    # A condition on indices guards the reads of the other factors: where it makes its own
-    # factor 0 the product ends. All conditions are asked before the values that they choose.
+    # A condition on indices guards the reads of the other factors, data in conditions among them: where it makes
+    # its own factor 0 the product ends. All conditions are asked before the values that they choose.
     ordered = sorted(node.args, key=_guard_order)
     factors = [(compile_(arg), _guard_order(arg) < 4) for arg in ordered]
-    tests = [_vanishes(compile_, arg) for arg in ordered if _guard_order(arg) < 4] if len(ordered) > 1 else []
+    guards = ordered if len(ordered) > 1 else []
+    by_indices = [_vanishes(compile_, arg) for arg in guards if _guard_order(arg) < 3]
+    by_values = [_vanishes(compile_, arg) for arg in guards if _guard_order(arg) == 3]
 
     def run(env: Environment) -> Number:
         product: Number = 1
-        if any(vanishes(env) for vanishes in tests):
+        if _any_vanishes(by_indices, env) or any(vanishes(env) for vanishes in by_values):
             return 0
         for factor, is_guard in factors:
             value = factor(env)
@@ -78,6 +80,20 @@ def _multiply(compile_: Compile, node: Expr) -> Compiled:
         return product
 
     return run
+
+
+def _any_vanishes(tests: Sequence[Callable[[Environment], bool]], env: Environment) -> bool:
+    """Whether one of several conditions makes its factor 0; data that others read outside are not read then."""
+    outside = None
+    for vanishes in tests:
+        try:
+            if vanishes(env):
+                return True
+        except OutOfShapeError as error:
+            outside = outside or error
+    if outside is not None:
+        raise outside
+    return False
 
 
 def _vanishes(compile_: Compile, factor: Expr) -> Callable[[Environment], bool]:

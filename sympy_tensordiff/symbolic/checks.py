@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Piecewise, S
+from sympy import ITE, And, Eq, Expr, Ge, Gt, KroneckerDelta, Le, Lt, Mul, Not, Or, Piecewise, S
 
 from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
@@ -20,7 +20,7 @@ from sympy_tensordiff.integer.polyhedron import find_point
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.indices import data_of, to_affine
+from sympy_tensordiff.symbolic.indices import data_of, is_data, to_affine
 
 Range = tuple[Expr, Sequence[Expr], Sequence[Expr]]
 Interval = tuple[int, int]
@@ -147,6 +147,8 @@ def _visited(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
     if isinstance(node, ITE):
         condition, value, otherwise = node.args
         return _branches([(value, condition), (otherwise, S.true)], scope)
+    if isinstance(node, And | Or):
+        return _connected(node, scope)
     if isinstance(node, Mul) and any(isinstance(factor, KroneckerDelta) for factor in node.args):
         return []
     return [(arg, scope) for arg in node.args]
@@ -165,6 +167,18 @@ def _branches(pairs: Sequence[tuple[Any, Any]], scope: Scope | None) -> list[tup
         negation = [Row("ge", -rows[0].form - 1)] if len(rows) == 1 and rows[0].kind == "ge" else None
         scope = scope.under(negation) if negation else None
     return parts
+
+
+def _connected(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
+    """The parts of a condition that read, behind those that do not, which are asked first; data may protect others."""
+    reading = [part for part in node.args if part.has(TensorEntry)]
+    if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
+        return []
+    asked = [part if isinstance(node, And) else Not(part) for part in node.args if part not in reading]
+    rows = [_condition_rows(part, scope) for part in asked]
+    if any(part is None for part in rows):
+        return []
+    return [(part, scope.under([row for part in rows for row in part or ()])) for part in reading]
 
 
 def _condition_rows(condition: Any, scope: Scope) -> list[Row] | None:

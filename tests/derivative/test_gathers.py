@@ -275,3 +275,29 @@ def test_remainders_beside_data_are_not_solved_for_again(name):
     expected = derivative(f, (x,), values)
     assert any(expected)
     assert_equal(evaluate(slope, values), expected, name)
+
+
+# What is read at i - 2 is inside where the other condition holds, with the data below; SymPy sorts both.
+PROTECTED = {
+    "a delta beside another": total(delta(0, idx[i]) * delta(1, idx[i - 2]) * x[i] ** 2, (i, 0, 3)),
+    "sorted the other way": total(delta(1, idx[i - 2]) * delta(2, jdx[i]) * x[i] ** 2, (i, 0, 3)),
+    "a delta behind a case": total(Piecewise((delta(k, idx[i - 2]) * x[i] ** 2, Eq(idx[i], 0)), (0, True)), (i, 0, 3)),
+    "a condition on indices": total(Piecewise((x[i] ** 2, Eq(idx[i - 2], 1) & (i >= 2)), (x[i], True)), (i, 0, 3)),
+    "one of two": total(Piecewise((x[i] ** 2, (idx[i - 2] >= 1) | (i < 2)), (x[i], True)), (i, 0, 3)),
+    "values": total(Piecewise((x[i] ** 2, (x[i - 2] >= 1) & (i >= 2)), (x[i], True)), (i, 0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", PROTECTED)
+def test_conditions_protect_each_other(name):
+    f = PROTECTED[name]
+    values = {x: [3, 1, 5, -2, 0, 0, 7], idx: [1, 1, 0, 0], jdx: [1, 1, 1, 2], k: 1}
+    arguments = (*(tensor for tensor in (x, idx, jdx) if f.has(tensor)), *((k,) if f.has(k) else ()))
+    arrays = [np.array(values[a]) for a in arguments]
+    slope, exact = td.gradient(f, x), derivative(f, (x,), values)
+    assert any(exact)
+    assert_equal(evaluate(slope, values), exact, name)
+    assert_equal(evaluate(td.hessian(f, x), values), derivative(f, (x, x), values), name)
+    value, gradient = td.lambdify(arguments, (f, slope), "numpy")(*arrays)
+    assert value == float(evaluate(f, values))
+    assert_equal(gradient, to_double(exact), name)

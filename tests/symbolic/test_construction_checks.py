@@ -16,6 +16,7 @@ i, j, k, n, p = indices("i j k n p")
 x = TensorSymbol("x", n)
 z = TensorSymbol("z", 3)
 w = TensorSymbol("w", 10)
+idx = TensorSymbol("idx", 4, dtype=int)
 
 
 def table(body, *limits):
@@ -46,6 +47,8 @@ LEAVES = {
     "last branch": (table(Piecewise((0, i < 1), (z[i - 1], True)), (i, 5)), "at i = 4"),
     "second branch": (table(Piecewise((z[0], i <= 2), (z[i], i <= 5), (0, True)), (i, 9)), "at i = [345] "),
     "condition": (table(Piecewise((1, z[i] > 0), (0, True)), (i, 9)), "at i = 8"),
+    "beside a condition": (table(Piecewise((1, (i >= 1) & (z[i - 1] > 0)), (0, True)), (i, 5)), "at i = 4"),
+    "in one of two": (table(Piecewise((1, (i < 1) | (z[i - 1] > 0)), (0, True)), (i, 5)), "at i = 4"),
     "of a comprehension": (table(TensorComprehension(w[i], (i, 5))[j], (j, 7)), r"\[j\] leaves the shape \(5,\)"),
     "inside a comprehension": (total(TensorComprehension(w[i + k], (i, 5))[0], (k, 0, 6)), "at k = 6, i = 4"),
     "by substitution": (lambda: table(z[i], (i, n))().subs(n, 4), "at i = 3"),
@@ -66,6 +69,9 @@ STAYS = {
     "symbolic inner range": total(z[i + k], (i, 0, k), (k, 0, n)),
     "branch": table(Piecewise((z[i - 1], i > 0), (0, True)), (i, 4)),
     "inner range that may be empty": total(IndexedSum(z[j + 3], (i, k, j)), (j, 0, 2)),
+    "beside a condition": table(Piecewise((1, (i >= 1) & (z[i - 1] > 0)), (0, True)), (i, 4)),
+    "in one of two": table(Piecewise((1, (i < 1) | (z[i - 1] > 0)), (0, True)), (i, 4)),
+    "behind data": table(Piecewise((1, Eq(idx[i], 0) & (z[i - 1] > 0)), (0, True)), (i, 4)),
     "two conditions": table(Piecewise((z[i], (i >= 0) & (i < 3)), (0, True)), (i, 9)),
     "last branch": table(Piecewise((0, i < 1), (z[i - 1], True)), (i, 4)),
     "equation": table(Piecewise((z[i - 4], Eq(i, 4)), (0, True)), (i, 9)),
