@@ -1,8 +1,8 @@
 """``python -m benchmarks.gpu``: the rows of the suite on a GPU, compared with the CPU, timed, beside the card's limits.
 
 It needs this package with the extra ``cuda``; CuPy, PyTorch, JAX and KeOps take part where they are installed. With
-``NUMBA_ENABLE_CUDASIM=1``, ``--quick --compare-only`` runs it without a device. NVIDIA's sanitizer looks at the kernels
-of ``compute-sanitizer python -m benchmarks.gpu --quick --compare-only --peers``.
+``NUMBA_ENABLE_CUDASIM=1``, ``--quick --compare-only`` runs it without a device. With ``--sanitize``, NVIDIA's sanitizer
+looks at the kernels.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import importlib
 import json
 import math
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +34,12 @@ MOST_WORK, MOST_ENTRIES = 1e10, 4e7
 LIMITS = {False: (8192, 2**27), True: (4, 64)}
 """The length of matrices and vectors by which the card's limits are measured."""
 
+SANITIZERS = ("memcheck", "racecheck", "synccheck")
+"""The tools of NVIDIA's sanitizer for places outside of arrays, shared memory, and threads that wait."""
+
+SANITIZED = (("--quick",), ("--rows", "matmul"))
+"""What they look at: all rows at tiny sizes, and one whose kernels run in tiles, which are for large ones."""
+
 
 def parser() -> argparse.ArgumentParser:
     peers = list(gpu_libraries.LIBRARIES)
@@ -43,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--limit", type=float, default=120.0, help="seconds that a first call may take")
     result.add_argument("--quick", action="store_true", help="tiny sizes: a test, no benchmark")
     result.add_argument("--compare-only", action="store_true", help="compare the results with the CPU, time nothing")
+    result.add_argument("--sanitize", action="store_true", help="run the kernels under NVIDIA's sanitizer instead")
     result.add_argument("--json", type=Path, help="write all times to this file")
     result.add_argument("--markdown", type=Path, help="write the table to this file")
     return result
@@ -76,8 +85,27 @@ def card() -> dict[str, str]:
     return {"card": name, "capability": capability, "runtime": ".".join(map(str, cuda.runtime.get_version()))}
 
 
+def sanitize(dtypes: Sequence[str]) -> int:
+    """Compare the rows under each of the sanitizer's tools; 2 where nothing can be looked at."""
+    tool = shutil.which("compute-sanitizer")
+    if tool is None or "NUMBA_ENABLE_CUDASIM" in os.environ:
+        lack = "compute-sanitizer is not on the path" if tool is None else "Numba's simulator has no code of a device"
+        print(f"no kernel has been looked at: {lack}; the tool comes with NVIDIA's CUDA toolkit, and needs a device")
+        return 2
+    failed = []
+    for name in SANITIZERS:
+        for options in SANITIZED:
+            under = [tool, "--tool", name, "--error-exitcode", "1", sys.executable, "-m", "benchmarks.gpu", *options]
+            done = subprocess.run([*under, "--compare-only", "--peers", "--dtype", *dtypes], check=False)
+            failed += [f"{name} {' '.join(options)}"] * (done.returncode != 0)
+    print(f"failed: {', '.join(failed)}" if failed else f"nothing found by {', '.join(SANITIZERS)}")
+    return 1 if failed else 0
+
+
 def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
+    if options.sanitize:
+        return sanitize(options.dtype)
     found, missing = libraries.load(options.peers, gpu_libraries.LIBRARIES)
     device = gpu_libraries.Device(found)
     run = Run.of(found, missing, 1, options.quick)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -67,3 +68,27 @@ def test_libraries_without_a_device_are_gaps() -> None:
     assert not found.keys() & gaps.keys() and found.keys() | gaps.keys() == gpu.gpu_libraries.LIBRARIES.keys()
     labels = [peer.label for peer in gpu.with_cupy(ROWS["matmul"]).peers]
     assert labels[-1] == "cupy, by hand" and "numpy, by hand" in labels
+
+
+def test_the_sanitizer_runs_all_rows(monkeypatch, tmp_path, capfd) -> None:
+    """A script stands in for the tool: it tells what it is asked for, and finds something in one case."""
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+    script = tmp_path / "compute-sanitizer"
+    script.write_text('#!/bin/sh\necho "$@"\ncase "$*" in *"$FINDS"*) exit 1;; esac\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("FINDS", "no such option")
+    assert gpu.main(["--sanitize", "--dtype", "float32"]) == 0
+    *calls, last = capfd.readouterr().out.splitlines()
+    assert last == "nothing found by memcheck, racecheck, synccheck"
+    wanted = f"--error-exitcode 1 {sys.executable} -m benchmarks.gpu --quick --compare-only --peers --dtype float32"
+    assert len(calls) == 6 and f"--tool racecheck {wanted}" in calls
+    monkeypatch.setenv("FINDS", "racecheck")
+    assert gpu.main(["--sanitize"]) == 1
+    assert "failed: racecheck --quick, racecheck --rows matmul" in capfd.readouterr().out
+
+
+def test_without_the_sanitizer(monkeypatch, tmp_path, capsys) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpu.main(["--sanitize"]) == 2
+    assert "no kernel has been looked at: compute-sanitizer is not on the path" in capsys.readouterr().out

@@ -381,7 +381,8 @@ def of_the_callers_kind(name, stream):
         assert len(function._device_calls.held) == (used != 5)
 
 
-@pytest.mark.parametrize("stream", [None, 0, 9])
+# The default stream of the process, that of the thread, and another one.
+@pytest.mark.parametrize("stream", [None, 0, 2, 9])
 @pytest.mark.parametrize("name", ["cupy", "torch"])
 def test_arrays_of_other_libraries(name, stream, simulator):
     simulator(of_the_callers_kind, name, stream)
