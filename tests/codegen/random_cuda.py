@@ -1,0 +1,104 @@
+"""Random functions and their pullbacks as CUDA kernels, by any number of seeds.
+
+    $ NUMBA_ENABLE_CUDASIM=1 NUMBA_DISABLE_JIT=1 python tests/codegen/random_cuda.py 0 1000
+    $ python tests/codegen/random_cuda.py 0 1000
+
+The first runs them in the simulator, the second assembles them for compute capability 8.0, 9.0 and 10.0.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import assembler
+import numpy as np
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.cache import load_source
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import random_maps, random_ranges, random_values
+from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.testing.function_checks import data_of
+from sympy_tensordiff.testing.values import call_arguments, to_double
+
+CAPABILITIES = ((8, 0), (9, 0), (10, 0))
+MOST_POINTS = 400
+"""Larger results are left out: a thread of the simulator is one of Python."""
+
+
+def derived(seed):
+    """A random function with all that was drawn for it, and the function and its pullbacks as results."""
+    make = random_ranges if seed % 2 else random_maps
+    made = make(seed, kinks=seed % 5 == 0, depth=1 + seed // 4 % 2)
+    cotangent = td.TensorSymbol("cotangent", made.function.shape)
+    return made, (td.simplify_deltas(made.function), *td.vjp(made.function, tuple(made.variables), cotangent))
+
+
+def simulate(seed):
+    """One text for all sizes that were drawn: the exact interpreter says what its kernels have to give."""
+    made, results = derived(seed)
+    function, runs = None, 0
+    for draw in made.draws:
+        values = random_values(results, draw, seed, given=data_of(made, draw, seed))
+        exact = [evaluate(result, values) for result in results]
+        if sum(map(np.size, exact)) > MOST_POINTS:
+            continue
+        arguments, arrays = call_arguments(results, values)
+        function = function or td.lambdify(arguments, results, "cuda")
+        for got, right in zip(function(*arrays), exact, strict=True):
+            assert_equal(got, to_double(right), f"seed {seed} at {draw}", 1e-6)
+        runs += 1
+    return runs
+
+
+def assemble(seed, folder):
+    """The kernels for one architecture and type after the other; how many there are."""
+    made, results = derived(seed)
+    values = random_values(results, made.draws[0], seed, given=data_of(made, made.draws[0], seed))
+    arguments, _ = call_arguments(results, values)
+    function = td.lambdify(arguments, results, "cuda")
+    module = load_source(function.source, "test")
+    kernels = assembler.kernels(module)
+    for number, kernel in enumerate(kernels):
+        turn = seed + number
+        dtype = ("float32", "float64")[turn % 2]
+        machine = assembler.assemble(module, function.program, kernel, dtype, CAPABILITIES[turn % 3], folder)
+        assert not machine.is_spilled and not machine.has_local_memory, f"seed {seed}: {kernel} for {dtype}"
+        assert dtype == "float64" or not machine.has_doubles, f"seed {seed}: {kernel} has double precision"
+    return len(kernels)
+
+
+def too_slow(*_):
+    raise TimeoutError("takes longer than a minute")
+
+
+def main(first, stop):
+    counts = Counter()
+    signal.signal(signal.SIGALRM, too_slow)
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(first, stop):
+            signal.alarm(60)
+            try:
+                found = simulate(seed) if "NUMBA_ENABLE_CUDASIM" in os.environ else assemble(seed, Path(folder))
+            except (UnsupportedError, TimeoutError) as error:
+                counts["left out"] += 1
+                print(f"seed {seed} is left out: {error}")
+            except Exception as error:
+                counts["wrong"] += 1
+                print(f"seed {seed}: {type(error).__name__}: {error}", flush=True)
+            else:
+                counts["functions"] += 1
+                signal.alarm(0)
+                counts["calls" if "NUMBA_ENABLE_CUDASIM" in os.environ else "kernels"] += found
+    print(dict(counts))
+    return counts["wrong"]
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(*map(int, sys.argv[1:3])) else 0)

@@ -1,0 +1,19 @@
+"""Random functions with all index maps, and their pullbacks, on CUDA: some seeds; `random_cuda.py` takes any number."""
+
+from __future__ import annotations
+
+import assembler
+import pytest
+import random_cuda
+
+
+# Of odd seeds at several sizes, extents of 1 among them; of even ones with all index maps and reductions.
+@pytest.mark.parametrize("seed", [1, 3, 5, 7, 8, 13, 14])
+def test_random_functions_in_the_simulator(seed, simulator):
+    assert simulator(random_cuda.simulate, seed) > 0
+
+
+@pytest.mark.skipif(assembler.tools() is None, reason="needs pip install 'sympy-tensordiff[ptx]'")
+@pytest.mark.parametrize("seed", [1, 2, 6])
+def test_random_functions_as_machine_code(seed, tmp_path):
+    assert random_cuda.assemble(seed, tmp_path) > 1
