@@ -95,7 +95,7 @@ def test_every_command_exists(page: Path) -> None:
     run = {f"$ {command}" for command, _ in commands(page)}
     for block in CONSOLE.finditer(page.read_text(encoding="utf-8")):
         for line in [line for line in block[1].splitlines() if line.startswith("$ ") and line not in run]:
-            for part in re.sub(r"^\$ (compute-sanitizer )?", "", line).split(" && "):
+            for part in line.removeprefix("$ ").split(" && "):
                 program = next((name for name in PARSERS if part.startswith(name)), None)
                 if program is not None:
                     PARSERS[program]().parse_args(shlex.split(part.removeprefix(program)))
