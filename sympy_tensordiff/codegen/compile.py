@@ -40,7 +40,14 @@ from sympy_tensordiff.codegen.steps import (
     not_compiled,
 )
 from sympy_tensordiff.codegen.targets import check_out
-from sympy_tensordiff.codegen.threads import PARALLEL_WORK, blockable, guarded, large_steps, large_work
+from sympy_tensordiff.codegen.threads import (
+    PARALLEL_WORK,
+    blockable,
+    guarded,
+    has_compiled_products,
+    large_steps,
+    large_work,
+)
 from sympy_tensordiff.codegen.walk import array_shapes, externals
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, SingularMatrixError
 from sympy_tensordiff.integer.affine import Affine
@@ -269,8 +276,9 @@ class CompiledFunction:
         module = self._module(dtype, parallel)
         run, run_in = module.run, getattr(module, "run_in", None)
         if parallel:
-            run = guarded(run, lambda: self._load(dtype).run, is_compiled_whole(self._fused))
-            run_in = run_in and guarded(run_in, lambda: self._load(dtype).run_in)
+            has_products = has_compiled_products(self._fused)
+            run = guarded(run, lambda: self._load(dtype).run, has_products)
+            run_in = run_in and guarded(run_in, lambda: self._load(dtype).run_in, has_products)
         found = self._runs[dtype, parallel] = Runs(run, run_in, getattr(module, "scratch", None))
         return found
 

@@ -8,7 +8,7 @@ that was forked after the pool had begun runs the serial code.
 
 BLAS has threads of its own. Two pools take each other's cores: a thread that has nothing to do spins for some
 milliseconds before it sleeps. So products of matrices run on Numba's threads, too, a panel on each, and BLAS
-is told to use one thread meanwhile, where the whole program is one compiled function.
+is told to use one thread meanwhile, where the whole program is one compiled function with such products.
 """
 
 from __future__ import annotations
@@ -69,13 +69,18 @@ def large_steps(program: Program, work: Mapping[str, int]) -> frozenset[str]:
     return frozenset(function_name(step) for step, found in works.items() if found >= FURTHER_WORK)
 
 
+def has_compiled_products(program: Program) -> bool:
+    """Whether compiled code calls BLAS."""
+    return is_compiled_whole(program) and any(isinstance(step, Contraction) for step in program.kernels)
+
+
 def guarded(
-    run: Callable[..., None], serial: Callable[[], Callable[..., None]], is_whole: bool = True
+    run: Callable[..., None], serial: Callable[[], Callable[..., None]], has_products: bool = True
 ) -> Callable[..., None]:
     """``run``, one caller at a time, or what ``serial`` gives where the threads belong to another process.
 
-    ``is_whole``: whether products of matrices are compiled, too, for Numba's threads. Where Python calls a library
-    between kernels, that keeps its threads.
+    ``has_products``: whether products of matrices are compiled, too, for Numba's threads. Where Python calls a library
+    between kernels, that keeps its threads; where nothing calls BLAS, there is no need to load it.
     """
 
     def call(*values: Any) -> None:
@@ -86,7 +91,7 @@ def guarded(
         if _owner != os.getpid():
             serial()(*values)
             return
-        with _lock, _blas().limit(limits=1, user_api="blas") if is_whole else nullcontext():
+        with _lock, _blas().limit(limits=1, user_api="blas") if has_products else nullcontext():
             run(*values)
 
     return call

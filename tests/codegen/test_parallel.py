@@ -9,6 +9,7 @@ import re
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 from numba.extending import overload
 from programs import CASES
 
@@ -171,6 +172,7 @@ def test_products_of_matrices_in_panels(rows):
 def test_one_pool_of_threads():
     """BLAS runs in one thread while Numba's threads run, and as before afterwards."""
     threadpoolctl = pytest.importorskip("threadpoolctl")
+    pytest.importorskip("scipy.linalg.cython_blas")
     seen = []
 
     def counts():
@@ -182,23 +184,39 @@ def test_one_pool_of_threads():
     assert set(seen) == {1}
     assert counts() == before
     seen.clear()
-    threads.guarded(lambda: seen.extend(counts()), lambda: None, is_whole=False)()
+    threads.guarded(lambda: seen.extend(counts()), lambda: None, has_products=False)()
     assert seen == before
 
 
 def test_a_library_that_python_calls_keeps_its_threads(monkeypatch):
     """An inverse between kernels is computed by LAPACK on all cores, also where loops run on Numba's threads."""
     x = td.TensorSymbol("x", (n, n))
-    wholes = []
+    limited = []
 
-    def guarded(run, serial, is_whole=True):
-        wholes.append(is_whole)
+    def guarded(run, serial, has_products):
+        limited.append(has_products)
         return run
 
     monkeypatch.setattr("sympy_tensordiff.codegen.compile.guarded", guarded)
-    for expression in (td.exp(td.inv(x)), td.exp(x @ x)):
+    for expression, wanted in ((td.exp(td.inv(x)), {False}), (td.exp(x @ x), {True})):
         td.lambdify([x], expression, parallel=True)(np.eye(3))
-    assert wholes == [False, True, True]
+        assert set(limited) == wanted
+        limited.clear()
+
+
+def test_without_products_no_library_is_loaded_and_blocks_are_compiled_once(monkeypatch):
+    monkeypatch.setattr("sympy_tensordiff.codegen.threads._blas", None)
+    x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    function = td.lambdify([x, y], td.gradient(td.sum(td.exp(x)) * td.sum(y), (x, y)), parallel=True)
+    assert "prange" in function.source
+    assert "def run_in(" in function.source
+    with event.install_recorder("numba:compile") as recorder:
+        for found in function(np.zeros(3), np.ones(3)):
+            np.testing.assert_array_equal(found, 3)
+    compiled = [record.data["dispatcher"].py_func.__name__ for _, record in recorder.buffer if record.is_start]
+    blocks = re.findall(r"@compiled_once\ndef (\w+)\(", function.source)
+    assert blocks
+    assert [compiled.count(name) for name in blocks] == [1] * len(blocks)
 
 
 LENGTHS = {"i": 3, "j": 4, "k": 5, "l": 6, "m": 2}

@@ -12,6 +12,14 @@ from sympy_tensordiff.codegen.steps import is_compiled_whole
 # and reciprocals do not keep results near the limits of the number range: they stay off.
 FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
 
+ONCE = f'''\
+def compiled_once(function):
+    """A function that Numba compiles once, however the functions around it are compiled."""
+    function.compiled = njit(no_cfunc_wrapper=True, no_cpython_wrapper=True, {FLAGS})(function)
+    function._numba_type_ = types.Dispatcher(function.compiled)
+    return function'''
+"""For functions within a loop on several cores: of others Numba takes the loop and what is around it as two callers."""
+
 
 class Decorators:
     """What stands before the functions of a module.
@@ -32,6 +40,7 @@ class Decorators:
         self.blocks = f'{outer}error_model="numpy", parallel=True)\n'
         self.product = f'{within}error_model="numpy")\n' if self.is_whole else ""
         self.inner = f"{within}{FLAGS})\n"
+        self.once = "@compiled_once\n"
         self.plus = f'{within}{FLAGS[:-1]}, "reassoc"}})\n'
         self.run = f'{entry}error_model="numpy")\n' if self.is_whole else ""
 
@@ -44,7 +53,7 @@ class Decorators:
     def imports(self, pieces: Sequence[str]) -> str:
         """The lines that import the decorators and what the texts call."""
         text = "\n".join(pieces)
-        marks = (("njit", "@njit("), ("prange", "prange("), ("types", "types."))
+        marks = (("njit", "njit("), ("prange", "prange("), ("types", "types."))
         found = {
             "numba": [name for name, mark in marks if mark in text],
             "numba.extending": [

@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.codegen.printers.angles import added_from_outside, near_angles, works_on_near_angles
 from sympy_tensordiff.codegen.printers.correlations import correlation_texts, part_name
-from sympy_tensordiff.codegen.printers.decorators import Decorators
+from sympy_tensordiff.codegen.printers.decorators import ONCE, Decorators
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
     header,
@@ -83,7 +83,19 @@ CHAIN_WEIGHT = 8
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
 
 OWN_NAMES = frozenset(
-    {"math", "np", "njit", "prange", "register_jitable", "real", "ARGUMENTS", "run", "run_in", "scratch"}
+    {
+        "math",
+        "np",
+        "njit",
+        "prange",
+        "register_jitable",
+        "real",
+        "ARGUMENTS",
+        "run",
+        "run_in",
+        "scratch",
+        "compiled_once",
+    }
 )
 OWN_NAMES |= {"plus", "at", "panels", *TILE_NAMES, *HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
 
@@ -248,14 +260,15 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             text = Together(step, names, bare, prover, printer, is_block).print()
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)
-            text = f"{decorators.inner}{part}\n\n\n{decorators.of(step, is_block)}{whole}"
+            text = (decorators.once if is_block else decorators.inner) + part
+            text += f"\n\n\n{decorators.of(step, is_block)}{whole}"
         elif decorators.is_whole:
             assert isinstance(step, Contraction)
             text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
         if is_block and isinstance(step, Kernel | Fused):
-            text = f"{decorators.inner}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
+            text = f"{decorators.once}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
         elif not isinstance(step, Correlation):
             text = decorators.of(step, is_block) + text
         rows = [names(array.name) for array in step.rows] if isinstance(step, Fused) else []
@@ -266,7 +279,8 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         (r" = panels\(", decorators.inner, PANELS),
         (MARK, "", TILE),
     )
-    pieces = elementary_functions(functions.texts)
+    pieces = [ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
+    pieces += elementary_functions(functions.texts)
     pieces += helpers(program, NumbaPrinter.functions, HELPERS, decorators.inner)
     pieces += [decorator + text for mark, decorator, text in own if any(re.search(mark, t) for t in functions.texts)]
     if not decorators.is_whole:
