@@ -81,7 +81,7 @@ HAND = {
     # Squared distances, which serve the gradient by c, too; gradients by a and by b; row sums; d with two indices.
     "paper": lambda I, J, K: (3 * I * J * K + 2 * I * J + I * K, I * J),
     "matmul": lambda n: (2 * n**3, 0),
-    # By T; T dM serves both other gradients, which take n^2 r each.
+    # The gradient by T; the product of T and dM, which serves both others: these take n^2 r each.
     "mttkrp": lambda n, r: (2 * n**3 * r + 2 * n**2 * r, 0),
     **{
         f"conv-{by}-{stride}-{dilation}": convolution(by, stride, dilation)
@@ -116,8 +116,6 @@ HAND = {
 BEYOND = {
     # Squared distances are computed again for the gradient by c.
     "paper": lambda I, J, K: (I * J * K - I * J, 0),
-    # T is multiplied with B for the gradient by C, and with C for that by B.
-    "mttkrp": lambda n, r: (n**3 * r, 0),
     # Each root serves three entries, which compute it themselves.
     "variation": lambda n: (0, 2 * (n - 1) ** 2),
     # Products of matrices fill squares of which one triangle would be enough.

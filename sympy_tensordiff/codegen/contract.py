@@ -7,21 +7,28 @@ forward and reverse mode at every place is known as cross-country elimination.) 
 product, however often it is used; and a sum with a diagonal or an outer product among its terms is
 multiplied term by term where that is less work: ``(diag(p) - p p^T) A`` needs no square matrix.
 
+Where several orders take as little work, one comes first that multiplies two operands which another einsum node can
+multiply first as well: ``Sum_ij T_ijk A_i`` serves the derivatives by b and by c of ``Sum T_ijk A_i b_j c_k``.
+
 Afterwards an einsum node has two operands; or one, of which it sums axes; or sums nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from sympy_tensordiff.codegen.absorb import Extents, Labelled, Products, is_outer
 from sympy_tensordiff.codegen.calls import is_computed
 from sympy_tensordiff.codegen.directions import cofactor_direction, cofactor_tangent
 from sympy_tensordiff.codegen.hints import Hints
-from sympy_tensordiff.codegen.paths import contraction_path, operation_count, products
+from sympy_tensordiff.codegen.paths import Path, contraction_path, operation_count, path_from, products
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+
+_FEW = 5
+"""Of more operands than these, not all pairs are looked at."""
 
 
 def in_pairs(graph: Graph, roots: Sequence[Node], hints: Hints) -> list[Node]:
@@ -36,17 +43,28 @@ class _Pairing:
         parts = reachable(*roots)
         self.products = Products(parts, roots, hints)
         self.hints = hints
-        uses = self.products.uses
         self.done: dict[Node, Node] = {}
         self.single: set[Node] = set()
         self.results = {root.args[0] if is_view(root) and root.args else root for root in roots}
+        self.first: dict[Node, set[Node]] = {}
+        """The products of two operands with which an order of least work can begin, and the einsum nodes of these."""
+        self.current = graph.zero
+        self.pair_up(parts)
+        if any(len(nodes) > 1 for nodes in self.first.values()):
+            self.pair_up(parts)
+
+    def pair_up(self, parts: Sequence[Node]) -> None:
+        """Find the products of all nodes, in the order of their arguments."""
+        self.done.clear()
+        self.single.clear()
         for part in parts:
             if part in self.products.absorbed:
                 continue
+            self.current = part
             self.done[part] = (
-                self.core(part) if is_core(part) else graph.with_args(part, [self.done[arg] for arg in part.args])
+                self.core(part) if is_core(part) else self.graph.with_args(part, [self.done[arg] for arg in part.args])
             )
-            if uses[part] == 1:
+            if self.products.uses[part] == 1:
                 self.single.add(self.done[part])
 
     def core(self, node: Node) -> Node:
@@ -117,10 +135,34 @@ class _Pairing:
         sizes = {label: self.hints(extent) for label, extent in extents.items()}
         path = contraction_path(inputs, frozenset(output), sizes)
         work = operation_count(inputs, frozenset(output), sizes, path)
+        if 3 <= len(inputs) <= _FEW:
+            path = self.common(tensors, output, sizes, work) or path
         for step, (_, product) in zip(path, products(inputs, frozenset(output), path), strict=True):
             labels = tuple(sorted(product))
             tensors.append((self.product([tensors[number] for number in step], labels), labels))
         return work, self.graph.ein(1, [tensors[-1], *scalars], output, extents)
+
+    def common(
+        self, tensors: list[Labelled], output: tuple[int, ...], sizes: Mapping[int, int], least: int
+    ) -> Path | None:
+        """A path of least work that begins with a product of which others can make use, too; None without one."""
+        inputs, kept = [frozenset(labels) for _, labels in tensors], frozenset(output)
+        best: tuple[int, Path] | None = None
+        for pair in combinations(range(len(inputs)), 2):
+            ((_, product),) = products(inputs, kept, [pair])
+            if product == inputs[pair[0]] | inputs[pair[1]]:
+                continue
+            path = path_from(pair, inputs, kept, sizes)
+            if operation_count(inputs, kept, sizes, path) > least:
+                continue
+            node = self.product([tensors[number] for number in pair], tuple(sorted(product)))
+            node = node.args[0] if is_view(node) and node.args else node
+            others = self.first.setdefault(node, set())
+            others.add(self.current)
+            saved = (len(others) - 1) * operation_count(inputs, kept, sizes, [pair])
+            if saved and (best is None or saved > best[0]):
+                best = saved, path
+        return None if best is None else best[1]
 
     def reduced(self, part: Labelled, held: Counter[int]) -> Labelled:
         """An operand summed over the labels that nothing else has."""

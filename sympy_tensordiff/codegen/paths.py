@@ -50,6 +50,15 @@ def contraction_path(inputs: Sequence[Labels], output: Labels, sizes: Mapping[in
     return min(candidates, key=lambda path: _cost(operands, output, extents, path))
 
 
+def path_from(pair: tuple[int, int], inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int]) -> Path:
+    """A path that begins with the product of two given operands."""
+    others = [number for number in range(len(inputs)) if number not in pair]
+    ((_, product),) = products(inputs, output, [pair])
+    rest = contraction_path([*(inputs[number] for number in others), product], output, sizes)
+    numbers = [*others, *range(len(inputs), len(inputs) + len(rest) + 1)]
+    return [pair, *(tuple(sorted(numbers[number] for number in step)) for step in rest)]
+
+
 def _cost(inputs: Sequence[Labels], output: Labels, sizes: Mapping[int, int], path: Path) -> tuple[int, int]:
     """The multiplications of a path, and the entries of its products."""
     entries = sum(_volume(product, sizes) for _, product in products(inputs, output, path))

@@ -53,6 +53,39 @@ def products_of(program, **sizes):
 # ---------------------------------------------------------------------------- order
 
 
+def three_ways(first, second, third):
+    """The derivatives by two vectors of ``sum_ijk T_ijk a_i b_j c_k``, for axes of these lengths, and their values."""
+    lengths = (first, second, third)
+    T = td.TensorSymbol("T", lengths)
+    a, b, c = (td.TensorSymbol(name, length) for name, length in zip("abc", lengths, strict=True))
+    args = (T, a, b, c)
+    return args, td.gradient(td.einsum("ijk,i,j,k->", *args), (b, c))
+
+
+def test_orders_of_equal_work_share_a_product():
+    """``Sum_i T_ijk a_i`` serves the derivatives by b and by c, which are written as others would be."""
+    args, _ = three_ways(6, 6, 6)
+    gradients = tuple(
+        td.einsum(f"ijk,i,{o}->{w}", *args[:2], v) for o, w, v in zip("kj", "jk", args[:1:-1], strict=True)
+    )
+    assert products_of(build_program(args, gradients)) == 6**3 + 2 * 6**2
+    apart = (td.einsum("ijk,i,k->j", *args[:2], args[3]), td.einsum("ijk,j,k->i", args[0], *args[2:]))
+    assert products_of(build_program(args, apart)) == 6**3 + 2 * 6**2
+    alone = build_program(args, (apart[0], td.einsum("ijk,i,j->k", args[0], args[2], args[1])))
+    assert products_of(alone) == 2 * (6**3 + 6**2)
+
+
+@pytest.mark.parametrize("size", [2, 5])
+def test_a_shared_product_is_exact(size):
+    args, gradients = three_ways(size, size, size)
+    values = [np.arange(np.prod(arg.shape, dtype=int)).reshape(arg.shape) % 7 - 3.0 for arg in args]
+    by_b, by_c = td.lambdify(args, gradients, "numpy")(*values)
+    T, a, b, c = values
+    box = range(size)
+    assert by_b.tolist() == [sum(T[i, j, k] * a[i] * c[k] for i in box for k in box) for j in box]
+    assert by_c.tolist() == [sum(T[i, j, k] * a[i] * b[j] for i in box for j in box) for k in box]
+
+
 @pytest.mark.parametrize("from_left", [True, False])
 @pytest.mark.parametrize("length", [2, 5, 9, 30])
 def test_matrices_are_not_multiplied_with_each_other(length, from_left):
