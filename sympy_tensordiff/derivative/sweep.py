@@ -146,7 +146,7 @@ class Sweep:
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
         elif node.op == "read":
-            self._read(node, rows, cotangent)
+            self._read(node, rows if anyway else rows + self._inside_data(node, rows, cotangent), cotangent)
         elif node.op in RANGED:
             self._reduction(node, rows, cotangent, anyway)
         elif node.op == "guard":
@@ -163,13 +163,20 @@ class Sweep:
 
         Where they are outside the function has not asked for the node: the cotangent, a sum perhaps, chooses nothing.
         """
-        is_entry = any(
-            part.op == "read" and part.args[0].op == "comprehension" for part in self.graph.factors(cotangent)
-        )
-        if not is_entry and not is_chosen(self.graph, cotangent):
+        if not self._may_choose(cotangent):
             return ()
         reads = unconditional_reads(self.graph, node, rows, most=READS)
         return tuple(row for row in reads if not implied(row, rows))
+
+    def _inside_data(self, node: Node, rows: Rows, cotangent: Node) -> Rows:
+        """What keeps the data in the index of a read, which its equations repeat, inside of shapes; see `_inside`."""
+        needed = self.graph.inside_data(node.data)
+        return tuple(row for row in needed if not implied(row, rows)) if self._may_choose(cotangent) else ()
+
+    def _may_choose(self, cotangent: Node) -> bool:
+        factors = self.graph.factors(cotangent)
+        is_entry = any(part.op == "read" and part.args[0].op == "comprehension" for part in factors)
+        return is_entry or is_chosen(self.graph, cotangent)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
         if node.op == "prod":
