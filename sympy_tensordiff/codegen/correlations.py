@@ -29,7 +29,7 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Number
 from sympy_tensordiff.codegen.steps import extents, not_compiled, operands
-from sympy_tensordiff.codegen.tiling import tiling
+from sympy_tensordiff.codegen.tiling import spares_copies, tiling
 from sympy_tensordiff.codegen.walk import all_names, filled_arrays, uses
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -53,7 +53,8 @@ def with_correlations(program: Program) -> Program:
             steps[place] = correlation
             steps = [other for other in steps if not any(other is part for part in gone)]
             gone_arrays.update(part.array for part in gone)
-            new.append(f"{correlation.array}: windows where they lie, in place of {', '.join(p.array for p in gone)}")
+            copies = ", ".join(part.array for part in gone if part.array != correlation.array)
+            new.append(f"{correlation.array}: windows where they lie, in place of {copies}")
     left = {name for step in steps for name in filled_arrays(step)}
     arrays = tuple([array for array in program.temporaries if array.name in left])
     notes = [note for note in program.notes if note.partition(":")[0] not in gone_arrays]
@@ -106,6 +107,9 @@ class _Finder:
             any(form.hidden() for view in (output, *views) for form in view.index)
             or tiling(found, self.prover.shapes) is None
         ):
+            return None
+        kept = [self.prover.shapes[part.array] for part in gone if part.array in self.temporaries]
+        if not spares_copies(found, kept):
             return None
         check_correlation(found, self.prover)
         return found, gone, last

@@ -24,6 +24,17 @@ TASKS = 8
 
 _WORTH = 0.2
 
+_SERVES = 128
+
+
+def spares_copies(step: Correlation, kept: Sequence[tuple[Affine, ...]]) -> bool:
+    """Whether copies of these shapes take long beside the products: each entry serves a few of them only.
+
+    Where it serves many, a library, which lays out both operands in blocks first, is faster than blocks in place.
+    """
+    entries = sum(prod(map(length, shape)) for shape in kept)
+    return prod(length(extent) for _, extent in step.labels) <= _SERVES * entries
+
 
 @dataclass(frozen=True)
 class Tiling:
