@@ -24,6 +24,7 @@ from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.graph.trampoline import trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise_rows
@@ -329,8 +330,20 @@ class Sweep:
         systems = systems_without_clamps(self.graph, gone, inner)
         found = (project(_visible(system, gone), dropped, outer, most) for system in systems)
         projected = [rows for rows in found if rows is not None]
+        if not projected:
+            return None
         stays = frozenset().union(*(row.form.atoms() for row in inner)) - gone
-        return outer + joined(projected, self._ordered(stays)) if projected else None
+        return outer + self._told(outer, inner, dropped) + joined(projected, self._ordered(stays))
+
+    def _told(self, outer: Rows, inner: Rows, dropped: Sequence[int]) -> Rows:
+        """What inner rows without data say, where it keeps data in outer rows inside of their tensors.
+
+        These may imply it, so that nothing of it is left in a projection of all.
+        """
+        plain, data = apart(outer)
+        if all(implied(row, plain) for row in self.graph.inside_data(row.form for row in data)):
+            return ()
+        return project(apart(inner)[0], dropped, plain) or ()
 
     # -------------------------------------------------------------- variables
 
