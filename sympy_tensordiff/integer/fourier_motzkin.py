@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 
 from .affine import Row, Variable
-from .implication import FALSE, complexity, merge_parallel, remove_redundant
+from .implication import FALSE, complexity, merge_parallel, without_redundant
 
 
 def eliminate(rows: Iterable[Row], variable: Variable) -> tuple[Row, ...] | None:
@@ -85,7 +85,7 @@ def project(
         system = current = _visible(current, remaining)
         variable = min(remaining, key=lambda v: _cost(system, v))
         if not irredundant and grows(system, variable):
-            current = remove_redundant(system, facts)
+            current = without_redundant(system, facts)
             irredundant = True
             continue
         remaining.remove(variable)
@@ -103,7 +103,7 @@ def grows(rows: Collection[Row], variable: Variable) -> bool:
 
 def simplest(rows: Sequence[Row], facts: Sequence[Row], most: int | None) -> tuple[Row, ...]:
     """The rows without redundant ones, and without the hardest to read where there are more than ``most``."""
-    kept = remove_redundant(rows, facts)
+    kept = without_redundant(rows, facts)
     if most is None or len(kept) <= most:
         return kept
     simple = set(sorted(kept, key=complexity)[:most])
