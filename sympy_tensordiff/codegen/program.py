@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.results import SINGLE
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.ties import with_kept_values
+from sympy_tensordiff.codegen.unread import without_unread
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.codegen.walk import uses
 from sympy_tensordiff.errors import OutOfShapeError
@@ -114,7 +115,7 @@ def assemble(
         notes=tuple(lowering.notes),
         copies=temporaries,
     )
-    program = without_copies(program)
+    program = without_copies(without_unread(program))
     if expected is not None:
         program = with_packed_pairs(program, Hints({names[v]: size for v, size in hints.sizes.items() if v in names}))
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
