@@ -43,6 +43,7 @@ from sympy_tensordiff.simplify.ranges import (
     without_exact_floors_in,
 )
 from sympy_tensordiff.simplify.roundings import settled
+from sympy_tensordiff.simplify.shelters import without_index
 from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
 
@@ -285,7 +286,8 @@ class _Tighten:
             return None
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
-        rows = tuple(row.substitute(mapping) for row in (*rows, *guards))
+        protecting = [row for v, value in mapping.items() for row in without_index(self.graph, v, value, rows)]
+        rows = tuple([*protecting, *(row.substitute(mapping) for row in (*rows, *guards))])
         # What follows from the definition of the new quotient would bring it into the system again.
         rows = tuple(row for row in rows if not (row.form.compounds() and implied(row, ())))
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))
