@@ -182,11 +182,18 @@ def seal(module: ModuleType) -> None:
     if not path.is_file():
         return
     try:
-        sums = _checksums(path)
-        if sums != _noted(path):
+        # Another process may write code, and what it notes of it, between our two steps.
+        for _ in range(_SEALS):
+            sums = _checksums(path)
+            if sums == _noted(path):
+                return
             _write(path.parent, f"{path.stem}.sums", sums)
     except OSError:
         pass  # the code will be compiled again
+
+
+_SEALS = 5
+"""Turns in which the note of compiled code may be overtaken by other processes; each one writes a few times only."""
 
 
 def _drop_unknown_code(path: Path) -> None:
