@@ -317,21 +317,24 @@ def test_a_mask_protects_the_data_in_an_index(table):
     assert evaluate(found, {**numbers, n: 1, values: np.arange(1.0, 10.0), data: [0, 3, 0, 0, 0]})[3] == 1
 
 
-def test_an_index_that_becomes_data_takes_its_range_along():
-    """An index of a gradient has few values for a single size, where its range keeps ``data`` inside."""
-    size, length, c = sympy.Symbol("N", integer=True, positive=True), sympy.Symbol("M", integer=True, positive=True), k
+@pytest.mark.parametrize("wrt", ["table", "values"])
+def test_data_that_the_range_of_an_index_keeps_inside(wrt):
+    """The tests of ``data`` in a second derivative tell of the sizes what the index told that has gone for them."""
+    size, length = sympy.symbols("N M", integer=True, positive=True)
     values, table = td.TensorSymbol("values", size + 11), td.TensorSymbol("table", (8, 2 * size + 3))
     data, weights = td.TensorSymbol("data", length + 6, dtype=int), td.TensorSymbol("weights", size)
-    along, factor = td.TensorSymbol("along", (8, 2 * size + 3)), sympy.Symbol("factor", real=True)
-    held = KroneckerDelta(1 - c, data[Max(5, Min(7, 2 * size + 1)) - 5] + 11)
-    chosen = td.IndexedSum(factor * held, (c, -5 * i, 2 - 5 * i))
-    product = td.IndexedProduct(
-        values[2 * i + t - 4 * length - 2 * size + 15], (t, length + size + 1, 4 * size + i - length)
-    )
+    held = KroneckerDelta(1 - k, data[Max(5, Min(7, 2 * size + 1)) - 5] + 11)
+    chosen = td.IndexedSum(held, (k, -5 * i, 2 - 5 * i))
+    first, last = length + size + 1, 4 * size + i - length
+    product = td.IndexedProduct(values[2 * i + t - 4 * length - 2 * size + 15], (t, first, last))
     misfit = product - table[6 - 3 * i, floor((length + i) / sympy.Integer(5))]
-    slope = td.vjp(td.TensorComprehension(misfit**2 * chosen, (i, size)), table, weights)
-    slopes = td.IndexedSum(slope[d, e] * along[d, e], (d, 0, 7), (e, 0, 2 * size + 2))
-    numbers = {data: [0, -40, -1, 1, 1, 0, 1, 2], size: 1, length: 2, factor: 2}
-    second = td.diff(slopes, values)
-    rest = {v: np.ones((8, 5)) for v in (along, table)} | {values: np.ones(12), weights: np.ones(1)}
-    assert not np.any(evaluate(second, {**numbers, **rest}))
+    body = misfit**2 * chosen if wrt == "table" else product * chosen
+    shape = (table if wrt == "table" else values).shape
+    along = td.TensorSymbol("along", shape)
+    slope = td.vjp(td.TensorComprehension(body, (i, size)), table if wrt == "table" else values, weights)
+    indices = (d, e)[: len(shape)]
+    limits = [(v, 0, extent - 1) for v, extent in zip(indices, shape, strict=True)]
+    second = td.diff(td.IndexedSum(slope[indices] * along[indices], *limits), values)
+    numbers = {data: [0, -40, -1, 1, 1, 0, 1, 2], size: 1, length: 2, values: np.ones(12), weights: np.ones(1)}
+    numbers |= {table: np.ones((8, 5)), along: np.ones((8, 5) if wrt == "table" else 12)}
+    assert not np.any(evaluate(second, numbers))

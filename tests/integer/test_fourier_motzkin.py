@@ -6,6 +6,7 @@ import pytest
 import random_systems as systems
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.fourier_motzkin import eliminate, project
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.products import quotient_by
@@ -120,3 +121,14 @@ def test_facts_shorten_a_projection():
     shared = {ge(N), ge(P), ge(N - K), ge(P - K)}
     assert shared <= set(project(rows, ["h"]) or ())
     assert shared & set(project(rows, ["h"], [ge(N), ge(P - 2 * N)]) or ()) == {ge(N - K)}
+
+
+def test_rows_that_protect_data_stay_in_a_projection():
+    """Rows of data that imply ``n >= 2`` may be tested only where it holds."""
+    n, m, k = (Affine.variable(v) for v in "nmk")
+    entry = Affine.variable(DataEntry("idx", (n - 2,)))
+    tests = [Row("ge", entry), Row("ge", n - 2 - entry)]
+    ranges = [Row("ge", k + form) for form in (0, m, 2 * m - n)] + [Row("ge", n - k - 2), Row("ge", n + m - k)]
+    found = project([*tests, *ranges], "k")
+    assert Row("ge", n - 2) in found
+    assert set(tests) <= set(found)

@@ -19,9 +19,12 @@ from sympy_tensordiff import (
 from sympy_tensordiff.derivative import elementwise
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.extrema import greatest
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.clamps import decided_rows
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
@@ -189,3 +192,15 @@ def test_an_entry_of_a_table_that_two_conditions_ask_for_is_read_inside():
     for sizes in ({N: 1, M: 3}, {N: 4, M: 4}):
         values = random_values((total, z), sizes, 1)
         assert_equal(evaluate(result, values), differentiate(total, z, values), f"at {sizes}")
+
+
+def test_tests_of_data_do_not_decide_which_data_are_read():
+    """Together they tell that ``n >= 3``, but each may be the first that is tested."""
+    n = Affine.variable("n")
+    clamped = DataEntry("idx", (greatest([n - 2, Affine()]),))
+    entry = Affine.variable(clamped)
+    rows = (Row("ge", entry - 1), Row("ge", n - 2 - entry), Row("ge", 5 - entry))
+    assert decided_rows(rows, ()) == rows
+    inside = Affine.variable(DataEntry("idx", (n - 2,)))
+    plain = Row("ge", n - 2)
+    assert decided_rows((*rows, plain), ()) == (*(row.substitute({clamped: inside}) for row in rows), plain)
