@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import numpy as np
@@ -16,7 +17,7 @@ PRODUCTS = {
     "ij,ij->": 0, "i,i->": 0, "bij,bjk->bik": 0, "bij,bkj->bik": 0, "bij,bj->bi": 0, "abij,abjk->abik": 0,
     "ijk,jkl->il": 0, "jki,jkl->il": 0, "ijk,lk->lij": 0, "ij,jkl->ikl": 0,
     "iji,jk->ik": 1, "ijk,kjl->il": 1, "ijb,bkj->bik": 1, "ibj,bjk->bik": 1, "bij,bjk->ibk": 1, "ij,ji->": 1,
-    "ijb,bkj->kbi": 2, "iaj,jbk->abik": 2,
+    "ijb,bkj->kbi": 2, "iaj,jbk->abik": 2, "iji,j->i": 1, "ll,ilj->ji": 2,
 }  # fmt: skip
 """How many arrays are copied, operands or results."""
 
@@ -36,11 +37,26 @@ def as_python(source):
 @pytest.mark.parametrize("spec", PRODUCTS)
 @pytest.mark.parametrize("factor", [1, -3])
 def test_product(spec, factor):
+    source = compared(spec, factor)
+    assert source.count("np.dot(") == 1
+    assert len(re.findall(r"(?:_ordered|product) = np\.empty", source)) == PRODUCTS[spec]
+
+
+@pytest.mark.parametrize("start", range(0, 60, 20))
+def test_random_products(start):
+    """Operands with diagonals, axes that one of them has alone, and results in any order."""
+    for seed in range(start, start + 20):
+        chosen = random.Random(seed)
+        words = ["".join(chosen.choices("ijkl", k=chosen.choice([1, 2, 3, 4]))) for _ in "xy"]
+        letters = sorted(set("".join(words)))
+        compared(",".join(words) + "->" + "".join(chosen.sample(letters, chosen.randint(0, len(letters)))), 3)
+
+
+def compared(spec, factor):
+    """The text for a product, whose values are those of NumPy."""
     tensors, shapes = operands(spec)
     # A single call would be one of NumPy's, from Python.
     source = td.generate_code(tensors, (factor * td.einsum(spec, *tensors), tensors[0] + tensors[0]))
-    assert source.count("np.dot(") == 1
-    assert len(re.findall(r"(?:_ordered|product) = np\.empty", source)) == PRODUCTS[spec]
     rng = np.random.default_rng(0)
     values = [rng.integers(-9, 9, shape).astype(np.float32) for shape in shapes]
     expected = factor * np.einsum(spec, *values)
@@ -48,6 +64,7 @@ def test_product(spec, factor):
     as_python(source)(*values, out, doubled)
     np.testing.assert_array_equal(doubled, 2 * values[0])
     np.testing.assert_array_equal(out, expected)
+    return source
 
 
 def test_compiled():

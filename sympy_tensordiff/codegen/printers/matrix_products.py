@@ -91,7 +91,7 @@ class _Printer:
             left, right, own, other = right, left, other, own
         lead = self.leading(right, both, summed, out)
         first = self.operand(left, both, own, summed)
-        rest = other[len(lead) :]
+        rest = [label for label in other if label not in lead]
         second = self.operand(right, [*both, *lead], summed, rest)
         order = [*both, *lead, *own, *rest]
         in_place = order == out
@@ -140,7 +140,7 @@ class _Printer:
         labels = list(operand.labels)
         count = next((place for place, label in enumerate(labels) if label in summed), 0)
         lead, rest = labels[:count], labels[count + len(summed) :]
-        if both or not (lead and rest) or [*lead, *summed, *rest] != labels:
+        if both or not (lead and rest) or [*lead, *summed, *rest] != labels or len(set(labels)) < len(labels):
             return []
         entries, size = self.entries(out), self.entries(labels)
         return lead if entries is not None and size is not None and entries < size else []
