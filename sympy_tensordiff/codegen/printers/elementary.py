@@ -65,6 +65,20 @@ class Precision:
         # NumPy, which runs the text as Python, shifts an integer within its type; Numba makes a wide one of it.
         return f"whole(whole({exponent} + {self.bias}) << {self.digits}).view(real)"
 
+    def stored(self, biased: str) -> str:
+        """The power of 2 whose exponent, with the bias, is a natural number, as text."""
+        return f"natural({biased} << natural({self.digits})).view(real)"
+
+    @property
+    def round(self) -> float:
+        """1.5*2**digits: a number to which it is added has the integer nearest to it in the last bits."""
+        return 1.5 * 2.0**self.digits
+
+    @property
+    def round_bits(self) -> int:
+        """The bits of `round` as an integer."""
+        return (self.bias + self.digits << self.digits) + (1 << self.digits - 1)
+
 
 WIDEST = 100000.0
 """The greatest angle that is reduced here: it is less than 2**16 times pi/2."""
@@ -72,9 +86,6 @@ WIDEST = 100000.0
 HALF_PI = (1.5707963267923333, 2.5633441515839558e-12, 1.0562999066987428e-23)
 """The first two end in 16 zeros. In double precision all three, and for results in single precision the first two, \
 leave of an angle up to `WIDEST` what is not a multiple to the last place."""
-
-ROUND = 6755399441055744.0
-"""1.5*2**52: a number to which it is added has its integer nearest to it in the last bits."""
 
 DOUBLE = Precision(
     "double", 64, 52, 0x3FE6A09E667F3BCD,
@@ -110,29 +121,39 @@ def _exp(a: Precision) -> str:
     low, high = map(a, a.exp_range)
     return f"""
     c = {low} if x < {low} else {high} if x > {high} else x
-    n = np.floor(c*{a(1.4426950408889634)} + {a(0.5)})
+    {_whole_part(a)}
     r = c - n*{a(a.ln2[0])} - n*{a(a.ln2[1])}
     {a.polynomial(a.exp, "r")}
     value = {a(1.0)} + (r + r*r*p)
-    k = np.int32(n)
-    half = k >> 1
-    value = value*{a.power("half")}*{a.power("k - half")}
-    return value if x == x else x"""
+    k = {_biased(a, 2)}
+    half = natural(k >> natural(1))
+    return value*{a.stored("half")}*{a.stored("natural(k - half)")}"""
+
+
+def _whole_part(a: Precision) -> str:
+    """Lines that compute the integer n nearest to c/log(2); ``shifted`` has it in the last bits, too."""
+    return f"""shifted = c*{a(1.4426950408889634)} + {a(a.round)}
+    n = shifted - {a(a.round)}"""
+
+
+def _biased(a: Precision, times: int, less: int = 0) -> str:
+    """The integer n, ``less`` something, with so many times the bias, which makes it positive, as text."""
+    return f"natural(real(shifted).view(natural) - natural({a.round_bits + less - times * a.bias}))"
 
 
 def _expm1(a: Precision) -> str:
     low, high = a(-(a.digits + 2.0)), a(a.exp_range[1])
     return f"""
     c = {low} if x < {low} else {high} if x > {high} else x
-    n = np.floor(c*{a(1.4426950408889634)} + {a(0.5)})
+    {_whole_part(a)}
     first = c - n*{a(a.ln2[0])}
     rest = n*{a(a.ln2[1])}
     r = first - rest
     rest = (first - r) - rest
     {a.polynomial(a.exp, "r")}
-    half = {a.power("np.int32(n) - 1")}
+    half = {a.stored(_biased(a, 1, 1))}
     value = {a(2.0)}*(((half - {a(0.5)}) + half*r) + half*(r*r*p + rest))
-    return x if abs(x) < {a(2.0 ** (-a.digits - 2))} or x != x else value"""
+    return x if abs(x) < {a(2.0 ** (-a.digits - 2))} else value"""
 
 
 def _logarithm(a: Precision) -> str:
@@ -202,8 +223,8 @@ def _near(a: Precision, quarters: int) -> str:
     value = f"value if abs(x) > {a(2.0**-26)} else x" if not quarters else "value"
     return f"""
     c = np.float64(x if abs(x) <= {a(WIDEST)} else x - x)
-    turns = c*{2 / math.pi!r} + {ROUND}
-    n = turns - {ROUND}
+    turns = c*{2 / math.pi!r} + {DOUBLE.round}
+    n = turns - {DOUBLE.round}
     t = c - n*{HALF_PI[0]!r}
     r = {rest.format(*HALF_PI)}
     z = r*r
@@ -276,9 +297,7 @@ def _text(name: str, precision: Precision) -> str:
     """One function for one precision."""
     what, body, _ = FUNCTIONS[name]
     lines = body(precision)
-    types = f"    real, whole = np.float{precision.bits}, np.int{precision.bits}\n"
-    if "whole" not in lines:
-        types = f"    real = np.float{precision.bits}\n"
-    types = types if "real" in lines else ""
+    kinds = {"real": "float", "whole": "int", "natural": "uint"}
+    types = "".join(f"    {name} = np.{kind}{precision.bits}\n" for name, kind in kinds.items() if f"{name}(" in lines)
     docstring = f'    """{what}, in {precision.name} precision."""\n'
     return f"def {name}_{precision.name}(x):\n{docstring}{types}{lines[1:]}"
