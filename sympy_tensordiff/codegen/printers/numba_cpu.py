@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
@@ -47,7 +46,7 @@ from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_hel
 from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_text
 from sympy_tensordiff.codegen.printers.parallel import block_name, blocks_text, head_text
 from sympy_tensordiff.codegen.printers.row_nests import RowPrinter
-from sympy_tensordiff.codegen.printers.rows import RowPlan, has_few_steps
+from sympy_tensordiff.codegen.printers.rows import RowPlan, has_few_steps, runs_less_often
 from sympy_tensordiff.codegen.printers.scratch import run_text, scratch_arrays, scratch_text
 from sympy_tensordiff.codegen.printers.tiles import MARK, TILE
 from sympy_tensordiff.codegen.printers.tiles import NAMES as TILE_NAMES
@@ -131,8 +130,10 @@ class NumbaPrinter(RowPrinter):
         if self.kernel.array in self.bare:
             self.line(depth, f"{array} = real({self.scalar(statement.value)})")
             return
-        entry = self.subscript(tuple(Affine.variable(axis) for axis in (*self.outer, *self.kernel.axes)))
-        self.line(depth, f"{array}[{entry}] = {self.scalar(statement.value)}")
+        index = [Affine.variable(axis) for axis in (*self.outer, *self.kernel.axes)]
+        if self.entry is not None:
+            index[-1] = self.entry
+        self.line(depth, f"{array}[{self.subscript(tuple(index))}] = {self.scalar(statement.value)}")
 
     def statement(self, statement: Statement, depth: int) -> None:
         if isinstance(statement, Loop) and self.is_extremum(statement):
@@ -221,13 +222,6 @@ def counters(body: Sequence[Statement], rows: RowPlan | None) -> Iterator[str]:
         low = loop.lows[0].form
         if len(loop.lows) == 1 and low.is_constant and low.constant >= 0 and loop.variable not in scanned:
             yield loop.variable
-
-
-def runs_less_often(loop: Loop, times: int) -> bool:
-    """Whether two of the bounds of a loop are less than so many integers apart."""
-    ends = product(loop.lows, loop.highs)
-    spans = [high.form - low.form for low, high in ends if low.divisor == high.divisor == 1]
-    return any(span.is_constant and span.constant + 1 < times for span in spans)
 
 
 def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> str:

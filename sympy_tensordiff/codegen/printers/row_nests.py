@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.parallel import block_ends
 from sympy_tensordiff.codegen.printers.rows import STRIP, RowPlan, row_plan, runs_in_strips, untied
 from sympy_tensordiff.codegen.printers.scans import Scan
+from sympy_tensordiff.codegen.printers.short_rows import short_row
 from sympy_tensordiff.integer.affine import Affine
 
 Ends = tuple[tuple[Affine, ...], tuple[Affine, ...]]
@@ -40,6 +41,10 @@ class RowPrinter(NestPrinter):
         """Axes of the array in front of those of the kernel, over which something else loops."""
         self.rows = row_plan(kernel, prover)
         self.strip = self.strip_ends(prover) if not outer else ()
+        has_short = self.rows is None and not (self.block and len(kernel.axes) == 1)
+        self.short = short_row(kernel, prover, self.names.fresh) if has_short else None
+        self.entry: Affine | None = None
+        """The entry of a short row that is stored."""
         self.running: dict[str, str] = {}
         """The names of accumulators in the pass that fills their arrays."""
 
@@ -74,7 +79,12 @@ class RowPrinter(NestPrinter):
             heads.append(f"for {self.names(axis)} in range({span}):")
         for number, head in enumerate(heads[:-1]):
             self.line(depth + number, head)
-        if self.rows is None and heads:
+        if self.short is not None:
+            self.body(self.short.body, depth + len(heads) - 1)
+            for number, store in enumerate(self.short.stores):
+                self.entry = Affine({}, number)
+                self.statement(store, depth + len(heads) - 1)
+        elif self.rows is None and heads:
             self.loop(heads[-1], self.kernel.body, depth + len(heads) - 1)
         elif self.rows is None:
             self.body(self.kernel.body, depth)

@@ -32,7 +32,7 @@ _BRIEF = 64
 """How many steps a loop has at most whose vectors cost more to add up than to fill."""
 
 
-_LONG = 32
+LONG = 32
 """How many entries a row has at least that is filled several times for the sake of its vectors."""
 
 
@@ -46,6 +46,13 @@ def has_few_steps(loop: Loop) -> bool:
     if len(loop.lows) != 1 or len(loop.highs) != 1 or loop.lows[0].divisor != 1 or loop.highs[0].divisor != 1:
         return False
     return is_short(loop.highs[0].form - loop.lows[0].form + 1)
+
+
+def runs_less_often(loop: Loop, times: int) -> bool:
+    """Whether two of the bounds of a loop are less than so many integers apart."""
+    ends = product(loop.lows, loop.highs)
+    spans = [high.form - low.form for low, high in ends if low.divisor == high.divisor == 1]
+    return any(span.is_constant and span.constant + 1 < times for span in spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,7 @@ def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     if not kernel.axes or isinstance(kernel, Scatter):
         return None
     extent = prover.shapes[kernel.array][-1]
-    planner = RowPlanner(kernel, is_long=not extent.is_constant or extent.constant >= _LONG)
+    planner = RowPlanner(kernel, is_long=not extent.is_constant or extent.constant >= LONG)
     plan = planner.plan()
     if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)):
         return planner.plan_of_scans()

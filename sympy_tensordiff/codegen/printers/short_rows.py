@@ -1,0 +1,93 @@
+"""Short rows whose entries are computed together: one pass of a long sum adds to all of them.
+
+Sums for the coordinates of a point, or for the weights of a small window, read much in common. With
+one accumulator for each entry this is read and computed once, and all sums stay in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Loop, Scatter, Statement, Store
+from sympy_tensordiff.codegen.printers.rows import LONG, RowPlanner, has_few_steps, runs_less_often
+from sympy_tensordiff.codegen.rename import Renaming
+from sympy_tensordiff.codegen.scalars import Load
+from sympy_tensordiff.codegen.walk import loops, scalars, statements
+from sympy_tensordiff.integer.affine import Affine
+
+TOGETHER = 8
+"""As many sums are added up in one pass at most."""
+
+
+@dataclass(frozen=True)
+class ShortRow:
+    """What runs once for a whole row, and what is stored at its entries then."""
+
+    body: tuple[Statement, ...]
+    stores: tuple[Statement, ...]
+
+
+def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> ShortRow | None:
+    """A kernel with the entries along its last axis together; None where that gains nothing.
+
+    ``fresh`` makes names for what each entry has for itself.
+    """
+    if not kernel.axes or isinstance(kernel, Scatter):
+        return None
+    extent, planner = prover.shapes[kernel.array][-1], RowPlanner(kernel, is_long=False)
+    if not extent.is_constant or not 2 <= extent.constant <= TOGETHER or not _gains(planner, extent.constant):
+        return None
+    own = [
+        part.name
+        for part in statements(kernel.body)
+        if isinstance(part, Let | Accumulator) and planner.axis in planner.depends[part.name]
+    ]
+    entries = [
+        Renaming({name: fresh(f"{name}_{number}") for name in own}, forms={planner.axis: Affine({}, number)})
+        for number in range(extent.constant)
+    ]
+    stores = [entry.statement(kernel.body[-1]) for entry in entries]
+    return ShortRow(tuple(_together(kernel.body, planner, entries)), tuple(stores))
+
+
+def _together(body: Iterable[Statement], planner: RowPlanner, entries: list[Renaming]) -> Iterator[Statement]:
+    """The statements, those that vary along the row once for each entry; no stores."""
+    for statement in body:
+        if isinstance(statement, Store):
+            continue
+        if not planner.varies(statement):
+            yield statement
+        elif isinstance(statement, Loop | If):
+            yield replace(statement, body=tuple(_together(statement.body, planner, entries)))
+        else:
+            yield from (entry.statement(statement) for entry in entries)
+
+
+def _gains(planner: RowPlanner, count: int) -> bool:
+    """Whether there are long sums for all entries, not too many, over the same terms, whose reads run along them."""
+    varying = [part for part in statements(planner.kernel.body) if planner.varies(part)]
+    if any(isinstance(part, Loop | If) and planner.is_tied(part) for part in varying):
+        return False
+    adds = [part for part in varying if isinstance(part, Add)]
+    if any(part.reduction != "sum" for part in adds):
+        return False
+    found = [part for part in varying if isinstance(part, Loop) and not has_few_steps(part)]
+    long = [loop for loop in found if all(map(has_few_steps, loops(loop.body)))]
+    sums = {part.name for loop in long for part in statements(loop.body) if isinstance(part, Add) and part in adds}
+    if not sums or len(sums) * count > TOGETHER or any(runs_less_often(loop, LONG) for loop in long):
+        return False
+    return all(_shares(planner, loop) for loop in long)
+
+
+def _shares(planner: RowPlanner, loop: Loop) -> bool:
+    """Whether some reads of a loop are the same for all entries, and all of them run along it or stand still."""
+    loads = [node for node in scalars(loop.body) if isinstance(node, Load)]
+    moving = [node for node in loads if any(loop.variable in form.atoms() for form in node.index)]
+    along = [
+        not any(loop.variable in form.atoms() for form in node.index[:-1])
+        and abs(node.index[-1].coefficient(loop.variable)) == 1
+        for node in moving
+    ]
+    return all(along) and any(all(planner.axis not in form.atoms() for form in node.index) for node in moving)
