@@ -86,13 +86,14 @@ class Choices:
         """Rows, not known from ``facts``, outside of which ``factor`` is 0 and the product does harm.
 
         They are among the rows that say that reads of the ``others`` stay inside their shapes, and those of guards.
+        Loops around such a guard may be empty where its data cannot be read: the rows that say it come along.
         """
         found: list[Row] = []
         needed = chain.from_iterable(map(self.needed_by, others))
         for row in dict.fromkeys((*needed, *first_guard(factor))):
             harm = not implied(row, facts) and not (yield self.is_harmless(product, facts, row))
             if harm and (yield self.needs(factor, row, facts)):
-                found.append(row)
+                found += [row, *_unprotected(self.graph, (row,), (*facts, *found), ())]
         return found
 
     def is_idle(self, row: Row, node: Node, facts: Facts) -> Recursion[bool]:

@@ -31,6 +31,8 @@ from sympy_tensordiff.testing.values import call_arguments, random_values, to_do
 i, j, k, N, M = indices("i j k N M")
 x, y, u = TensorSymbol("x", N), TensorSymbol("y", N), TensorSymbol("u", (M, N))
 
+D, w = TensorSymbol("D", 8, dtype=int), TensorSymbol("w", 3)
+
 
 def where(value, *conditions):
     return Piecewise((value, And(*conditions)), (0, True))
@@ -204,3 +206,11 @@ def test_tests_of_data_do_not_decide_which_data_are_read():
     inside = Affine.variable(DataEntry("idx", (n - 2,)))
     plain = Row("ge", n - 2)
     assert decided_rows((*rows, plain), ()) == (*(row.substitute({clamped: inside}) for row in rows), plain)
+
+
+@pytest.mark.parametrize("read", [D[6 - i - 2 * j], D[D[6 - i - 2 * j]]])
+def test_a_test_of_data_that_leaves_a_sum_takes_its_empty_range_along(read):
+    count = IndexedSum(KroneckerDelta(1, read), (k, i, 2))
+    function = TensorComprehension(count / (w[j] ** 2 + 1), (i, 4), (j, 3))
+    values = {D: np.array([1, 0, 2, 1, 0, 1, 3, 1]), w: np.array([2, 3, 5])}
+    assert_equal(evaluate(simplify_deltas(function), values), evaluate(function, values), "where the sum is empty")
