@@ -100,6 +100,7 @@ class Keeper:
         body = self.graph.substitute(body, rounded)
         reads = unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
         # Where values are needed for sure, data that lead out of a tensor are refused.
+        needed = rows
         rows += tuple(row for row in reads if not exactly or not data_entries([row.form]))
         # What tests read is inside where they are made.
         inside = tuple(self.graph.inside_data(row.form for row in rows))
@@ -127,7 +128,9 @@ class Keeper:
         loops = frozenset((*binders, *own))
         axes = {v: axis for v in loops if (axis := places.get(Affine.variable(v))) is not None}
         hidden = (
-            row.substitute(axes) for row in inside if row.form.hidden() and row.form.atoms() & loops <= axes.keys()
+            row.substitute(axes)
+            for row in (*needed, *inside)
+            if row.form.hidden() and row.form.atoms() & loops <= axes.keys()
         )
         known = (*self.lowering.facts, *found.rows)
         tests = tuple(row for row in hidden if not implied(row, known))

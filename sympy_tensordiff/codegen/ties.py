@@ -66,7 +66,7 @@ class _Ties(Keeper):
         self.done: dict[tuple[Node, Rows], Node] = {}
         self.defined: set[Node] = set()
         self.around_extrema: dict[Node, Rows] = {}
-        """The conditions on data, over indices that a maximum knows of, that hold wherever it stands."""
+        """The conditions that no read tells, over indices that a maximum knows of, that hold wherever it stands."""
 
     # -------------------------------------------------------------- what is kept
 
@@ -82,7 +82,7 @@ class _Ties(Keeper):
                 seen_there = node.free | self.lowering.outside
                 self.around_extrema[node] = tuple(r for r in held if r in around and r.form.atoms() <= seen_there)
             if node.op == "guard":
-                around += tuple(row for row in node.data if data_entries([row.form]))
+                around += tuple(row for row in node.data if row.form.hidden())
             for part in (self.open(node)[2],) if node.op in BINDERS else node.args:
                 state = part, _linked(around, part.free)
                 if state not in seen:
@@ -105,10 +105,11 @@ class _Ties(Keeper):
             several = Counter(part for _, part, _ in parts)
             found = []
             outer = self.around_extrema.get(extremum, ())
+            rounded = tuple(row for row in outer if not data_entries([row.form]))
             for number, part, around in parts:
                 exactly, where = may_refuse(part), (*around, *outer)
                 # What is needed in several cases has one array for all of them.
-                own = where if exactly else around if several[part] == 1 else ()
+                own = where if exactly else (*rounded, *around) if several[part] == 1 else rounded
                 known = self.candidate(part, variables, (*rows, *own), exactly)
                 if exactly and not where and not known.exact:
                     known = self.candidate(part, variables, (*rows, *own))

@@ -8,7 +8,7 @@ from sympy import Eq, Max, Min, Mod, Piecewise, Symbol, exp, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 
 i, j, k, n, m, p = td.indices("i j k n m p")
@@ -132,6 +132,28 @@ def test_values_between_rounded_bounds_are_kept():
     assert shares(-0.5, weights) == 0
     assert shares(0.0, weights) == weights @ (last / 2)
     np.testing.assert_allclose(shares(0.5, weights), weights @ (last * np.exp(last / 2)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_rounded_conditions_around_a_maximum_protect_what_its_values_read(most):
+    """The values are kept where the conditions hold; what these do not protect is refused."""
+    steps = Mod(3 * p + 1, 14)
+
+    def value(k):
+        return x[2 * k - 4 * steps + 4 * most + 1] / (b[p] ** 2 + 1)
+
+    def ties(bound):
+        greatest = td.IndexedMax(value(i), (i, 0, 2))
+        count = td.IndexedSum(Piecewise((1, Eq(value(k), greatest)), (0, True)), (k, 0, 2))
+        return td.TensorComprehension(Piecewise((1 / count, steps <= bound), (0, True)), (p, m))
+
+    values = {x: (np.arange(4 * most + 6) % 5 < 2).astype(int), b: np.arange(11)}
+    expected = np.array(td.reference.evaluate(ties(most), values), float)
+    assert set(expected) == {0, 0.5, 1}
+    arrays = [value.astype(float) for value in values.values()]
+    np.testing.assert_array_equal(td.lambdify([x, b], ties(most), "numpy")(*arrays), expected)
+    with pytest.raises(OutOfShapeError, match="is read outside of the shape of x"):
+        td.lambdify([x, b], ties(most + 1), "numpy")(*arrays)
 
 
 def test_refusals():
