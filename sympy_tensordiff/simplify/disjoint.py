@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import is_opaque, selected_in
+from sympy_tensordiff.integer.data import data_entries, is_opaque, selected_in
 from sympy_tensordiff.integer.normalise import normalise, remainders
 
 RESIDUES_LIMIT = 16
@@ -24,9 +24,13 @@ SPLIT_LIMIT = 2
 
 
 def ties(node: Node, variables: frozenset[int]) -> bool:
-    """Whether a guard ties some of the variables, or an equation that a sum could not solve."""
+    """Whether a guard, or one right behind it, ties variables, or an equation that a sum could not solve."""
     rows = node.data if node.op == "guard" or (node.op == "sum" and not node.free.isdisjoint(variables)) else ()
-    return any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq")
+    if any(not row.form.atoms().isdisjoint(variables) for row in rows if node.op == "guard" or row.kind == "eq"):
+        return True
+    inner = node.args[0] if node.op == "guard" else None
+    terms = () if inner is None else inner.args if inner.op == "add" else (inner,)
+    return any(term.op == "guard" and ties(term, variables) for term in terms)
 
 
 def terms_with_guards(graph: Graph, variables: frozenset[int], body: Node) -> list[Node] | None:
@@ -81,8 +85,26 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[list[Node], lis
         return [], []
     guards = [node for node in reachable(body) if node.op == "guard"]
     rows = dict.fromkeys(row for node in guards for row in node.data)
+    if any(data_entries([row.form]) for row in rows):
+        read = _tested_anyway(body)
+        rows = dict.fromkeys(row for row in rows if row in read or not data_entries([row.form]))
     apart = (row for row in rows if selected_in(row.form).isdisjoint(variables))  # data is tested in any case
     return guards, [row for row in apart if not row.form.atoms().isdisjoint(variables)]
+
+
+def _tested_anyway(body: Node) -> set[Row]:
+    """The rows that are tested wherever a body is evaluated, behind no other one that may protect their data."""
+    found: set[Row] = set()
+    stack, seen = [body], {body}
+    while stack:
+        node = stack.pop()
+        if node.op == "guard":
+            found.update(node.data if len(node.data) == 1 else ())
+            continue
+        new = [arg for arg in node.args[: 1 if node.op == "select" else None] if arg not in seen and not arg.plain]
+        seen.update(new)
+        stack += new
+    return found
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:

@@ -31,7 +31,7 @@ from sympy_tensordiff.testing.values import call_arguments, random_values, to_do
 i, j, k, N, M = indices("i j k N M")
 x, y, u = TensorSymbol("x", N), TensorSymbol("y", N), TensorSymbol("u", (M, N))
 
-D, w = TensorSymbol("D", 8, dtype=int), TensorSymbol("w", 3)
+D, w, v = TensorSymbol("D", 8, dtype=int), TensorSymbol("w", 3), TensorSymbol("v", 3)
 
 
 def where(value, *conditions):
@@ -214,3 +214,21 @@ def test_a_test_of_data_that_leaves_a_sum_takes_its_empty_range_along(read):
     function = TensorComprehension(count / (w[j] ** 2 + 1), (i, 4), (j, 3))
     values = {D: np.array([1, 0, 2, 1, 0, 1, 3, 1]), w: np.array([2, 3, 5])}
     assert_equal(evaluate(simplify_deltas(function), values), evaluate(function, values), "where the sum is empty")
+
+
+@pytest.mark.parametrize("protecting", [i >= 2, Eq(D[i], 0)], ids=["index", "data"])
+@pytest.mark.parametrize("around", [lambda value: value, exp], ids=["alone", "in a function"])
+def test_cases_by_data_are_made_only_where_the_data_are_read(protecting, around):
+    """A sum is split by ``k < D[i - 2]`` where the condition beside it holds, and stays whole where it does not."""
+    value = around(where(w[k], protecting, Eq(D[i - 2], k)) + 1) * v[k]
+    cases = around(Piecewise((w[k], protecting & Eq(D[i - 2], k)), (v[k], True)))
+    given = {D: np.array([1, 2, 0, 1, 0, 2, 1, 0])}
+    for summand in (value, cases):
+        function = TensorComprehension(IndexedSum(summand, (k, 0, 2)), (i, 8))
+        total = IndexedSum(function[i] * (i + 1), (i, 0, 7))
+        values = random_values((total, w, v), {}, 1, given=given)
+        assert_equal(evaluate(simplify_deltas(function), values), evaluate(function, values), "value", 1e-20)
+        for wrt in (w, v):
+            expected = differentiate(total, wrt, values)
+            assert expected.any()
+            assert_equal(evaluate(gradient(total, wrt), values), expected, f"by {wrt}", 1e-20)
