@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.externals import bind, for_backend, parse_key
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.mirrored import with_mirrored_kernels
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.cuda_tiles import describe_tiles
@@ -34,6 +35,7 @@ from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.steps import (
     describe,
+    describe_kernel,
     describe_scatter,
     describe_together,
     is_compiled_whole,
@@ -74,7 +76,9 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if backend != "numba":
         return split_large(split_deep(program))
     # NumPy's own softmax is as fast as NumPy is, CUDA has a kernel for it; to both, where arrays lie matters little.
-    return in_reading_order(split_large(split_deep(with_correlations(softmax_in_loops(program)))))
+    return in_reading_order(
+        with_mirrored_kernels(split_large(split_deep(with_correlations(softmax_in_loops(program)))))
+    )
 
 
 def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
@@ -318,7 +322,7 @@ class CompiledFunction:
         """What is computed, in which order, and why the temporaries exist."""
         program = self.program
         if self.backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
-            program = in_reading_order(with_correlations(softmax_in_loops(program)))
+            program = in_reading_order(with_mirrored_kernels(with_correlations(softmax_in_loops(program))))
         lines = ["arguments:"]
         lines += [
             f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments
@@ -342,7 +346,7 @@ class CompiledFunction:
             elif isinstance(step, Scatter):
                 text = describe_scatter(step, self.backend)
             elif isinstance(step, Kernel):
-                text = f"fill {step.array}[{', '.join(step.axes)}]"
+                text = f"fill {describe_kernel(step)}"
             else:
                 text = describe(step, shapes)
             lines.append(f"  {n}. {text}")

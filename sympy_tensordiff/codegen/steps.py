@@ -109,9 +109,19 @@ def describe_scatter(step: Scatter, backend: str) -> str:
     return f"scatter: add to {', '.join(texts)} over {', '.join(over)} ({how})"
 
 
+def describe_kernel(kernel: Kernel) -> str:
+    """What a kernel fills, in a line of ``.plan``."""
+    text = f"{kernel.array}[{', '.join(kernel.axes)}]" if kernel.axes else kernel.array
+    if not kernel.mirrored:
+        return text
+    first, second = kernel.mirrored[0]
+    pairs = ", ".join(f"{a} and {b}" for a, b in kernel.mirrored)
+    return f"{text}, where {second} <= {first}, and the same where {pairs} are exchanged"
+
+
 def describe_together(step: Fused) -> str:
     """The kernels that run in one loop, and the arrays of which a row is kept, in a line of ``.plan``."""
-    texts = [f"{k.array}[{', '.join(k.axes)}]" if k.axes else k.array for k in step.kernels]
+    texts = list(map(describe_kernel, step.kernels))
     rows = f", of {', '.join(array.name for array in step.rows)} one row" if step.rows else ""
     return f"together for each {step.axis}: fill {', '.join(texts)}{rows}"
 

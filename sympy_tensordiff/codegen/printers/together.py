@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import without_unused_real
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.printers.mirrors import mirror_lines
 from sympy_tensordiff.codegen.printers.parallel import block_ends, head_text
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Name
@@ -55,14 +56,14 @@ class Together:
         self.bare = bare.union(array.name for array in step.rows if not array.shape)
         self.make_printer = printer
         self.is_block = is_block
+        self.block = block_ends(names) if is_block else ()
         self.before: list[str] = []
         self.inside: list[str] = []
         self.after: list[str] = []
 
     def print(self) -> str:
         """The text of the function."""
-        step, names = self.step, self.names
-        block = block_ends(names) if self.is_block else ()
+        step, names, block = self.step, self.names, self.block
         for kernel in step.kernels:
             if kernel.array in step.totals:
                 self.total(kernel)
@@ -114,6 +115,7 @@ class Together:
         printer.lines = []
         printer.nest(2)
         self.inside += printer.lines
+        self.after += mirror_lines(kernel, self.names, self.block)
 
     def total(self, kernel: Kernel) -> None:
         """A sum over the turns: each adds to all entries."""
