@@ -17,6 +17,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.simplify.clamps import decided
 
 Facts = tuple[Row, ...]
 
@@ -91,7 +92,9 @@ class Choices:
         found: list[Row] = []
         needed = chain.from_iterable(map(self.needed_by, others))
         for row in dict.fromkeys((*needed, *first_guard(factor))):
-            harm = not implied(row, facts) and not (yield self.is_harmless(product, facts, row))
+            # A guard is told what is known of its maxima and minima, the product not yet.
+            known = implied(row, facts) or implied(row._replace(form=decided(row.form, facts)), facts)
+            harm = not known and not (yield self.is_harmless(product, facts, row))
             if harm and (yield self.needs(factor, row, facts)):
                 found += [row, *_unprotected(self.graph, (row,), (*facts, *found), ())]
         return found

@@ -232,3 +232,13 @@ def test_cases_by_data_are_made_only_where_the_data_are_read(protecting, around)
             expected = differentiate(total, wrt, values)
             assert expected.any()
             assert_equal(evaluate(gradient(total, wrt), values), expected, f"by {wrt}", 1e-20)
+
+
+@pytest.mark.parametrize("around", [log, lambda value: 1 / value], ids=["log", "quotient"])
+def test_a_clamp_that_ranges_decide_chooses_once(around):
+    """Data at ``Min(i, 2)`` are those at ``i``: what they choose does not come out of a sum again and again."""
+    function = TensorComprehension(around(w[i]) * IndexedSum(KroneckerDelta(1, D[Min(i, 2)]) * v[k], (k, 0, i)), (i, 3))
+    values = {D: np.array([1, 0, 1, 3, 2, 0, 0, 0]), w: np.array([1, 1, 1]), v: np.array([2, 3, 5])}
+    simplified = simplify_deltas(function)
+    assert not simplified.has(Min)
+    assert_equal(evaluate(simplified, values), evaluate(function, values), "value")
