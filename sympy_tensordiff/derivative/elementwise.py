@@ -122,7 +122,7 @@ class Differentiation:
     def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
         written = frozenset(reachable(self.root, *self.inputs))
         nodes = without_sparse_operands(self.graph, nodes)
-        nodes = inline_single_reads(self.graph, nodes, written)
+        nodes = inline_single_reads(self.graph, nodes)
         nodes = simplify(self.graph, nodes)
         nodes = tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
         nodes = with_signs(self.graph, merged_sums(self.graph, with_signs(self.graph, nodes)))

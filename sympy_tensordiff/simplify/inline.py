@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 
 
-def inline_single_reads(graph: Graph, roots: Sequence[Node], keep: Iterable[Node]) -> list[Node]:
+def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """``roots`` with each comprehension that one entry of them reads, once, replaced by its body.
 
-    Comprehensions in ``keep`` (those the user wrote) stay, and so do those read inside of a sum or another reduction:
-    there each entry would be computed once per iteration.
+    Those read inside of a sum or another reduction stay: there each entry would be computed once per iteration.
 
     Parameters
     ----------
     graph : Graph
     roots : sequence of Node
-    keep : iterable of Node
     """
-    kept = set(keep)
-    while single := _single_reads(reachable(*roots), kept):
+    while single := _single_reads(reachable(*roots)):
         roots = _written_out(graph, roots, single)
     return list(roots)
 
 
-def _single_reads(nodes: list[Node], kept: set[Node]) -> set[Node]:
+def _single_reads(nodes: list[Node]) -> set[Node]:
     """The reads to be written out, among the nodes of an expression (arguments first)."""
     uses = Counter(arg for node in nodes for arg in node.args)
     repeated: set[Node] = set()
@@ -40,7 +37,6 @@ def _single_reads(nodes: list[Node], kept: set[Node]) -> set[Node]:
         and uses[node] == uses[node.args[0]] == 1
         and node.args[0].op == "comprehension"
         and node not in repeated
-        and node.args[0] not in kept
     }
 
 
