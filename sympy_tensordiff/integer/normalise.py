@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import gcd
 
 from .affine import Affine, Quotient, Row
 from .products import SymbolicQuotient, times
 
 
+# Most rows have come before, from other systems that hold them too.
+@lru_cache(maxsize=8192)
 def normalise(row: Row) -> Row | bool:
     """The row in lowest terms, tightened over the integers; True or False where it is decided.
 
