@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from as_python import as_python
 
 import sympy_tensordiff as td
 
@@ -25,13 +26,6 @@ PRODUCTS = {
 def operands(spec):
     shapes = [tuple(SIZES[letter] for letter in word) for word in spec.partition("->")[0].split(",")]
     return [td.TensorSymbol(name, shape) for name, shape in zip("xy", shapes, strict=True)], shapes
-
-
-def as_python(source):
-    """The module without its decorators, which is Python."""
-    namespace = {}
-    exec(re.sub(r"(?m)^(@.*|from numba.*)$", "", source), namespace)
-    return namespace["run"]
 
 
 @pytest.mark.parametrize("spec", PRODUCTS)

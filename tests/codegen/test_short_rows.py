@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from as_python import as_python
 from sympy import Piecewise, exp
 
 import sympy_tensordiff as td
@@ -16,13 +17,6 @@ i, j, k, p, q, n, m = td.indices("i j k p q n m")
 def text_of(body, width, *args, outer=True):
     axes = ((p, n), (q, width)) if outer else ((q, width),)
     return td.generate_code(args, td.TensorComprehension(body, *axes), parallel=False)
-
-
-def as_python(source):
-    """The module without its decorators, which is Python."""
-    namespace = {}
-    exec(re.sub(r"(?m)^(@.*|from numba.*)$", "", source), namespace)
-    return namespace["run"]
 
 
 def passes(source):
