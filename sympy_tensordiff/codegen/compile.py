@@ -25,6 +25,7 @@ from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Sc
 from sympy_tensordiff.codegen.mirrored import with_mirrored_kernels
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
+from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
 from sympy_tensordiff.codegen.printers.cuda_tiles import describe_tiles
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.recent import Recent, remember
@@ -353,10 +354,10 @@ class CompiledFunction:
         return "\n".join(lines)
 
     def _driver_text(self) -> list[str]:
-        """What calls the kernels, and which of them run on all cores, or in tiles."""
+        """What calls the kernels, and which of them run on all cores, in tiles or in parts."""
         if self.backend == "cuda":
-            tiles = describe_tiles(self._bounded)
-            return [tiles] if tiles else []
+            found = [describe(self._bounded) for describe in (describe_tiles, describe_parts)]
+            return [line for line in found if line]
         if self.backend != "numba":
             return []
         library = not_compiled(self._fused)

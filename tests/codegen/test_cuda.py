@@ -64,12 +64,25 @@ def _launch(source):
 
 @pytest.mark.parametrize(
     "shape",
-    [(), (1,), (5,), (1000,), (10**9,), (3, 4), (10**6, 3), (300, 301), (2, 70000, 5), (70000, 2, 3, 4), (1, 1, 1)],
+    [
+        (),
+        (1,),
+        (5,),
+        (1000,),
+        (10**9,),
+        (3, 4),
+        (10**6, 3),
+        (300, 301),
+        (2, 70000, 5),
+        (70000, 2, 3, 4),
+        (32, 32, 3, 3),
+    ],
 )
 def test_launch_configuration(shape):
     grid, block = _launch(print_source(CASES["matmul"][0], "cuda"))(shape)
     blocks, threads = (grid, block) if isinstance(grid, tuple) else ((grid,), (block,))
-    assert np.prod(threads) <= 256
+    assert np.prod(threads) == 256 or (np.prod(threads) < 256 and np.prod(shape) < 256)
+    assert len(threads) < 3 or threads[2] <= 64
     assert blocks[0] * threads[0] >= (shape[-1] if shape else 1) > (blocks[0] - 1) * threads[0]
     assert blocks[0] < 2**31
     assert all(0 < b <= 65535 for b in blocks[1:])

@@ -22,7 +22,8 @@ E, F = td.TensorSymbol("E", (n, b, m)), td.TensorSymbol("F", (m, p, b))
 H = td.TensorSymbol("H", (m, p, b, q))
 X, Y = td.TensorSymbol("X", (2, 2, 7, 8)), td.TensorSymbol("dY", (2, 3, 3, 4))
 
-SMALL = cuda_tiles.Tiling(across=2, columns=2, rows={4: 2, 8: 1}, depth=2, padding=1, least_tiles=0, least_rounds=0)
+TINY = cuda_tiles.TILING._replace(across=2, columns=2, rows={4: 2, 8: 1}, depth=2, padding=1)
+SMALL = TINY._replace(least_tiles=0, least_rounds=0)
 """Blocks of four threads: in the simulator, each is one of Python."""
 
 
@@ -63,8 +64,8 @@ CASES = {
 
 
 def grid(batch, rows, columns, rounds, height):
-    """However few tiles there are."""
-    return batch * -(-rows // height) * -(-columns // SMALL.width), SMALL.across**2
+    """However few entries and rounds there are."""
+    return batch * -(-rows // height) * -(-columns // SMALL.width)
 
 
 def in_tiles(name, dtype):
@@ -78,6 +79,7 @@ def in_tiles(name, dtype):
         tiled = [name.partition("_in_tiles")[0] for name in vars(module) if name.endswith("_in_tiles4")]
         assert tiled
         patch.setattr(module, "tiled", grid)
+        patch.setattr(module, "parted", lambda *numbers: None, raising=False)
         for other in [one + tail for one in tiled for tail in ("", "_in_blocks")]:
             patch.setattr(module, other, None, raising=False)
         found = function(*arrays)
@@ -117,10 +119,10 @@ def test_when_there_are_tiles():
     assert "in tiles, from 16 tiles of 64 (numbers of 4 bytes) or 32 (numbers of 8 bytes) times 64" in function.plan
     assert function.plan.count("in tiles") == 1 and "in tiles" not in td.lambdify([A], 2 * A, "cuda").plan
     tiled = load_source(function.source, "test").tiled
-    assert tiled(3, 257, 500, 16, 64) == (3 * 5 * 8, 256)
+    assert tiled(3, 257, 500, 16, 64) == 3 * 5 * 8
     sizes = [(1, 3), (1, 31, 33, 255, 256), (8, 33, 256), (15, 16), (32, 64)]
     for numbers in product(*sizes):
-        assert (tiled(*numbers) is not None) == cuda_tiles.pays(*numbers)
+        assert tiled(*numbers) == cuda_tiles.tile_number(*numbers)
 
 
 SOURCE = td.generate_code((A, B), A @ B, "cuda")

@@ -368,15 +368,17 @@ def test_cuda_text():
         == """import functools
 import math
 
-from numba import cuda, uint64
+from numba import config, cuda, uint64
 
 ARGUMENTS = ('a', 'b')
+
+LIMITED = {} if config.ENABLE_CUDASIM else {"max_registers": 64}
 
 
 """
     )
     assert (
-        text[text.index("@cuda.jit\ndef fill") : text.index("@cuda.jit\ndef fill_c_in_tiles4")]
+        text[text.index("@cuda.jit\ndef fill") : text.index("@cuda.jit(**LIMITED)\ndef fill_c_in_tiles4")]
         == '''@cuda.jit
 def fill_c(c, a, b, L, M, N):
     """Fill c[i, j], one thread per entry."""
@@ -403,7 +405,7 @@ def fill_c_in_blocks(c, a, b, L, M, N):
     i = cuda.blockIdx.y
     acc = real(0)
     acc_part = real(0)
-    k = cuda.threadIdx.x
+    k = cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x
     while k < M:
         acc_part += a[uint64(i*M + k)]*b[uint64(k*N + j)]
         k += 256
@@ -424,16 +426,39 @@ def fill_c_in_blocks(c, a, b, L, M, N):
     a = a.reshape(-1)
     b = b.reshape(-1)
     c = c.reshape(-1)
-    blocks = shared((L, N), (1, M))
-    if blocks:
-        fill_c_in_blocks[(*blocks, stream)](c, a, b, L, M, N)
+    size = c.dtype.itemsize
+    tiles = tiled(1, L, N, M, {4: 64, 8: 32}[size])
+    cut = parted(tiles, 96, 1, M)
+    if cut:
+        k_parts, k_length = cut
+        c_parts = empty(k_parts*L*N, c.dtype, stream=stream)
+        fill = {4: fill_c_parts_in_tiles4, 8: fill_c_parts_in_tiles8}[size]
+        fill[(tiles, k_parts), 256, stream](c_parts, a, b, L, M, N, k_length, k_parts)
+        add_c_parts[(*launch((L, N)), stream)](c, c_parts, L, N, k_parts)
+    elif tiles >= 16:
+        fill = {4: fill_c_in_tiles4, 8: fill_c_in_tiles8}[size]
+        fill[tiles, 256, stream](c, a, b, L, M, N)
     else:
-        size = c.dtype.itemsize
-        tiles = tiled(1, L, N, M, {4: 64, 8: 32}[size])
-        if tiles:
-            {4: fill_c_in_tiles4, 8: fill_c_in_tiles8}[size][(*tiles, stream)](c, a, b, L, M, N)
+        blocks = shared((L, N), (1, M))
+        if blocks:
+            cut = parted(L*N, 4096, 1, M)
+            if cut:
+                k_parts, k_length = cut
+                c_parts = empty(k_parts*L*N, c.dtype, stream=stream)
+                blocks = in_blocks((k_parts, L, N), k_length)
+                fill_c_parts_in_blocks[(*blocks, stream)](c_parts, a, b, L, M, N, k_length, k_parts)
+                add_c_parts[(*launch((L, N)), stream)](c, c_parts, L, N, k_parts)
+            else:
+                fill_c_in_blocks[(*blocks, stream)](c, a, b, L, M, N)
         else:
-            fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
+            cut = parted(-(-L*N // 256), 96, 1, M)
+            if cut:
+                k_parts, k_length = cut
+                c_parts = empty(k_parts*L*N, c.dtype, stream=stream)
+                fill_c_parts[(*launch((k_parts, L, N)), stream)](c_parts, a, b, L, M, N, k_length, k_parts)
+                add_c_parts[(*launch((L, N)), stream)](c, c_parts, L, N, k_parts)
+            else:
+                fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
 
 
 def run(a, b, c, stream=0):

@@ -6,7 +6,7 @@ threads have, in the same order in every run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.walk import function_name, own_names, statements, 
 from sympy_tensordiff.integer.affine import Affine
 
 THREADS = 256
-"""As many threads a block has at most; their number is a power of two."""
+"""As many threads a block has; their number is a power of two."""
 
 MOST_ENTRIES = 4096
 """So many blocks fill the largest devices."""
@@ -36,10 +36,14 @@ def shared(shape, lengths):
     outer, inner = lengths
     if math.prod(shape) > {MOST_ENTRIES} or min(lengths) < 1 or outer*inner < {LEAST_VALUES}:
         return None
+    return in_blocks(shape, inner)
+
+
+def in_blocks(shape, inner):
+    """The grid and the block for one block per entry: threads share a loop of so many rounds, and one around it."""
     width = min({THREADS}, fitting(inner))
-    height = min({THREADS} // width, fitting(outer))
     *others, rows, columns = (1, 1, *shape)
-    return (columns, rows, math.prod(others)), (width, height, 1)
+    return (columns, rows, math.prod(others)), (width, {THREADS} // width, 1)
 '''
 
 COMBINE = '''
@@ -49,7 +53,7 @@ def NAME(part, parts):
     thread = cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x
     parts[thread] = part
     cuda.syncthreads()
-    half = cuda.blockDim.x*cuda.blockDim.y//2
+    half = HALF
     while half > 0:
         if thread < half:
             parts[thread] = VALUE
@@ -73,7 +77,11 @@ _TEXTS = {
 def combining(text: str) -> list[str]:
     """The functions that the kernels in ``text`` combine values with."""
     return [
-        COMBINE.strip("\n").replace("NAME", name).replace("WHAT", what).replace("VALUE", value)
+        COMBINE.strip("\n")
+        .replace("NAME", name)
+        .replace("WHAT", what)
+        .replace("VALUE", value)
+        .replace("HALF", str(THREADS // 2))
         for (what, value), name in zip(_TEXTS.values(), COMBINED.values(), strict=True)
         if f"{name}(" in text
     ]
@@ -127,13 +135,10 @@ def shared_statements(kernel: Kernel) -> list[Shared]:
     declared = {s.name for s in kernel.body if isinstance(s, Accumulator)}
     for statement in kernel.body if not isinstance(kernel, Scatter) else ():
         chain: list[Loop] = []
-        inner = statement
+        inner: Statement | None = statement
         while isinstance(inner, Loop | If):
             chain += [inner] if isinstance(inner, Loop) else []
-            _, rest = _parted(inner.body)
-            if len(rest) != 1 or not isinstance(rest[0], Loop | If):
-                break
-            inner = rest[0]
+            inner = only_inner(inner)
         adds = [s for s in statements([statement]) if isinstance(s, Add) and s.name in declared]
         if any(add.reduction not in COMBINED for add in adds):
             return []
@@ -145,28 +150,40 @@ def shared_statements(kernel: Kernel) -> list[Shared]:
     return sorted(found, key=lambda shared: shared.along is None)
 
 
-def lengths(kernel: Kernel, shared: Shared, names: Names, box: Sequence[Affine]) -> str | None:
-    """The numbers of rounds of the two loops, as a tuple of the host.
+def only_inner(statement: Loop | If) -> Loop | If | None:
+    """The loop or guard inside of another one that does nothing else, but for what it computes once."""
+    _, rest = _parted(statement.body)
+    return rest[0] if len(rest) == 1 and isinstance(rest[0], Loop | If) else None
+
+
+def lengths(
+    kernel: Kernel, shared: Shared, names: Names, box: Sequence[Affine], known: Mapping[str, str]
+) -> tuple[str, str] | None:
+    """The numbers of rounds of the two loops, for the host, who knows those of some variables.
 
     None where the host cannot tell, or where a thread for each entry of the ``box`` is the better choice anyway.
     """
     own = set(own_names(kernel))
     printer = FormPrinter(names)
-
-    def rounds(loop: Loop | None) -> str | None:
-        if loop is None:
-            return "1"
-        lows, highs = ([b for b in found if own.isdisjoint(b.form.atoms())] for found in (loop.lows, loop.highs))
-        if not lows or not highs or any(b.form.compounds() for b in (*lows, *highs)):
+    texts = []
+    for loop in (shared.along, shared.across):
+        text = "1" if loop is None else known.get(loop.variable) or host_rounds(loop, own, printer)
+        if text is None:
             return None
-        return difference(printer, lows, highs)
+        texts.append(text)
+    if all(extent.is_constant for extent in box) and prod(e.constant for e in box) > MOST_ENTRIES:
+        return None
+    if all(text.isdecimal() for text in texts) and prod(map(int, texts)) < LEAST_VALUES:
+        return None
+    return texts[0], texts[1]
 
-    texts = [rounds(loop) for loop in (shared.along, shared.across)]
-    if None in texts or (all(extent.is_constant for extent in box) and prod(e.constant for e in box) > MOST_ENTRIES):
+
+def host_rounds(loop: Loop, own: set[str], printer: FormPrinter) -> str | None:
+    """How many rounds a loop has, at most, without the names that only the kernel knows; None if these tell it."""
+    lows, highs = ([b for b in found if own.isdisjoint(b.form.atoms())] for found in (loop.lows, loop.highs))
+    if not lows or not highs or any(b.form.compounds() for b in (*lows, *highs)):
         return None
-    if all(text.isdecimal() for text in texts if text) and prod(int(text) for text in texts if text) < LEAST_VALUES:
-        return None
-    return f"({texts[0]}, {texts[1]})"
+    return difference(printer, lows, highs)
 
 
 def difference(printer: FormPrinter, lows: Sequence[Bound], highs: Sequence[Bound]) -> str:
@@ -178,11 +195,11 @@ def difference(printer: FormPrinter, lows: Sequence[Bound], highs: Sequence[Boun
 class BlockPrinter(CudaPrinter):
     """A kernel with one block per entry."""
 
-    def print(self, shared: list[Shared], parameters: str) -> str:
-        """The text of the function."""
+    def print(self, shared: list[Shared], parameters: str, inner: str) -> str:
+        """The text of the function; the host knows ``inner`` as the rounds of the inner loop of the first statement."""
         kernel = self.kernel
         self.shared = {id(found.statement): found for found in shared}
-        self.is_plane = any(found.along for found in shared)
+        self.inner = inner
         self.steps: dict[int, str] = {}
         self.parts: dict[str, str] = {}
         self.memory = self.names.fresh("parts")
@@ -224,13 +241,11 @@ class BlockPrinter(CudaPrinter):
         if place is None:
             return super().rounds(loop)
         if len(self.steps) > 1:
-            first, step = f"cuda.threadIdx.{place}", f"cuda.blockDim.{place}"
-        elif self.is_plane:
-            first = "cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x"
-            step = "cuda.blockDim.x*cuda.blockDim.y"
+            width = min(THREADS, 1 << (int(self.inner) - 1).bit_length()) if self.inner.isdecimal() else None
+            steps = {"x": width, "y": width and THREADS // width}
+            first, step = f"cuda.threadIdx.{place}", str(steps[place] or f"cuda.blockDim.{place}")
         else:
-            # Of a single loop, the values are at least as many as a block has threads at most: it has all of these.
-            first, step = "cuda.threadIdx.x", str(THREADS)
+            first, step = "cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x", str(THREADS)
         low = self.lower(loop.lows)
         return first if low == "0" else f"{low} + {first}", step
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Kernel, Program, Scatter
-from sympy_tensordiff.codegen.printers import cuda_tiles
 from sympy_tensordiff.codegen.printers.blocks import INDENT
-from sympy_tensordiff.codegen.printers.cuda_tiles import tile_function
-from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, shape_text, size_lines, used_arguments
+from sympy_tensordiff.codegen.printers.cuda_launches import Launched, Launcher
+from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, size_lines, used_arguments
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.walk import function_name, uses
 
@@ -24,9 +23,11 @@ def launch(shape):
     *outer, rows, columns = shape
     width = min(32, fitting(columns))
     height = min(256 // width, fitting(rows))
+    # A block has at most 64 threads along z.
+    depth = min(256 // (width*height), 64, fitting(math.prod(outer)))
     # A grid has at most 65535 blocks along y and z: the kernels stride over what is left.
-    grid = -(-columns // width), min(-(-rows // height), 65535), min(math.prod(outer), 65535)
-    return grid, (width, height, 1)
+    grid = -(-columns // width), min(-(-rows // height), 65535), min(-(-math.prod(outer) // depth), 65535)
+    return grid, (width, height, depth)
 
 
 def fitting(extent):
@@ -49,6 +50,10 @@ LAUNCH_NAMES = frozenset(
         "tiled",
         "tiles",
         "size",
+        "cut",
+        "parted",
+        "fill",
+        "in_blocks",
     }
 )
 
@@ -64,15 +69,12 @@ def device_names(program: Program) -> set[str]:
 def compute_text(
     program: Program,
     names: Names,
-    parameters: Mapping[str, Sequence[str]],
-    in_blocks: Mapping[str, str],
-    in_tiles: Mapping[str, str],
+    launched: Mapping[str, Launched],
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
     """The function that launches the kernels.
 
-    ``parameters`` are those of their functions; those that can run in blocks, too, have lengths of their sums, those
-    that can run in tiles the numbers of rows, columns and so on.
+    ``launched`` has the functions of each, by the name of the first one.
     ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
@@ -91,18 +93,9 @@ def compute_text(
             lines += by_library[kernel.array]
             continue
         printer = FormPrinter(names)
-        box = kernel.box(shapes)
-        function, shape = function_name(kernel), shape_text(box, printer)
-        passed = f"({', '.join(parameters[function])})"
-        launch = [f"{function}[(*launch({shape}), stream)]{passed}"]
-        if function in in_tiles:
-            launch = [*_in_tiles(kernel, names, in_tiles[function], passed), *(INDENT + line for line in launch)]
-        if function in in_blocks:
-            blocks = [f"blocks = shared({shape}, {in_blocks[function]})", "if blocks:"]
-            launch = [*blocks, f"{INDENT}{function}_in_blocks[(*blocks, stream)]{passed}", "else:"] + [
-                INDENT + line for line in launch
-            ]
+        launch = Launcher(launched[function_name(kernel)], names).lines()
         # A grid without blocks cannot be launched.
+        box = kernel.box(shapes)
         unsure = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
         launch = [f"if {' and '.join(unsure)}:", *(INDENT + line for line in launch)] if unsure else launch
         if not isinstance(kernel, Scatter) and kernel.array in by_library:
@@ -111,15 +104,6 @@ def compute_text(
         lines += launch
     head = f"def compute({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
-
-
-def _in_tiles(kernel: Kernel, names: Names, counts: str, passed: str) -> list[str]:
-    """The lines that launch a kernel in tiles, by the bytes of a number, up to the ``else`` for all other calls."""
-    lines = [f"size = {names(kernel.array)}.dtype.itemsize"]
-    heights = ", ".join(f"{size}: {cuda_tiles.TILING.across * own}" for size, own in cuda_tiles.TILING.rows.items())
-    functions = ", ".join(f"{size}: {tile_function(kernel, size)}" for size in cuda_tiles.TILING.rows)
-    lines.append(f"tiles = tiled({counts}, {{{heights}}}[size])")
-    return [*lines, "if tiles:", f"{INDENT}{{{functions}}}[size][(*tiles, stream)]{passed}", "else:"]
 
 
 def run_text(program: Program, names: Names) -> str:

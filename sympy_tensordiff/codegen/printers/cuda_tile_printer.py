@@ -35,11 +35,13 @@ class TilePrinter(CudaPrinter):
         self.parts: dict[int, tuple[str, str]] = {}
         """The two numbers that a thread's number is taken apart into, by how many neighbours there are."""
         self.sums: dict[str, str] = {}
+        self.part = ""
+        """The number of the part of a sum, or that of the batch in it."""
 
     def print(self, parameters: str) -> str:
         """The text of the function."""
         kernel, (height, width) = self.kernel, self.lengths
-        self.line(0, f"@cuda.jit\ndef {tile_function(kernel, self.size)}({parameters}):")
+        self.line(0, f"@cuda.jit(**LIMITED)\ndef {tile_function(kernel, self.size)}({parameters}):")
         self.line(1, f'"""{task_text(kernel, self.names)}, one block per tile of {height} times {width}."""')
         self.line(1, f"real = {self.names(kernel.array)}.dtype.type")
         tiles = []
@@ -50,9 +52,12 @@ class TilePrinter(CudaPrinter):
         counts = [self.named(wish, self.count(axes)) for wish, axes in zip(_COUNTS, self.tiled.sides, strict=True)]
         high, wide = (_quotient(count, length) for count, length in zip(counts, self.lengths, strict=True))
         flat = f"{block}//{wide}"
+        if self.tiled.part:
+            self.part = self.replace[self.tiled.part] = self.named(self.names(self.tiled.part), "cuda.blockIdx.y")
         if self.tiled.batch:
             batch = self.named("batch", f"{flat}//{high}")
             self.replace |= self.taken_apart(self.tiled.batch, self.extents(self.tiled.batch), batch, 1)
+            self.part = f"({self.part}*{self.count(self.tiled.batch)} + {batch})"
             flat = f"{flat} % {high}"
         corners = [self.named("top", f"{flat}*{height}"), self.named("left", f"{block} % {wide}*{width}")]
         sides = [self.side(number, tiles[number], corners[number], counts[number]) for number in (0, 1)]
@@ -190,9 +195,14 @@ class TilePrinter(CudaPrinter):
         ]
         for row, line in zip(entries[0], sums, strict=True):
             self.line(1, f"if {row} < {counts[0]}:")
-            self.replace |= self.taken_apart(rows, self.extents(rows), row, 2)
+            self.replace |= {} if self.tiled.part else self.taken_apart(rows, self.extents(rows), row, 2)
             for column, name in zip(entries[1], line, strict=True):
                 self.line(2, f"if {column} < {counts[1]}:")
+                if self.tiled.part:
+                    # Axes of parts are those of the batch, the rows and the columns: nothing is taken apart.
+                    place = f"({self.part}*{counts[0]} + {row})*{counts[1]} + {column}"
+                    self.line(3, f"{self.names(self.kernel.array)}[uint64({place})] = {name}")
+                    continue
                 # What all rows need again takes registers, which the sums have.
                 self.replace |= self.taken_apart(columns, self.extents(columns), column, 3)
                 self.sums = {self.tiled.total: name}

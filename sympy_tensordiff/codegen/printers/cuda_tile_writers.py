@@ -33,15 +33,18 @@ class Sum:
         return Sum(tuple([(digit, factor * weight) for digit, weight in self.parts]), factor * self.constant)
 
 
-def check_tiles(text: str, array: str, threads: int) -> None:
-    """Raise `VerificationError` where threads of blocks of so many may meet in ``array`` or in shared memory."""
+def check_tiles(text: str, array: str, threads: int, grid: str = "x") -> None:
+    """Raise `VerificationError` where threads of blocks of so many may meet in ``array`` or in shared memory.
+
+    ``grid``: the coordinates of a block, all others are 0.
+    """
     (function,) = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
     kernel = _Kernel(function, threads)
     where = f"kernel {function.name}"
     shared = {name for name, value in kernel.values.items() if ast.unparse(value).startswith("cuda.shared.array(")}
     for name in (array, *sorted(shared)):
         places = [index for index, _ in stores_into(function.body, name, ())]
-        coordinates = {"block x", "thread x"} if name == array else {"thread x"}
+        coordinates = {"thread x", *(f"block {c}" for c in grid if name == array)}
         if not places or not kernel.are_apart([kernel.sums(place) for place in places], coordinates):
             raise VerificationError(f"{where}: it is not plain that no two threads write one entry of {name}")
     if not _wait(function.body, shared, kernel.differing()):
@@ -76,7 +79,7 @@ class _Kernel:
                 groups.setdefault(digit.coordinate, []).append(digit)
         result = []
         for coordinate, digits in groups.items():
-            if coordinate in ("block x", "thread x"):
+            if coordinate.startswith(("block ", "thread ")):
                 result += [Sum(((digit, 1),)) for digit in dict.fromkeys(digits)]
                 continue
             flat = self.sum(self.values[coordinate])

@@ -40,38 +40,59 @@ class Tiling(NamedTuple):
     """Fewer do not fill a device, which has a thread for each entry then."""
     least_rounds: int
     """Of shorter sums, a factor is not read often enough."""
+    fullness: int
+    """One in so many of a tile's entries is one of the array, at least: shared memory saves more than that of loads."""
+    registers: int
+    """More would leave too few threads at work; compilers take some more where they are not told."""
 
     @property
     def width(self) -> int:
         """Entries of a tile along the last axis."""
         return self.across * self.columns
 
+    @property
+    def long(self) -> int:
+        """So many rounds of a loop are enough: what is kept of the last ones is not mostly zeros."""
+        return 3 * self.depth
 
-TILING = Tiling(across=16, columns=4, rows={4: 4, 8: 2}, depth=8, padding=4, least_tiles=16, least_rounds=16)
+
+TILING = Tiling(
+    across=16,
+    columns=4,
+    rows={4: 4, 8: 2},
+    depth=8,
+    padding=4,
+    least_tiles=16,
+    least_rounds=16,
+    fullness=3,
+    registers=64,
+)
 
 _TILES = '''
 @functools.cache
 def tiled(batch, rows, columns, rounds, height):
-    """The grid and the block for one block per tile; None where a thread for each entry does as well."""
+    """How many tiles there are; none where a thread for each entry does as well."""
     tiles = batch*-(-rows // height)*-(-columns // WIDTH)
-    if tiles < TILES or rounds < ROUNDS or 2*batch*rows*columns < tiles*height*WIDTH:
-        return None
-    return tiles, THREADS
+    return tiles if rounds >= ROUNDS and FULL*batch*rows*columns >= tiles*height*WIDTH else 0
 '''
 
 
 def tiled_text() -> str:
     """The function of the module that decides, for the sizes of a call, whether there are tiles."""
-    numbers = {"WIDTH": TILING.width, "TILES": TILING.least_tiles, "ROUNDS": TILING.least_rounds}
-    numbers["THREADS"] = TILING.across**2
+    numbers = {"WIDTH": TILING.width, "ROUNDS": TILING.least_rounds, "FULL": TILING.fullness}
     return re.sub("[A-Z]{2,}", lambda word: str(numbers[word[0]]), _TILES.strip("\n"))
 
 
-def pays(batch: int, rows: int, columns: int, rounds: int, height: int) -> bool:
+def limits_text() -> str:
+    """What compilers are told of the registers of tiles; the simulator has none."""
+    return f'LIMITED = {{}} if config.ENABLE_CUDASIM else {{"max_registers": {TILING.registers}}}'
+
+
+def tile_number(batch: int, rows: int, columns: int, rounds: int, height: int) -> int:
     """As the function of the module decides, for sizes that are numbers."""
     tiles = batch * -(-rows // height) * -(-columns // TILING.width)
-    is_full = 2 * batch * rows * columns >= tiles * height * TILING.width
-    return tiles >= TILING.least_tiles and rounds >= TILING.least_rounds and is_full
+    is_full = TILING.fullness * batch * rows * columns >= tiles * height * TILING.width
+    return tiles if rounds >= TILING.least_rounds and is_full else 0
 
 
 class Tiled(NamedTuple):
@@ -87,10 +108,12 @@ class Tiled(NamedTuple):
     """The axes that only the factor depends on, of the rows and of the columns."""
     batch: tuple[str, ...]
     """The axes that both factors depend on."""
+    part: str = ""
+    """The axis that numbers the parts of sums; neither factor depends on it."""
 
 
-def tiled_product(kernel: Kernel) -> Tiled | None:
-    """The parts of a kernel that tiles can compute; None for any other kernel."""
+def tiled_product(kernel: Kernel, part: str = "") -> Tiled | None:
+    """What tiles compute of a kernel, which has an axis ``part`` if it fills parts of sums; None for other kernels."""
     found = _sum(kernel)
     if found is None:
         return None
@@ -98,10 +121,10 @@ def tiled_product(kernel: Kernel) -> Tiled | None:
     own = set(own_names(kernel))
     forms = [bound.form for loop in loops for bound in bounds(loop)]
     parts = _factors(add.value)
-    if parts is None or data_entries(forms) or any(own & form.atoms() for form in forms):
+    if parts is None or data_entries(forms) or any((own - {part}) & form.atoms() for form in forms):
         return None
     one, other = (scalar_names(part, {}) & set(kernel.axes) for part in parts)
-    if one | other != set(kernel.axes) or one <= other or other <= one or kernel.axes[-1] in one & other:
+    if one | other != set(kernel.axes) - {part} or one <= other or other <= one or kernel.axes[-1] in one & other:
         return None
     if kernel.axes[-1] in one:
         parts, one, other = (parts[1], parts[0]), other, one
@@ -109,19 +132,29 @@ def tiled_product(kernel: Kernel) -> Tiled | None:
         tuple([axis for axis in kernel.axes if axis in wanted]) for wanted in (one - other, other - one, one & other)
     )
     order = sorted(loops, key=lambda loop: last_place(parts, loop.variable))
-    return Tiled(kernel, add.name, _numbered(order), parts, (rows, columns), batch)
+    return Tiled(kernel, add.name, _numbered(order), parts, (rows, columns), batch, part)
 
 
 def _numbered(loops: Sequence[Loop]) -> tuple[tuple[Loop, ...], tuple[Loop, ...]]:
-    """The loops but for the last ones, and those: their lengths are numbers, by which it is easy to divide."""
-    count = len(loops) - 1
-    while count and _is_constant(loops[count]):
+    """The loops but for the last ones, and those: their lengths are numbers, by which it is easier to divide.
+
+    No more of them than needed, since to take a round apart costs as much as some products.
+    """
+    count, rounds = len(loops) - 1, 1
+    while count and all(bound.form.is_constant for bound in bounds(loops[count])):
+        rounds *= max(0, _last(loops[count]) - _first(loops[count]) + 1)
+        if rounds >= TILING.long:
+            break
         count -= 1
     return tuple(loops[:count]), tuple(loops[count:])
 
 
-def _is_constant(loop: Loop) -> bool:
-    return all(bound.form.is_constant for bound in bounds(loop))
+def _first(loop: Loop) -> int:
+    return max(-(-bound.form.constant // bound.divisor) for bound in loop.lows)
+
+
+def _last(loop: Loop) -> int:
+    return min(bound.form.constant // bound.divisor for bound in loop.highs)
 
 
 def _sum(kernel: Kernel) -> tuple[list[Loop], Add] | None:
@@ -155,8 +188,8 @@ def last_place(factors: Sequence[Scalar], variable: str) -> int:
     return max(places, default=-1 - sum(len(load.index) for load in loads))
 
 
-def tile_counts(tiled: Tiled, names: Names, shapes: Shapes) -> str | None:
-    """How many batches, rows, columns and rounds there are, for the host; None where these are too few in any call."""
+def tile_counts(tiled: Tiled, names: Names, shapes: Shapes, least: int) -> str | None:
+    """How many batches, rows, columns and rounds there are, for the host; None where tiles are fewer in any call."""
     printer = FormPrinter(names)
     texts = [count_text(group, tiled.kernel, shapes, printer) for group in (tiled.batch, *tiled.sides)]
     lengths = [rounds_text(loop, printer) for loop in tiled.loops[1]]
@@ -167,17 +200,18 @@ def tile_counts(tiled: Tiled, names: Names, shapes: Shapes) -> str | None:
     if all(text.isdecimal() for text in texts):
         numbers = [int(text) for text in texts]
         batch, rows, columns, rounds = numbers
-        if not any(pays(batch, rows, columns, rounds, TILING.across * own) for own in TILING.rows.values()):
+        heights = [TILING.across * own for own in TILING.rows.values()]
+        if max(tile_number(batch, rows, columns, rounds, height) for height in heights) < least:
             return None
     return ", ".join(texts)
 
 
 def describe_tiles(program: Program) -> str | None:
-    """Which kernels can run in tiles, and when they do, in a line of ``.plan``."""
+    """Which kernels can run in tiles as a whole, and when they do, in a line of ``.plan``."""
     program = calls_in_loops(program)
     names, shapes = module_names(program, ()), array_shapes(program)
     found = [(kernel, tiled_product(with_joined_sums(kernel))) for kernel in program.nests]
-    arrays = [kernel.array for kernel, tiled in found if tiled and tile_counts(tiled, names, shapes)]
+    arrays = [k.array for k, tiled in found if tiled and tile_counts(tiled, names, shapes, TILING.least_tiles)]
     heights = [f"{TILING.across * own} (numbers of {size} bytes)" for size, own in TILING.rows.items()]
     size = f"{' or '.join(heights)} times {TILING.width} entries"
     least = f"{TILING.least_tiles} tiles of {size} and {TILING.least_rounds} products for each"

@@ -6,7 +6,7 @@ atomic additions. The text is the same for a device and for Numba's simulator.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
 from sympy_tensordiff.codegen.loops import Apply, Contraction, Correlation, Fused, Kernel, Product, Program, Scatter
@@ -27,6 +27,7 @@ from sympy_tensordiff.codegen.printers.cuda_driver import (
     device_names,
     run_text,
 )
+from sympy_tensordiff.codegen.printers.cuda_launches import Forms, Launched
 from sympy_tensordiff.codegen.printers.cuda_library import (
     IMPORT,
     library_lines,
@@ -34,10 +35,11 @@ from sympy_tensordiff.codegen.printers.cuda_library import (
     require_library,
 )
 from sympy_tensordiff.codegen.printers.cuda_library import OWN_NAMES as LIBRARY_NAMES
+from sympy_tensordiff.codegen.printers.cuda_parts import in_parts, parted_text, tiles_of
 from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter, Shapes
 from sympy_tensordiff.codegen.printers.cuda_tile_printer import TilePrinter
 from sympy_tensordiff.codegen.printers.cuda_tile_writers import check_tiles
-from sympy_tensordiff.codegen.printers.cuda_tiles import tile_counts, tiled_product, tiled_text
+from sympy_tensordiff.codegen.printers.cuda_tiles import Tiled, limits_text, tile_counts, tiled_product, tiled_text
 from sympy_tensordiff.codegen.printers.cuda_writers import check_writers
 from sympy_tensordiff.codegen.printers.driver import (
     header,
@@ -54,7 +56,7 @@ from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, uses
 from sympy_tensordiff.integer.affine import Affine
 
-OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"math", "cuda", "uint64", "real", "ARGUMENTS", "flat"}
+OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"math", "cuda", "uint64", "real", "ARGUMENTS", "LIMITED", "config", "flat"}
 OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS, *COMBINED.values()}
 
 
@@ -66,44 +68,29 @@ def print_program(program: Program) -> str:
     shapes = array_shapes(program)
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
     count = len(pieces)
-    parameters = {}
-    in_blocks = {}
-    in_tiles = {}
+    launched = {}
     for step in program.kernels:
         if not isinstance(step, Kernel):
             assert not isinstance(step, Fused | Correlation)
             require_library(step)
             calls[step.array] = step
             continue
-        parameters[function_name(step)] = passed_names(step, names, _extents(step, shapes))
-        pieces.append(_kernel(step, shapes, names, parameters[function_name(step)]))
-        written = names(step.array), [names(axis) for axis in step.axes]
-        if not isinstance(step, Scatter) or step.exclusive:
-            check_writers(pieces[-1], *written)
-        joined = with_joined_sums(step)
-        shared = shared_statements(joined)
-        long = lengths(joined, shared[0], names, step.box(shapes)) if shared else None
-        if long is not None:
-            in_blocks[function_name(step)] = long
-            text = ", ".join(parameters[function_name(step)])
-            pieces.append(BlockPrinter(names, joined, shapes).print(shared, text))
-            check_writers(pieces[-1], *written, tuple(COMBINED.values()))
-        tiled = tiled_product(joined)
-        counts = tile_counts(tiled, names, shapes) if tiled else None
-        if tiled is not None and counts is not None:
-            in_tiles[function_name(step)] = counts
-            text = ", ".join(parameters[function_name(step)])
-            for size in cuda_tiles.TILING.rows:
-                pieces.append(TilePrinter(names, tiled, shapes, size).print(text))
-                check_tiles(pieces[-1], written[0], cuda_tiles.TILING.across**2)
+        launched[function_name(step)] = _launched(step, shapes, names, pieces)
     pieces[count:count] = combining("\n".join(pieces))
-    pieces += [LAUNCH.strip("\n"), *([SHARED.strip("\n")] if in_blocks else []), *([tiled_text()] if in_tiles else [])]
+    ways = launched.values()
+    pieces.append(LAUNCH.strip("\n"))
+    pieces += [SHARED.strip("\n")] if any(way.forms.blocks for way in ways) else []
+    pieces += [tiled_text()] if any(way.tiles for way in ways) else []
+    pieces += [parted_text()] if any(way.parts for way in ways) else []
     pieces += library_pieces(list(calls.values()), program, names) if calls else []
     by_library = {array: library_lines(step, names, shapes) for array, step in calls.items()}
-    pieces += [compute_text(program, names, parameters, in_blocks, in_tiles, by_library), run_text(program, names)]
-    last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"
+    pieces += [compute_text(program, names, launched, by_library), run_text(program, names)]
+    text = "\n".join(pieces)
+    limited = "LIMITED" in text
+    last = f"from numba import {'config, ' * limited}cuda{', uint64' * ('uint64(' in text)}"
     last += f"\n{IMPORT.rstrip()}" if calls else ""
     top = [header(program, "cuda", names), imports(pieces, last), labels(program, names)]
+    top += [limits_text()] if limited else []
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 
@@ -113,9 +100,61 @@ def _extents(kernel: Kernel, shapes: Shapes) -> list[Affine]:
     return [*kernel.box(shapes), *(extent for array in arrays for extent in shapes[array][1:])]
 
 
-def _kernel(kernel: Kernel, shapes: Shapes, names: Names, parameters: Sequence[str]) -> str:
+def _launched(step: Kernel, shapes: Shapes, names: Names, pieces: list[str]) -> Launched:
+    """All functions that fill the array of a kernel; their texts are appended to ``pieces``."""
+    joined = with_joined_sums(step)
+    tiled = tiles_of(joined, names, shapes)
+    counts = tile_counts(tiled, names, shapes, 1) if tiled else None
+    enough = tile_counts(tiled, names, shapes, cuda_tiles.TILING.least_tiles) if tiled else None
+    parts = in_parts(joined, names, shapes, tiled)
+    forms = _forms(step, joined, shapes, names, pieces, {}, tiled if enough else None)
+    if parts is None:
+        return Launched(forms, enough)
+    inner = {**shapes, parts.kernel.array: parts.shape}
+    tiled = tiled_product(parts.kernel, parts.kernel.axes[0]) if counts else None
+    known = parts.known if forms.blocks else None
+    of_parts = _forms(parts.kernel, parts.kernel, inner, names, pieces, known, tiled)
+    whole = passed_names(parts.whole, names, _extents(parts.whole, inner))
+    pieces.append(_kernel(parts.whole, parts.function, inner, names, whole))
+    check_writers(pieces[-1], names(step.array), [names(axis) for axis in step.axes])
+    return Launched(forms, counts, parts, of_parts, whole)
+
+
+def _forms(
+    kernel: Kernel,
+    joined: Kernel,
+    shapes: Shapes,
+    names: Names,
+    pieces: list[str],
+    known: Mapping[str, str] | None,
+    tiled: Tiled | None,
+) -> Forms:
+    """The functions of one kernel, with a thread and with a block for each entry, and in tiles.
+
+    ``known`` are the rounds of loops that the host decides on; without them, no block is for one entry.
+    """
+    box = kernel.box(shapes)
+    parameters = passed_names(kernel, names, _extents(kernel, shapes))
+    pieces.append(_kernel(kernel, function_name(kernel), shapes, names, parameters))
+    written = names(kernel.array), [names(axis) for axis in kernel.axes]
+    if not isinstance(kernel, Scatter) or kernel.exclusive:
+        check_writers(pieces[-1], *written)
+    text = ", ".join(parameters)
+    shared = shared_statements(joined)
+    blocks = lengths(joined, shared[0], names, box, known) if shared and known is not None else None
+    if blocks is not None:
+        pieces.append(BlockPrinter(names, joined, shapes).print(shared, text, blocks[1]))
+        check_writers(pieces[-1], *written, tuple(COMBINED.values()))
+    for size in cuda_tiles.TILING.rows if tiled is not None else ():
+        assert tiled is not None
+        pieces.append(TilePrinter(names, tiled, shapes, size).print(text))
+        check_tiles(pieces[-1], written[0], cuda_tiles.TILING.across**2, "xy" if tiled.part else "x")
+    return Forms(kernel, box, parameters, blocks, tiled is not None)
+
+
+def _kernel(kernel: Kernel, function: str, shapes: Shapes, names: Names, parameters: Sequence[str]) -> str:
     printer = CudaPrinter(names, kernel, shapes)
-    printer.line(0, f"@cuda.jit\ndef {function_name(kernel)}({', '.join(parameters)}):")
+    printer.line(0, f"@cuda.jit\ndef {function}({', '.join(parameters)}):")
     what = "thread per point" if isinstance(kernel, Scatter) else "thread per entry"
     printer.line(1, f'"""{task_text(kernel, names)}, one {what}."""')
     printer.line(1, f"real = {names(kernel.array)}.dtype.type")
