@@ -131,6 +131,15 @@ def test_which_sums_have_parts():
     assert not has_parts([x], td.IndexedProduct(x[k], (k, 0, n - 1)))  # factors stay in order
 
 
+def test_columns_are_summed_side_by_side():
+    """Neighbours along a row of memory are threads, not blocks, where there are as many of them."""
+    columns, rows = (td.generate_code([y], td.einsum(f"ij->{axis}", y), "cuda") for axis in "ji")
+    first = re.search(r"cut = parted\((.*), 96, 1, n\)", columns)[1]
+    assert eval(first, {"m": 256}) == 1 and eval(first, {"m": 257}) == 2 and eval(first, {"m": 255}) == 0
+    assert columns.index("cut = parted(") < columns.index("blocks = shared(")
+    assert rows.index("cut = parted(") > rows.index("blocks = shared(")
+
+
 @pytest.mark.parametrize("name", [name for name in ROWS if name.startswith("conv-W")])
 def test_convolutions_by_weights_fill_a_device(name):
     """In both precisions there are more blocks than multiprocessors."""

@@ -84,6 +84,17 @@ def test_tiles(name, size, tmp_path):
         assert found["integers"] <= 0.6 * found["products"]
 
 
+@pytest.mark.parametrize("number", range(2))
+def test_blocks_of_two_loops(number, tmp_path):
+    """Where the length of the inner loop is a number, threads go on in steps that are numbers."""
+    z = td.TensorSymbol("z", (n, 600))
+    function = td.lambdify(z, td.einsum("ij,ij->", z, z), "cuda")
+    kernel = ("fill_result_in_blocks", "fill_result_parts_in_blocks")[number]
+    module, capability = load_source(function.source, "test"), ((8, 0), (9, 0))[number]
+    loads, integers = assembler.assemble(module, function.program, kernel, "float32", capability, tmp_path).innermost()
+    assert 0 < integers <= 5 * loads
+
+
 def is_counted(text):
     """Whether a kernel has long sums whose values take integers for nothing but places, and these are affine."""
     rounds = re.findall(r"while (\w+) < (\w+):", text)

@@ -60,6 +60,12 @@ class Launcher:
             one = self.choice("blocks", self.entries, cuda_parts.LEAST_ROUNDS_OF_BLOCKS, [self.blocks(forms)])
             blocks = f"blocks = shared({self.shape(forms)}, ({', '.join(forms.blocks)}))"
             lines = [blocks, "if blocks:", *_indented(one), *_otherwise(lines)]
+            if self.launched.parts is not None and self.launched.parts.is_across:
+                # Threads side by side read what lies side by side, the threads of a block would not.
+                columns = self.printer.form(forms.box[-1])
+                lines = self.choice(
+                    "threads", f"{threads} if {columns} >= {THREADS} else 0", cuda_parts.LEAST_ROUNDS, lines
+                )
         if self.launched.tiles is not None:
             if forms.is_tiled:
                 one = [f"if tiles >= {cuda_tiles.TILING.least_tiles}:", *_indented(self.tiles(forms, "tiles"))]

@@ -94,6 +94,8 @@ class Parts(NamedTuple):
     function: str
     """The name of the function that makes entries of parts."""
     cuts: tuple[Cut, ...]
+    is_across: bool
+    """Entries along the last axis read what lies nearer than what the rounds of the innermost loop read."""
     rest: str
     """Rounds of the loops inside of those that are cut, for the host."""
 
@@ -124,6 +126,7 @@ def in_parts(kernel: Kernel, names: Names, shapes: Shapes, tiled: Tiled | None) 
     values = [s.value for s in statements([outer]) if isinstance(s, Let | Add)]
     free.sort(key=lambda loop: last_place(values, loop.variable))
     chosen = _chosen(free, rounds)
+    is_across = bool(kernel.axes) and last_place(values, kernel.axes[-1]) > last_place(values, chain[-1].variable)
     inner = [text for loop in chain if loop not in chosen and (text := rounds[loop.variable])]
     rest = product_text([text if text.isalnum() else f"({text})" for text in inner])
     if not chosen or _is_too_short(
@@ -144,7 +147,7 @@ def in_parts(kernel: Kernel, names: Names, shapes: Shapes, tiled: Tiled | None) 
     bounds = (Bound(Affine.of(0)),), (Bound(Affine.variable(count) - 1),)
     whole = replace(kernel, body=(start, Loop(part, *bounds, (read,)), store))
     shape = (Affine.variable(count), *(extents[axis] for axis in order))
-    return Parts(parts, shape, whole, names.fresh(f"add_{array}"), cuts, rest)
+    return Parts(parts, shape, whole, names.fresh(f"add_{array}"), cuts, is_across, rest)
 
 
 def describe_parts(program: Program) -> str | None:
