@@ -51,7 +51,8 @@ def test_values_are_those_of_plain_loops(cls, seed):
         assert evaluate(expr, {**given, p: 3}) == expected
         assert evaluate(td.simplify_deltas(expr), {**given, p: 3}) == expected
     arguments = [np.array(given[A], float), np.array(given[x], float), 3]
-    for backend in ("numpy", "numba") if seed == 0 else ("numpy",):
+    # Maxima and minima differ by one word, in kernels too.
+    for backend in ("numpy", "numba") if seed == 0 and cls is not td.IndexedMin else ("numpy",):
         found = td.lambdify([A, x, p], tuple(expr for expr, _ in cases), backend)(*arguments)
         np.testing.assert_allclose(found, [float(expected) for _, expected in cases], rtol=1e-12)
 

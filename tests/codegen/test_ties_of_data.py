@@ -33,7 +33,7 @@ SEGMENTED = {"read": v[i], "named": NAMED[i], "rounded": ROUNDED}
     ("backend", "name", "temporaries"),
     [
         *(("numpy", name, temporaries) for name in SEGMENTED for temporaries in (True, False)),
-        *[("numba", "read", True), ("numba", "rounded", True), ("numba", "rounded", False)],
+        *[("numba", "read", True), ("numba", "rounded", True)],
     ],
 )
 def test_segment_maxima(backend, name, temporaries):
