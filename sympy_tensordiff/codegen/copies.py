@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.loops import Contraction, Kernel, Program, Scatter, Store
+from sympy_tensordiff.codegen.loops import Contraction, Kernel, Program, Scatter, Step, Store
 from sympy_tensordiff.codegen.scalars import Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import array_shapes, uses
 from sympy_tensordiff.integer.affine import Affine
@@ -26,7 +26,7 @@ def without_copies(program: Program) -> Program:
     steps = list(program.kernels)
     gone: dict[str, Kernel] = {}
     for step in program.kernels:
-        found = _copied(step) if isinstance(step, Kernel) and not isinstance(step, Scatter) else None
+        found = copied(step)
         if found is None or found[1].array not in products or found[1].array not in temporaries:
             continue
         assert isinstance(step, Kernel)
@@ -60,11 +60,14 @@ def _renamed(note: str, gone: Mapping[str, Kernel]) -> str:
     return f"{gone[name].array}{mark}{text}" if name in gone else note
 
 
-def _copied(kernel: Kernel) -> tuple[Factor, Load] | None:
+def copied(step: Step) -> tuple[Factor, Load] | None:
     """The factor and the load of a kernel that does nothing else; each index is a variable."""
-    if len(kernel.body) > 1 or not isinstance(kernel.body[0], Store):
+    if not isinstance(step, Kernel) or isinstance(step, Scatter) or len(step.body) > 1:
         return None
-    value: Scalar = kernel.body[0].value
+    store = step.body[0]
+    if not isinstance(store, Store):
+        return None
+    value: Scalar = store.value
     factor: Factor = 1
     while isinstance(value, Operation) and value.function in ("neg", "mul"):
         if value.function == "neg":

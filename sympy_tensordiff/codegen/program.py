@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen.aliases import without_aliases
 from sympy_tensordiff.codegen.copies import without_copies
 from sympy_tensordiff.codegen.data_checks import data_checks
 from sympy_tensordiff.codegen.expand import expanded
@@ -115,7 +116,7 @@ def assemble(
         notes=tuple(lowering.notes),
         copies=temporaries,
     )
-    program = without_copies(without_unread(program))
+    program = without_aliases(without_copies(without_unread(program)))
     if expected is not None:
         program = with_packed_pairs(program, Hints({names[v]: size for v, size in hints.sizes.items() if v in names}))
     program = replace(program, granted=_granted_checks(program, graph.granted, names))

@@ -1,0 +1,91 @@
+"""Temporaries that hold what another array holds are not filled: that array is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sympy import Abs, Rational
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.aliases import without_aliases
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.loops import Array, Contraction, Kernel, Operand, Program, Scatter, Store
+from sympy_tensordiff.codegen.scalars import Load, Number, Operation
+from sympy_tensordiff.integer.affine import Affine
+
+i, k, l, p, q, n, m = td.indices("i k l p q n m")
+Z, w = td.TensorSymbol("Z", (n, m, 8)), td.TensorSymbol("w", 8)
+
+
+def moved(index):
+    return td.IndexedSum(Z[i, index, l] * Abs(w[l] - w[k]), (l, 0, 7))
+
+
+@pytest.mark.parametrize(("factor", "number"), [(-1, 1), (1, 1), (Rational(1, 2), 2)])
+def test_both_signs_of_a_product_are_one_array(factor, number):
+    """Half of it is another one."""
+    terms = td.IndexedSum(Abs(moved(p) + factor * moved(q)) ** 3, (k, 0, 7))
+    expr = td.TensorComprehension(terms, (i, n), (p, m), (q, m))
+    program = build_program([Z, w], expr, sizes={n: 100, m: 100})
+    whole = [array for array in program.temporaries if len(array.shape) == 3]
+    assert len(whole) == number
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(3, 5, 8)), rng.normal(size=8)
+    found = np.einsum("ipl,lk->ipk", values[0], np.abs(values[1][:, None] - values[1]))
+    expected = (np.abs(found[:, :, None] + float(factor) * found[:, None]) ** 3).sum(axis=-1)
+    for backend in ("numpy", "numba"):
+        function = td.lambdify([Z, w], expr, backend=backend, sizes={n: 100, m: 100})
+        np.testing.assert_allclose(function(*values), expected, rtol=1e-11)
+
+
+x, y = Affine.variable("x"), Affine.variable("y")
+N = Affine.variable("N")
+square = (N, N)
+
+
+def copy_of(array, target, sign=1, index=(x, y), kind=Kernel, **more):
+    load = Load(array, index)
+    value = load if sign == 1 else Operation("mul", (Number(sign), load))
+    return kind(target, ("x", "y"), (Store(value),), **more)
+
+
+def program_of(*kernels, outputs=("result",)):
+    arrays = [step.array for step in kernels if step.array not in outputs]
+    temporaries = tuple(Array(name, square) for name in dict.fromkeys(arrays))
+    return Program((), tuple(Array(name, square) for name in outputs), temporaries, kernels)
+
+
+def filled(array):
+    return Kernel(array, ("x", "y"), (Store(Number(2)),))
+
+
+def test_products_read_the_array_behind_copies_of_copies():
+    product = Contraction("result", (0, 2), Operand("c", (0, 1)), Operand("a", (2, 1)), 3)
+    program = program_of(filled("a"), copy_of("a", "b", -1), copy_of("b", "c"), product)
+    found = without_aliases(program)
+    assert [array.name for array in found.temporaries] == ["a"]
+    assert found.kernels[1:] == (Contraction("result", (0, 2), Operand("a", (0, 1)), Operand("a", (2, 1)), -3),)
+
+
+KEPT = {
+    "a result": program_of(filled("a"), copy_of("a", "result")),
+    "another factor": program_of(filled("a"), copy_of("a", "b", 2), copy_of("b", "result")),
+    "other places": program_of(filled("a"), copy_of("a", "b", index=(y, x)), copy_of("b", "result", 2)),
+    "added to later": program_of(
+        filled("a"),
+        copy_of("a", "b"),
+        Scatter("a", ("x",), (), (N,)),
+        copy_of("b", "result", 2),
+    ),
+    "added to itself": program_of(
+        filled("a"),
+        copy_of("a", "b"),
+        Scatter("b", ("x",), (), (N,)),
+        copy_of("b", "result", 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_is_more_than_a_copy_stays(name):
+    assert without_aliases(KEPT[name]) == KEPT[name]
