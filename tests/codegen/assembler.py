@@ -61,7 +61,7 @@ class Machine:
         One that stores goes over the entries: it counts where sums are unrolled whole, and not where there is a loop
         of its own for sums of no values.
         """
-        found = list(self._innermost_loops())
+        found = [names for names in self._innermost_loops() if any(name.startswith("LDG") for name in names)]
         counts = [
             (sum(name.startswith("LDG") for name in names), sum(name.startswith(_INTEGER) for name in names))
             for names in [names for names in found if "STG" not in names] or found
