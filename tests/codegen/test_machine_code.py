@@ -98,9 +98,10 @@ def test_blocks_of_two_loops(number, tmp_path):
 def is_counted(text):
     """Whether a kernel has long sums whose values take integers for nothing but places, and these are affine."""
     rounds = re.findall(r"while (\w+) < (\w+):", text)
-    stops = [stop for variable, stop in rounds if re.search(rf"\b{variable} \+= (1|256)$", text, re.MULTILINE)]
-    # Short loops are unrolled, which makes one of those over the grid the innermost.
-    is_long = bool(stops) and not (stops[-1].isdigit() and int(stops[-1]) < 32)
+    steps = [(stop, re.search(rf"\b{variable} \+= (1|256)$", text, re.MULTILINE)) for variable, stop in rounds]
+    loops = [(stop, int(step[1])) for stop, step in steps if step]
+    # Short loops are unrolled, which makes one of those over the grid the innermost, or their counting is most of them.
+    is_long = bool(loops) and not (loops[-1][0].isdigit() and int(loops[-1][0]) < 32 * loops[-1][1])
     # Functions take numbers apart as integers; places that data or quotients tell have to be computed. The compiler
     # cannot unroll loops of blocks whose width is found at the call.
     other = re.search(r"math\.|//|%|max\(|min\(|real\([a-z]|uint64\([^)]*\[|\+= cuda", text)
