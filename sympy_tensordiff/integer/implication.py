@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .affine import Affine, Compound, Row, Variable
-from .data import apart
+from .data import apart, selected_in
 from .equations import Direction
 from .extrema import cases, parts_in
 from .normalise import normalise
@@ -155,6 +155,8 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
 def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
     """The rows without redundant ones; data may only be read where the others hold, and make none of them redundant.
 
+    Nor do data that variables select make those redundant that nothing selects, as in ``ptr[0] <= i``.
+
     >>> from .data import DataEntry
     >>> i, entry = Affine.variable("i"), Affine.variable(DataEntry("idx", (Affine.variable("i") - 3,)))
     >>> rows = [Row("ge", i - 3), Row("ge", i - 3 - entry), Row("ge", entry)]
@@ -164,8 +166,11 @@ def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[R
     plain, data = apart(rows)
     if not data:
         return remove_redundant(rows, facts)
-    plain = list(remove_redundant(plain, facts))
-    return (*plain, *remove_redundant(data, (*facts, *plain)))
+    kept: tuple[Row, ...] = ()
+    selected = [row for row in data if selected_in(row.form)]
+    for part in (plain, [row for row in data if row not in selected], selected):
+        kept += remove_redundant(part, (*facts, *kept))
+    return kept
 
 
 def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:

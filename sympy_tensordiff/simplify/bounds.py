@@ -217,6 +217,9 @@ class _Tighten:
             tied = rows
             body = self.graph.map_forms(body, lambda form: without_tied_data(form, tied))
         told = yield self.visit(body, facts + rows)
+        if told.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
+            left = [row for row in told.data if not implied(row, facts + rows)]
+            told = self.graph.guard(left, told.args[0])
         new = self.graph.guard((yield self.needed(rows, told, facts)), told)
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new

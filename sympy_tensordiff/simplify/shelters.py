@@ -29,6 +29,7 @@ def sheltered(
     Data that the facts hold are read around the loops already.
     """
     plain, data = apart(rows)
+    plain += _steady(graph, data, facts)
     read = set(data_entries(row.form for row in facts))
     to: dict[Variable, Affine] = {}
     back: dict[Variable, Affine] = {}
@@ -109,8 +110,21 @@ def without_index(graph: Graph, v: int, value: Affine, rows: Sequence[Row]) -> F
 
     With the data in its place the rows say the same, and no longer before the data are read.
     """
-    plain = [row for row in apart(rows)[0] if row.kind == "ge"]
+    plain, data = apart(rows)
+    plain = [row for row in (*plain, *_steady(graph, data)) if row.kind == "ge"]
     others = [row for row in plain if v not in row.form.atoms()]
     if all(implied(row, others) for row in graph.inside_data([value])):
         return ()
     return eliminate([row for row in plain if v not in row.form.hidden()], v) or ()
+
+
+def _steady(graph: Graph, rows: Sequence[Row], facts: Facts = ()) -> list[Row]:
+    """The rows whose data are inside of their tensors wherever they are read: these shelter others as numbers do."""
+    found: list[Row] = []
+    for row in rows:
+        entries = data_entries([row.form])
+        extents = {extent for entry in entries for extent in graph.integers[entry.tensor].shape}
+        known = (*facts, *(Row("ge", extent - 1) for extent in extents))
+        if all(implied(inside, known) for inside in graph.inside_data([row.form])):
+            found.append(row)
+    return found
