@@ -180,19 +180,20 @@ def _can_be_cut(loop: Loop, own: set[str]) -> bool:
 
 
 def _chosen(loops: Sequence[Loop], rounds: dict[str, str | None]) -> list[Loop]:
-    """Those that have many rounds, or may have, and others before them, so that there are enough parts.
+    """Those whose length is not known, and others until there are parts enough, the long ones first.
 
-    Tiles take short loops together by dividing by their lengths, which are numbers where they are not cut.
+    No more of them than needed: what is cut takes registers. Short loops are unrolled, and tiles take them together by
+    dividing by their lengths, which are numbers where they are not cut.
     """
-    found: list[Loop] = []
+    texts = {loop.variable: rounds[loop.variable] or "" for loop in loops}
+    lengths = {variable: int(text) if text.isdecimal() else None for variable, text in texts.items()}
+    found: list[str] = []
     total = 1
-    for loop in loops:
-        text = rounds[loop.variable] or ""
-        length = int(text) if text.isdecimal() else None
-        if length is None or length >= TILING.long or (total < MANY and length > 1):
-            found.append(loop)
+    for variable, length in sorted(lengths.items(), key=lambda item: item[1] is not None and item[1] < TILING.long):
+        if length is None or (total < MANY and length > 1):
+            found.append(variable)
         total *= 1 if length is None else length
-    return found
+    return [loop for loop in loops if loop.variable in found]
 
 
 def _is_too_short(rounds: Sequence[str | None], box: Sequence[Affine], is_tiled: bool) -> bool:

@@ -41,7 +41,9 @@ class TilePrinter(CudaPrinter):
     def print(self, parameters: str) -> str:
         """The text of the function."""
         kernel, (height, width) = self.kernel, self.lengths
-        self.line(0, f"@cuda.jit(**LIMITED)\ndef {tile_function(kernel, self.size)}({parameters}):")
+        # A thread of double precision has half as many entries, and told of a limit the compiler uses what it allows.
+        limit = "(**LIMITED)" if self.size == 4 else ""
+        self.line(0, f"@cuda.jit{limit}\ndef {tile_function(kernel, self.size)}({parameters}):")
         self.line(1, f'"""{task_text(kernel, self.names)}, one block per tile of {height} times {width}."""')
         self.line(1, f"real = {self.names(kernel.array)}.dtype.type")
         tiles = []
