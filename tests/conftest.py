@@ -14,6 +14,11 @@ import pytest
 from simulated_threads import one_after_another
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    help = "assemble each CUDA kernel of the benchmarks for both types and all architectures (15 minutes)"
+    parser.addoption("--every-architecture", action="store_true", help=help)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
     # Modules stay: to go through them again and again while they are imported would take a third of the time.

@@ -110,6 +110,7 @@ def is_counted(text):
 
 # Each kernel is assembled once: types and architectures take turns, single precision twice as often.
 VARIANTS = [("float32", (9, 0)), ("float32", (10, 0)), ("float64", (9, 0)), ("float32", (8, 0))]
+ALL = [[(dtype, capability)] for dtype in ("float32", "float64") for capability in ((8, 0), (9, 0), (10, 0))]
 
 
 @pytest.mark.parametrize("name", ["section_six", "masks", "elementary", "rank_five", "reductions", "scattered_rows"])
@@ -117,7 +118,14 @@ def test_programs(name, tmp_path):
     check(name, tmp_path, VARIANTS[:2])
 
 
-# One of the convolutions by the images, one by the weights: there are four strides and dilations of each.
-@pytest.mark.parametrize("name", [n for n in ROWS if not n.startswith("conv") or n in ("conv-X-2-1", "conv-W-1-3")])
-def test_rows(name, tmp_path):
-    check(name, tmp_path, VARIANTS[len(name) % 4 :] + VARIANTS[: len(name) % 4])
+@pytest.mark.parametrize("name", ROWS)
+def test_rows(name, tmp_path, request):
+    turn = len(name) % 4
+    if request.config.getoption("--every-architecture"):
+        for variants in ALL:
+            check(name, tmp_path, variants)
+    # There are four strides and dilations of each convolution.
+    elif not name.startswith("conv") or name in ("conv-X-2-1", "conv-W-1-3"):
+        check(name, tmp_path, VARIANTS[turn:] + VARIANTS[:turn])
+    else:
+        pytest.skip("another convolution is assembled; --every-architecture assembles all")
