@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from dataclasses import replace
+from itertools import chain, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
-from sympy_tensordiff.codegen.scalars import IndexValue, Load, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import array_shapes, bounds
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -118,6 +120,27 @@ def condition_rows(condition: Scalar, holds: bool) -> Rows:
     return (Row("ge", left - right - (function == "le")),)
 
 
+def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
+    """As `condition_rows`, where one of several has to hold: the rows of each, of which at least one is fulfilled."""
+    function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
+    if function == "not":
+        return condition_cases(arguments[0], not holds)
+    if function in ("and", "or"):
+        parts = [condition_cases(argument, holds) for argument in arguments]
+        return every_choice(parts) if holds == (function == "and") else [rows for part in parts for rows in part]
+    if function in ("eq", "ne") and holds == (function == "ne"):
+        left, right = arguments
+        return [condition_rows(Operation("lt", sides), True) for sides in ((left, right), (right, left))]
+    return [condition_rows(condition, holds)]
+
+
+def every_choice(parts: Sequence[Sequence[Rows]]) -> list[Rows]:
+    """The rows of each choice of one case from every part; nothing is known where there are too many."""
+    if math.prod(map(len, parts)) > _MOST_CASES:
+        return [()]
+    return [tuple(chain.from_iterable(chosen)) for chosen in product(*parts)]
+
+
 def exact_rows(condition: Scalar, holds: bool) -> Rows | None:
     """The rows that say the same as a condition (or its negation); None where no rows do."""
     if not isinstance(condition, Operation):
@@ -137,7 +160,27 @@ def integer_form(node: Scalar) -> Affine | None:
         return node.form
     if isinstance(node, Number) and isinstance(node.value, int):
         return Affine.of(node.value)
+    if isinstance(node, Operation) and node.function in ("add", "mul"):
+        found = [form for argument in node.arguments if (form := integer_form(argument)) is not None]
+        if len(found) < len(node.arguments):
+            return None
+        if node.function == "add":
+            return sum(found, Affine())
+        factors = [form for form in found if not form.is_constant]
+        number = math.prod(form.constant for form in found if form.is_constant)
+        return None if len(factors) > 1 else number * (factors[0] if factors else Affine.of(1))
     return None
+
+
+def with_integers(value: Scalar, known: Mapping[str, Affine]) -> Scalar:
+    """A scalar with the integers that names stand for in their places."""
+    if isinstance(value, Name):
+        return IndexValue(known[value.name]) if value.name in known else value
+    if not isinstance(value, Operation):
+        return value
+    arguments = tuple([with_integers(argument, known) for argument in value.arguments])
+    same = all(new is old for new, old in zip(arguments, value.arguments, strict=True))
+    return value if same else replace(value, arguments=arguments)
 
 
 class Read(NamedTuple):
@@ -188,6 +231,7 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
     """All reads of a kernel in the order of the text, and the entries that a scatter adds to."""
     start = axis_rows(kernel, shapes)
     stack: list[tuple[Statement, Rows]] = [(statement, start) for statement in reversed(kernel.body)]
+    integers: dict[str, Affine] = {}
     while stack:
         statement, rows = stack.pop()
         own: list[Affine] = []
@@ -203,5 +247,8 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
         if isinstance(statement, AddAt):
             yield Read(Load(kernel.array, statement.index), statement, rows)
         if isinstance(statement, Let | Add | Store | AddAt):
-            found = scalar_reads(statement.value, rows)
+            value = with_integers(statement.value, integers) if integers else statement.value
+            if isinstance(statement, Let) and (form := integer_form(value)) is not None:
+                integers[statement.name] = form
+            found = scalar_reads(value, rows)
             yield from (Read(load, statement, context, choices) for load, context, choices in found)

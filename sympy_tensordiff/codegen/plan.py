@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer import smith
@@ -18,7 +19,7 @@ from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise
-from sympy_tensordiff.integer.polyhedron import FALSE, remove_redundant
+from sympy_tensordiff.integer.polyhedron import FALSE, implied, remove_redundant
 
 Rows = tuple[Row, ...]
 
@@ -92,6 +93,10 @@ class Planner:
             lows.append(low)
             highs.append(high)
         tests, exact = _tests(forms, axes, context)
+        # Congruences and what else no projection keeps may be what shelters data in others.
+        known = (*rows, *self.facts)
+        inside = [all(implied(row, known) for row in self.graph.inside_data([test.form])) for test in tests]
+        tests, exact = tuple(compress(tests, inside)), exact and all(inside)
         node = self._over(node, axes, list(inverse), list(inverse.values()))
         return Candidate(node, axes, tuple(forms), (*rows, *tests), tuple(lows), tuple(highs), exact)
 

@@ -172,9 +172,13 @@ def _part(
 
 
 def _shelter(graph: Graph, forms: Sequence[Affine], inner: Rows, outer: Rows) -> bool:
-    """Whether data in forms are inside of their tensors only where inner loops run: there they have to be read."""
-    needed = graph.inside_data(forms) if inner else []
-    return any(not implied(row, outer) and is_empty((row.negation(), *inner, *outer)) for row in needed)
+    """Whether data in forms are inside of their tensors only where inner loops run: there they have to be read.
+
+    Where data bound these loops, nothing else tells.
+    """
+    needed = [row for row in graph.inside_data(forms) if not implied(row, outer)] if inner else []
+    is_open = bool(data_entries([row.form for row in inner]))
+    return any(is_open or is_empty((row.negation(), *inner, *outer)) for row in needed)
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:

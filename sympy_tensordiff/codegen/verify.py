@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sympy_tensordiff.codegen.facts import Prover, Rows, reads
+from sympy_tensordiff.codegen.facts import Prover, Read, Rows, condition_cases, every_choice, reads
 from sympy_tensordiff.codegen.laws import check_laws
 from sympy_tensordiff.codegen.loops import Kernel, Program, Statement
 from sympy_tensordiff.codegen.scalars import Load, Scalar
 from sympy_tensordiff.codegen.walk import function_name, loops
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.data import apart, data_entries
 from sympy_tensordiff.integer.extrema import cases, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
@@ -65,16 +65,27 @@ def unproven_reads(program: Program) -> list[UnprovenRead]:
     for kernel in program.nests:
         for read in reads(kernel, prover.shapes):
             for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
-                for rows in cases((*read.context, Row("ge", -row.form - 1)), limit=None):
+                for rows, data in _failing(read, row):
                     failure = _violation(rows, prover.facts, kernel)
+                    if failure is not None and failure[2] and data:
+                        # Data decide in a call whether it happens at all.
+                        failure = _violation((*rows, *data), prover.facts, kernel)
                     if failure is not None:
-                        told = (row, read.context, read.choices)
+                        told = (row, (*read.context, *data), read.choices)
                         where = (kernel, read.load, axis)
                         unproven = UnprovenRead(*where, failure[0], read.statement, *failure[1:], *told)
                         choices = tuple(map(id, read.choices)) if unproven.has_data else ()
                         key = (function_name(kernel), read.load, axis, row if unproven.has_data else None, *failure[:2])
                         found.setdefault((*key, choices), unproven)
     return list(found.values())
+
+
+def _failing(read: Read, row: Row) -> Iterator[tuple[Rows, Rows]]:
+    """The rows of each case in which a read happens, and ``row`` does not hold; and what choices say of data."""
+    for known in dict.fromkeys(every_choice([condition_cases(condition, True) for condition in read.choices])):
+        plain, data = apart(known)
+        for rows in cases((*read.context, *plain, Row("ge", -row.form - 1)), limit=None):
+            yield rows, tuple(data)
 
 
 def _violation(failing: Rows, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, bool, bool] | None:

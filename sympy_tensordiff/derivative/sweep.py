@@ -31,7 +31,7 @@ from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.unfolding import unfolded
 from sympy_tensordiff.integer.unions import joined
-from sympy_tensordiff.simplify.choices import Choices
+from sympy_tensordiff.simplify.choices import Choices, unprotected
 from sympy_tensordiff.simplify.clamps import systems_without_clamps
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.facts import unconditional_reads
@@ -264,10 +264,15 @@ class Sweep:
             elif found[1] is not self.graph.zero:
                 staged.append(found)
         if staged:
-            common = set(staged[0][0]).intersection(*(rows for rows, _ in staged[1:]))
+            common = tuple(row for row in staged[0][0] if all(row in rows for rows, _ in staged[1:]))
+            needed = tuple(unprotected(self.graph, common, (), ())) if self.graph.integers else ()
+            if not all(implied(row, rows) for row in needed for rows, _ in staged):
+                # What protects data in the one contribution does not in the other.
+                yield from staged
+                return
             guard = self.graph.guard
             terms = [guard((r for r in rows if r not in common), cotangent) for rows, cotangent in staged]
-            yield tuple(row for row in staged[0][0] if row in common), self.graph.add(terms)
+            yield (*common, *needed), self.graph.add(terms)
 
     def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
         """A contribution summed over the indices that ``node`` does not use.

@@ -96,7 +96,7 @@ class Choices:
             known = implied(row, facts) or implied(row._replace(form=decided(row.form, facts)), facts)
             harm = not known and not (yield self.is_harmless(product, facts, row))
             if harm and (yield self.needs(factor, row, facts)):
-                found += [row, *_unprotected(self.graph, (row,), (*facts, *found), ())]
+                found += [row, *unprotected(self.graph, (row,), (*facts, *found), ())]
         return found
 
     def is_idle(self, row: Row, node: Node, facts: Facts) -> Recursion[bool]:
@@ -166,7 +166,7 @@ def inside_shape(graph: Graph, node: Node) -> Facts:
 
 def reads_no_data_outside(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int] = ()) -> bool:
     """Whether conditions or ranges can be tested: what selects data in them is inside where the others hold."""
-    return not graph.integers or next(_unprotected(graph, rows, facts, variables), None) is None
+    return not graph.integers or next(unprotected(graph, rows, facts, variables), None) is None
 
 
 def never_tested(graph: Graph, rows: Facts, facts: Facts) -> bool:
@@ -186,10 +186,10 @@ def inside_conditions(graph: Graph, node: Node) -> Facts:
     if node.op != "guard" and node.op not in RANGED:
         return ()
     own = graph.bound(node) if node.op in RANGED else ()
-    return tuple(row for row in _unprotected(graph, node.data, (), own) if row.form.atoms().isdisjoint(own))
+    return tuple(row for row in unprotected(graph, node.data, (), own) if row.form.atoms().isdisjoint(own))
 
 
-def _unprotected(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int]) -> Iterator[Row]:
+def unprotected(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int]) -> Iterator[Row]:
     """The rows that say that data in conditions are read inside, without those that the other conditions tell.
 
     The data in the ranges of loops over ``variables``, outermost first, are read where the loops around

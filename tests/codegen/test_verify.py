@@ -147,6 +147,13 @@ INSIDE = {
         op("select", op("or", op("lt", IndexValue(i), 1), op("not", op("lt", X, 2))), X, load("x", i - 1))
     ),
     "equal": Store(op("select", op("ne", IndexValue(i), IndexValue(N - 1)), X, load("x", 2 * i - N + 1))),
+    "unequal": Store(op("select", op("ne", IndexValue(i), 0), load("x", i - 1), X)),
+    "either of two": Store(
+        op("select", op("or", op("lt", 1, IndexValue(i)), op("eq", IndexValue(i), 1)), load("x", i - 1), X)
+    ),
+    "integers added and multiplied": Store(
+        op("select", op("lt", op("add", op("mul", 2, IndexValue(i)), 1), 2), X, load("x", i - 1))
+    ),
     "a chain": Store(op("select", op("lt", X, 1), op("select", op("le", 2, IndexValue(i)), load("x", i - 2), 1), X)),
 }
 
@@ -154,6 +161,14 @@ INSIDE = {
 @pytest.mark.parametrize("name", INSIDE)
 def test_reads_inside(name):
     verify(one_kernel(INSIDE[name]))
+
+
+def test_integers_with_names_protect_reads():
+    named = Let("v", op("mul", -1, IndexValue(i)))
+    choice = op("select", op("lt", Name("v"), 0), load("x", i - 1), X)
+    verify(one_kernel(named, Store(choice)))
+    (read,) = unproven_reads(one_kernel(named, Store(op("select", op("le", Name("v"), 0), load("x", i - 1), X))))
+    assert read.violation == ()
 
 
 def test_sizes_are_split_into_cases():

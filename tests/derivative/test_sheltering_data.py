@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from sympy import KroneckerDelta, Mod, floor
+from sympy import Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, ceiling, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing.exact import assert_equal
+from sympy_tensordiff.errors import DataIndexError
+from sympy_tensordiff.reference import differentiate, evaluate, hvp
+from sympy_tensordiff.testing.exact import as_scalar, assert_equal
+from sympy_tensordiff.testing.values import random_values
 
-i, c = td.indices("i c")
+i, j, c, M, N = td.indices("i j c M N")
 place = td.TensorSymbol("place", 5, dtype=int)
 x, y, w = td.TensorSymbol("x", 8), td.TensorSymbol("y", 8), td.TensorSymbol("w", 2)
 VALUES = {place: np.array([2, 1, 1, 1, 1]), y: np.arange(1, 9), w: np.array([3, 5]), x: np.arange(2, 10)}
@@ -26,3 +28,66 @@ def test_a_range_that_ends_at_data_shelters_data_of_its_index(selected):
     assert_equal(evaluate(td.vjp(function, x, w), VALUES), np.array([*by_x, 0, 0, 0, 0, 0, 0]), "by x")
     by_y = [4 * 3 * (c < 3 and selected.subs(td.indices("c"), c) == 2) for c in range(8)]
     assert_equal(evaluate(td.vjp(function, y, w), VALUES), np.array(by_y), "by y")
+
+
+def test_contributions_that_other_conditions_protect_stay_apart():
+    # Both are 0 where place[M - 2] is outside, for M = 1, but not for one reason.
+    places, pairs = td.TensorSymbol("place", N + 1, dtype=int), td.TensorSymbol("pairs", (5, 3), dtype=int)
+    alpha, x = td.TensorSymbol("alpha", ()), td.TensorSymbol("x", 2 * N + 5)
+    cotangent, along = td.TensorSymbol("G", (M, 4)), td.TensorSymbol("along", x.shape)
+    elsewhere = (M + j - 3 * i < 1) | Ne(Mod(i - j, 6), 0) | Eq(Mod(floor((j + 1) / M), 3), 1)
+    chosen = KroneckerDelta(places[M + j - 4], 0) * td.IndexedSum(x[pairs[3 - c, Mod(2 * i, 3)] + 2], (c, 0, 3))
+    entry = (alpha - x[2 * j]) ** 2 * Piecewise((1, elsewhere), (chosen, True))
+    function = td.TensorComprehension(entry, (i, M), (j, 4))
+    second = td.gradient(as_scalar(td.vjp(function, x, cotangent), along), alpha)
+    for size in (1, 4):
+        given = {places: np.array([1, 0, 2, 0]), pairs: np.ones((5, 3), int)}
+        values = random_values((function, x, alpha, cotangent, along), {N: 3, M: size}, seed=1, given=given)
+        along_x = {x: values[along], alpha: 0}
+        (_, (_, exact)) = hvp(as_scalar(function, cotangent), along_x, values)
+        assert_equal(evaluate(second, values), exact, f"M = {size}")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_scatter_keeps_the_loops_that_shelter_where_it_adds(backend):
+    # jdx[2*c - 4] is read where idx[i] allows it only: at c = 0 it would be outside.
+    idx, jdx = td.TensorSymbol("idx", 8, dtype=int), td.TensorSymbol("jdx", 6, dtype=int)
+    squares = td.TensorComprehension(x[5 * c] ** 2, (c, 2))
+    body = KroneckerDelta(floor(c / 2) + 1, idx[i] + 2) * squares[Mod(jdx[2 * c - 4], 2)]
+    function = td.TensorComprehension(td.IndexedSum(body, (c, 0, 2)), (i, 2))
+    values = {x: np.arange(1, 9), w: np.array([3, 5]), idx: np.array([2, 0, 1, 0, 1, 0, 0, 0]), jdx: np.full(6, 3)}
+    kernel = td.lambdify([w, x, idx, jdx], td.vjp(function, x, w), backend)
+    found = kernel(values[w] * 1.0, values[x] * 1.0, values[idx], values[jdx])
+    np.testing.assert_array_equal(found, [0, 0, 0, 0, 0, 60, 0, 0])
+
+
+def test_a_table_is_not_filled_where_a_congruence_shelters_its_data():
+    jdx, pairs = td.TensorSymbol("jdx", 6, dtype=int), td.TensorSymbol("pairs", (5, 3), dtype=int)
+    z, cotangent = td.TensorSymbol("z", (7, 5, 2)), td.TensorSymbol("G", (2, 3))
+    first = j + ceiling(i / 2)
+    least = td.IndexedMin(j - 4 * i - c, (c, first + 1, first + 3))
+    read = z[5 * j - 6 * i - 4, pairs[j - 1, Mod(Max(c - i, Min(2, j)) + 2, 3)], floor(Max(0, i) / 5)]
+    inner = td.IndexedSum(KroneckerDelta(jdx[4 - 2 * j] + 1, Mod(c, 4)) * read, (c, 2 * i - 1, 2 * j - 3 * i))
+    function = td.TensorComprehension(least * inner**2, (i, 2), (j, 3))
+    given = {jdx: np.array([0, 1, 2, 1, 0, 0]), pairs: np.arange(15).reshape(5, 3) % 5}
+    values = random_values((function, z, cotangent), {}, seed=2, given=given)
+    by_z = td.vjp(function, z, cotangent)
+    exact = differentiate(as_scalar(function, cotangent), z, values)
+    assert_equal(evaluate(by_z, values), exact, "exactly")
+    kernel = td.lambdify([cotangent, z, jdx, pairs], by_z, "numpy")
+    found = kernel(*(values[v].astype(float) for v in (cotangent, z)), values[jdx], values[pairs])
+    np.testing.assert_allclose(found, exact.astype(float), rtol=1e-12)
+
+
+def test_data_decide_in_a_call_whether_a_read_leaves_its_tensor():
+    pairs, places = td.TensorSymbol("pairs", (5, 3), dtype=int), td.TensorSymbol("place", 1, dtype=int)
+    z = td.TensorSymbol("z", (6, 6))
+    chosen = Ne(Mod(Max(-i - 1, 2 * i - 1), 5), 3) & Ne(Max(0, Min(1, i)) + 4 * places[Max(3, i + 1) - 3], 0)
+    entry = Piecewise((z[pairs[i - 1, floor(2 * i / 3)] + 1, 5 - 4 * i], chosen), (0, True))
+    kernel = td.lambdify([z, pairs, places], td.TensorComprehension(entry, (i, 2)), "numpy")
+    matrix = np.arange(36.0).reshape(6, 6)
+    np.testing.assert_array_equal(kernel(matrix, np.ones((5, 3), int), np.zeros(1, int)), [0, matrix[2, 1]])
+    with pytest.raises(
+        DataIndexError, match=r"place\[0\] is 1: the index i - 1 of axis 0 of pairs"
+    ):
+        kernel(matrix, np.ones((5, 3), int), np.ones(1, int))
