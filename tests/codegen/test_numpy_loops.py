@@ -310,6 +310,21 @@ def test_few_entries_of_each_value_are_summed_where_the_value_is_summed_too(oute
     assert call(function, (np.ones(50),))[1] <= 5
 
 
+@pytest.mark.parametrize("data", [0, 2])
+def test_a_choice_inside_of_such_a_sum_counts_once(data):
+    # What x[place[0]] is, is read where the choice takes it, and is the same for all values.
+    i, k, n = td.indices("i k n")
+    z, w, x = td.TensorSymbol("z", n + 4), td.TensorSymbol("w", n), td.TensorSymbol("x", 3)
+    place = td.TensorSymbol("place", 1, dtype=int)
+    chosen = sympy.Piecewise((x[place[0]], x[0] > 0), (0, True))
+    inner = td.IndexedSum(sympy.exp(z[k] * chosen), (k, i, i + 2))
+    function = td.lambdify((z, w, x, place), td.IndexedSum(w[i] * inner, (i, 0, n - 1)), "numpy")
+    assert "_offset in range(3)" in function.source
+    rows, weights, values = np.linspace(0, 1, 14), np.linspace(1, 2, 10), np.array([0.5, 0.0, -1.0])
+    terms = [weights[i] * np.exp(rows[i : i + 3] * values[data]).sum() for i in range(10)]
+    assert function(rows, weights, values, np.array([data])) == pytest.approx(sum(terms), rel=1e-12)
+
+
 def test_bounds_that_name_indices_which_cancel_are_numbers():
     """Behind an equation between lanes ``4*i - 4*j`` is the same for all of them, and tested once."""
     i, j, p, n = td.indices("i j p n")

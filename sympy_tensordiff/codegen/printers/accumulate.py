@@ -56,8 +56,9 @@ class Additions:
 
     def _is_outside(self, dim: Dim, home: Home) -> bool:
         """Whether no summation index that ``home`` does not have runs along ``dim``."""
-        axes = [self.renamed.get(axis, axis) for axis in dim.axes]
-        return all(axis not in self.promoted or home.lanes.has(axis) for axis in axes)
+        # What is made inside of such a loop knows the index by its own name.
+        names = [(self.renamed.get(axis, axis), axis) for axis in dim.axes]
+        return all(name not in self.promoted or home.lanes.has(name) or home.lanes.has(axis) for name, axis in names)
 
     def _reduced(self, value: Scalar, summed: list[Dim], reduction: Reduction) -> str:
         """The text of ``value`` reduced along the dimensions ``summed``, which stand in front."""
