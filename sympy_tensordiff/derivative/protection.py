@@ -14,9 +14,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.simplify.choices import inside_conditions
+from sympy_tensordiff.simplify.facts import unconditional_reads
+
+Rows = tuple[Row, ...]
 
 LIMIT = 32
 """Cotangents that are made of more choices are left as they are: products with all of them would explode."""
+
+READS = 64
+"""So many nodes of a comprehension are looked at for its reads: a chain of them stays linear."""
 
 
 def protected(graph: Graph, product: Node, *, anyway: bool = True) -> Node:
@@ -81,6 +90,29 @@ def _within(graph: Graph, node: Node, factors: Sequence[Node], anyway: bool) -> 
 def within(graph: Graph, entry: Node, factors: Sequence[Node]) -> Node:
     """An entry that conditions choose times factors, which stand beside what it chooses."""
     return _within(graph, entry, factors, anyway=False)
+
+
+def inside(graph: Graph, node: Node, rows: Rows, cotangent: Node) -> Rows:
+    """What keeps the reads of a node, which its slope repeats, inside of shapes where the cotangent may be chosen.
+
+    Where they are outside the function has not asked for the node: the cotangent, a sum perhaps, chooses nothing.
+    """
+    if not _may_choose(graph, cotangent):
+        return ()
+    reads = unconditional_reads(graph, node, rows, most=READS)
+    return tuple(row for row in reads if not implied(row, rows))
+
+
+def inside_data(graph: Graph, node: Node, rows: Rows, cotangent: Node) -> Rows:
+    """What keeps the data in an index, a condition or a range, which rows repeat, inside of shapes; see `inside`."""
+    needed = graph.inside_data(node.data) if node.op == "read" else inside_conditions(graph, node)
+    return tuple(row for row in needed if not implied(row, rows)) if _may_choose(graph, cotangent) else ()
+
+
+def _may_choose(graph: Graph, cotangent: Node) -> bool:
+    factors = graph.factors(cotangent)
+    is_entry = any(part.op == "read" and part.args[0].op == "comprehension" for part in factors)
+    return is_entry or is_chosen(graph, cotangent)
 
 
 def is_chosen(graph: Graph, node: Node) -> bool:

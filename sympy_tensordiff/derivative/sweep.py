@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.derivative.extrema import EXTREMA, share
 from sympy_tensordiff.derivative.products import opened_product
-from sympy_tensordiff.derivative.protection import is_chosen, protected
+from sympy_tensordiff.derivative.protection import READS, inside, inside_data, is_chosen, protected
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.graph.trampoline import trampoline
@@ -38,9 +38,6 @@ from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.tables import tabulated
 
 Rows = tuple[Row, ...]
-
-READS = 64
-"""So many nodes of a comprehension are looked at for its reads: a chain of them stays linear."""
 
 
 FACES = 16
@@ -147,37 +144,20 @@ class Sweep:
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
         elif node.op == "read":
-            self._read(node, rows if anyway else rows + self._inside_data(node, rows, cotangent), cotangent)
-        elif node.op in RANGED:
-            self._reduction(node, rows, cotangent, anyway)
-        elif node.op == "guard":
-            self._hand(node.args[0], rows + node.data, cotangent)
+            self._read(node, rows if anyway else rows + inside_data(self.graph, node, rows, cotangent), cotangent)
+        elif node.op in RANGED or node.op == "guard":
+            if not anyway:
+                rows += inside_data(self.graph, node, rows, cotangent)
+            if node.op == "guard":
+                self._hand(node.args[0], rows + node.data, cotangent)
+            else:
+                self._reduction(node, rows, cotangent, anyway)
         else:
             if not anyway:
-                rows += self._inside(node, rows, cotangent)
+                rows += inside(self.graph, node, rows, cotangent)
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):
                     self._hand(arg, rows, pull(self.graph, node, cotangent, position, anyway=anyway))
-
-    def _inside(self, node: Node, rows: Rows, cotangent: Node) -> Rows:
-        """What keeps the reads of a node, which its slope repeats, inside of shapes where the cotangent may be chosen.
-
-        Where they are outside the function has not asked for the node: the cotangent, a sum perhaps, chooses nothing.
-        """
-        if not self._may_choose(cotangent):
-            return ()
-        reads = unconditional_reads(self.graph, node, rows, most=READS)
-        return tuple(row for row in reads if not implied(row, rows))
-
-    def _inside_data(self, node: Node, rows: Rows, cotangent: Node) -> Rows:
-        """What keeps the data in the index of a read, which its equations repeat, inside of shapes; see `_inside`."""
-        needed = self.graph.inside_data(node.data)
-        return tuple(row for row in needed if not implied(row, rows)) if self._may_choose(cotangent) else ()
-
-    def _may_choose(self, cotangent: Node) -> bool:
-        factors = self.graph.factors(cotangent)
-        is_entry = any(part.op == "read" and part.args[0].op == "comprehension" for part in factors)
-        return is_entry or is_chosen(self.graph, cotangent)
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
         if node.op == "prod":

@@ -89,3 +89,15 @@ def test_data_decide_in_a_call_whether_a_read_leaves_its_tensor():
     np.testing.assert_array_equal(kernel(matrix, np.ones((5, 3), int), np.zeros(1, int)), [0, matrix[2, 1]])
     with pytest.raises(DataIndexError, match=r"place\[0\] is 1: the index i - 1 of axis 0 of pairs"):
         kernel(matrix, np.ones((5, 3), int), np.ones(1, int))
+
+
+@pytest.mark.parametrize("condition", [Ne(Mod(M, 4), 2), (M <= 1) | (M >= 3)], ids=str)
+def test_choices_that_no_rows_express_shelter_data_in_conditions(condition):
+    # jdx[-2] is asked for at i = 0, j = 3 only where the condition holds, which is one of several cases.
+    jdx, z, cotangent = td.TensorSymbol("jdx", 6, dtype=int), td.TensorSymbol("z", 9), td.TensorSymbol("G", (2, N))
+    inner = td.IndexedSum(KroneckerDelta(jdx[i - 2 * j + 4] - 5, floor(j / 2 - c / 2)) * z[i], (c, j, 3))
+    function = td.TensorComprehension(Piecewise((inner, condition), (z[0], True)), (i, 2), (j, N))
+    by_z = td.vjp(function, z, cotangent)
+    for sizes in ({N: 3, M: 4}, {N: 4, M: 2}):
+        values = random_values((function, z, cotangent), sizes, seed=1, given={jdx: np.array([3, 4, 1, 3, 4, 3])})
+        assert_equal(evaluate(by_z, values), differentiate(as_scalar(function, cotangent), z, values), f"{sizes}")
