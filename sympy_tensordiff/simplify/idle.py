@@ -23,6 +23,7 @@ def without_idle_indices(
 
     A product over one that goes is a power: ``Prod_k b`` is ``b**n`` for n values of k. Equal values have
     that value as their greatest and least one, where there is one: over an empty range that is infinite.
+    All values count where the greatest ones share a derivative: as often each, or the index stays.
 
     Parameters
     ----------
@@ -35,6 +36,7 @@ def without_idle_indices(
         Whether a node may be evaluated where it was not before, given what is known there.
     """
     kept = tuple(limits)
+    own = [limit.variable for limit in limits]
     for limit in reversed(limits):
         place = kept.index(limit)
         before, behind = kept[:place], kept[place + 1 :]
@@ -42,14 +44,14 @@ def without_idle_indices(
             continue
         known = (*facts, *bound_rows(before))
         filled = never_empty([limit], known)
+        count = number_of_values(limit)
         if op == "prod":
-            count = number_of_values(limit)
             if count is None or not (filled or implied(Row("ge", count), known)):
                 continue
             if not (filled or harmless(body, (*known, *bound_rows(behind)))):
                 continue
             body = graph.pow(body, graph.index(count))
-        elif not filled:
+        elif not filled or count is None or not count.atoms().isdisjoint(own):
             continue
         kept = (*before, *behind)
     return kept, body

@@ -105,3 +105,18 @@ def test_random_values_with_many_ties(seed):
         along = entries(3)
         tangent = evaluate(td.jvp(value, x, v), {**values, v: along, n: 3, m: 3})
         assert_equal(tangent, jacobian @ along, "jvp by x")
+
+
+@pytest.mark.parametrize("kind", [td.IndexedMax, td.IndexedMin])
+def test_values_that_occur_several_times_share_as_often(kind):
+    # Each x[i] occurs i + 1 times: the index k, on which none depends, may not go.
+    values = {x: np.array([1, 2, 2]) if kind is td.IndexedMax else np.array([2, 1, 1]), v: np.array([1, 2, 4])}
+    value = kind(x[i], (k, 0, i), (i, 0, 2)) ** 2
+    first = td.gradient(value, x)
+    second = td.gradient(sum(first[i] * v[i] for i in range(3)), x)
+    greatest = values[x][1]
+    shares = np.array([0, sympy.Rational(2, 5), sympy.Rational(3, 5)])
+    assert_equal(evaluate(first, values), 2 * greatest * shares, "first")
+    assert_equal(evaluate(second, values), 2 * shares * (shares @ values[v]), "second")
+    # As often each, it does.
+    assert td.simplify_deltas(kind(x[i], (k, 0, 4), (i, 0, 2))) == kind(x[i], (i, 0, 2))

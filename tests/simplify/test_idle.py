@@ -25,8 +25,10 @@ FORMS = {
     "greatest of one": (MAX(d[p], (i, 0, 3)), "d[p]"),
     "least of one": (MIN(x[0] + 1, (i, 0, n - 1)), "x[0] + 1"),
     "greatest of maybe nothing": (MAX(d[0], (i, 0, p - 1)), "IndexedMax(d[0], (i, 0, p - 1))"),
-    "greatest, the inner one": (MAX(d[j], (i, 0, j), (j, 0, 5)), "IndexedMax(d[j], (j, 0, 5))"),
-    "greatest, empty for some": (MAX(d[j], (i, 3, j), (j, 0, 5)), "IndexedMax(d[j], (j, 3, 5))"),
+    # Equal values share a derivative as often as they occur.
+    "greatest, as often each": (MAX(d[j], (i, 0, 4), (j, 0, 5)), "IndexedMax(d[j], (j, 0, 5))"),
+    "greatest, the inner one": (MAX(d[j], (i, 0, j), (j, 0, 5)), "IndexedMax(d[j], (i, 0, j), (j, 0, 5))"),
+    "greatest, empty for some": (MAX(d[j], (i, 3, j), (j, 0, 5)), "IndexedMax(d[j], (i, 3, j), (j, 3, 5))"),
     "empty product": (PROD(d[i], (i, 5, 2)), "1"),
     "empty maximum": (MAX(d[i], (i, 5, 2)), "IndexedMax(d[i], (i, 5, 2))"),
     "one point": (MAX(d[i + j], (j, i, i), (i, 2, 2)), "d[4]"),
