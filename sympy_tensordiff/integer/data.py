@@ -155,6 +155,18 @@ def selected_in(form: Affine) -> frozenset[Variable]:
     return frozenset().union(*(entry.atoms() for entry in entries))
 
 
+def data_depth(form: Affine) -> int:
+    """How deep data select data in a form: 0 where it holds none.
+
+    >>> i = Affine.variable("i")
+    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
+    >>> data_depth(i), data_depth(inner - i), data_depth(Affine.variable(DataEntry("idx", (inner + i,))))
+    (0, 1, 2)
+    """
+    compounds = [v for v, _ in form.terms if isinstance(v, Compound)]
+    return max((isinstance(v, DataEntry) + max(map(data_depth, v.forms()), default=0) for v in compounds), default=0)
+
+
 def is_opaque(form: Affine, variables: Collection[Variable]) -> bool:
     """Whether a form depends on some of the variables, and on those only as far as they select data.
 
