@@ -15,8 +15,13 @@ from sympy_tensordiff.errors import ArgumentError, BackendError
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
-def torch_function(args: Any, expr: Any, wrt: Any = None, backend: str = "numba", **options: Any) -> Callable[..., Any]:
+def torch_function(
+    args: Any, expr: Any = None, wrt: Any = None, backend: str = "numba", **options: Any
+) -> Callable[..., Any]:
     """A function of PyTorch's tensors that computes ``expr``, and whose gradient is the derived one.
+
+    ``torch_function(expr, wrt)`` is short for ``torch_function(wrt, expr, wrt)``: the expression comes first, and its
+    function takes what it is differentiated by.
 
     Parameters
     ----------
@@ -60,6 +65,9 @@ def torch_function(args: Any, expr: Any, wrt: Any = None, backend: str = "numba"
     >>> layer(signal, weights).square().sum().backward()  # doctest: +SKIP
     """
     torch = _torch()
+    if isinstance(args, sympy.Expr) and not isinstance(args, TensorSymbol | sympy.Symbol):
+        expr, wrt = args, wrt if expr is None else expr
+        args = wrt if wrt is not None else ()
     args = tuple(args) if isinstance(args, Sequence) else (args,)
     if isinstance(expr, tuple | list):
         raise ArgumentError(f"torch_function takes one expression, not {len(expr)}: make a function of each")

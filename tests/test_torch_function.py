@@ -34,6 +34,17 @@ def torch():
     return pytest.importorskip("torch", reason="needs pip install 'sympy-tensordiff[torch]'")
 
 
+def test_the_formula_may_come_first(torch):
+    signal, weights = random(torch, 10), random(torch, 3)
+    short, long = td.torch_function(CONVOLUTION, (w, x)), td.torch_function((w, x), CONVOLUTION, (w, x))
+    assert torch.equal(short(weights, signal), long(weights, signal))
+    assert torch.autograd.gradcheck(short, (weights, signal))
+    alone = td.torch_function(LOSS, wrt=(A, b, c))
+    assert torch.autograd.gradcheck(alone, (random(torch, 2, 4), random(torch, 4), random(torch)))
+    with pytest.raises(ArgumentError, match="x occurs in the expression, but not in args: add it to args"):
+        td.torch_function(CONVOLUTION, w)
+
+
 def random(torch, *shape, dtype="float64"):
     generator = torch.Generator().manual_seed(7)
     return torch.rand(shape, generator=generator, dtype=getattr(torch, dtype), requires_grad=True)
