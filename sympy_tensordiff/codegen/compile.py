@@ -237,17 +237,17 @@ class CompiledFunction:
         wrong = np.argwhere(search(*args))
         if not len(wrong):
             return
-        names = [a.name for a in self.program.arguments]
         labels = {a.name: a.label for a in self.program.arguments}
-        data = np.asarray(args[names.index(check.data)])
-        place = tuple(wrong[0].tolist()) if data.ndim else ()
-        sizes = self._checker.known_sizes()
-        length = check.extent.evaluate(sizes)
+        length = check.extent.evaluate(self._checker.known_sizes())
         array = labels.get(check.load.array) or f"{check.load.array}, which holds computed values,"
+        cause = "no condition on data rules out a read outside"
+        if check.data:
+            data = np.asarray(args[list(labels).index(check.data)])
+            place = tuple(wrong[0].tolist()) if data.ndim else ()
+            cause = f"{labels[check.data]}[{', '.join(map(str, place)) or '()'}] is {data[place]}"
         raise DataIndexError(
-            f"{labels[check.data]}[{', '.join(map(str, place)) or '()'}] is {data[place]}: the index "
-            f"{check.load.index[check.axis]} of axis {check.axis} of {array} has to be from 0 to {length - 1}; "
-            "negative ones do not wrap around"
+            f"{cause}: the index {check.load.index[check.axis]} of axis {check.axis} of {array} has to be from 0 to "
+            f"{length - 1}; negative ones do not wrap around"
         )
 
     def _run_quietly(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:

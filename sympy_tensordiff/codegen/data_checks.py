@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.facts import Rows, data_reads
+from sympy_tensordiff.codegen.facts import Prover, Rows, beside, data_reads
 from sympy_tensordiff.codegen.identifiers import unique
+from sympy_tensordiff.codegen.inside_tests import inside_rows, with_inside_tests
 from sympy_tensordiff.codegen.loops import (
     AddAt,
     Array,
@@ -25,11 +26,11 @@ from sympy_tensordiff.codegen.loops import (
     Step,
     Store,
 )
-from sympy_tensordiff.codegen.scalars import IndexValue, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.verify import UnprovenRead, unproven_reads
 from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, function_name, used_names, uses
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.data import apart, data_entries
 from sympy_tensordiff.integer.extrema import PositivePart
 
 
@@ -50,26 +51,33 @@ def data_checks(program: Program) -> tuple[DataCheck, ...]:
 
 
 def _search(program: Program, read: UnprovenRead) -> tuple[str, Program]:
-    """An argument, and the program that counts the wrong reads at each of its entries."""
+    """An argument, and the program that counts the wrong reads at each of its entries; at one for all without a name.
+
+    No entry can be named where a read happens unless other data say otherwise, which may be outside themselves.
+    """
     taken = all_names(program)
-    entries = data_reads([read.row.form]) or data_reads(row.form for row in _behind(read.row, read.context))
+    others = beside(read.statement, read.load) if isinstance(read.statement, If) else ()
+    entries = data_reads([read.row.form])
+    if not entries and not apart(others)[1]:
+        entries = data_reads(row.form for row in _behind(read.row, read.context))
     # Where a choice protects the data in an index, too, the innermost entry can be named all the same.
-    entry = entries[0] if read.choices else entries[-1]
-    argument = next(a for a in program.arguments if a.name == entry.array)
-    count = Array(unique("wrong", taken), argument.shape or (Affine.of(1),))
-    body = _skeleton(read.kernel.body, read.statement, _tests(read, entry.index or (Affine.of(0),)))
+    entry = entries[0 if read.choices else -1] if entries else Load("", ())
+    shape = next((a.shape for a in program.arguments if a.name == entry.array), ())
+    count = Array(unique("wrong", taken), shape or (Affine.of(1),))
+    tests = _tests(read, entry.index or (Affine.of(0),))
+    if isinstance(read.statement, If):
+        prover = Prover(program)
+        for needed in reversed(inside_rows(prover, [read.row], read.context)):
+            tests = (If((needed,), tests),)
+        for row in others:
+            tests = _unless_false(row, inside_rows(prover, [row], read.context), tests)
+    body = _skeleton(read.kernel.body, read.statement, tests)
     assert body is not None
     extents = read.kernel.box(array_shapes(program))
     scatter = Scatter(count.name, read.kernel.axes, body, extents)
     steps, arrays = _needed(program, read.kernel, scatter)
-    search = Program(
-        program.arguments,
-        (count,),
-        arrays,
-        (*steps, _zeros(count, taken), scatter),
-        program.sizes,
-    )
-    return argument.name, search
+    search = Program(program.arguments, (count,), arrays, (*steps, _zeros(count, taken), scatter), program.sizes)
+    return entry.array, with_inside_tests(search)
 
 
 def _behind(needed: Row, context: Rows) -> Rows:
@@ -121,6 +129,14 @@ def _tests(read: UnprovenRead, place: tuple[Affine, ...]) -> tuple[Statement, ..
         chosen = Number(1) if condition is None else value
         value = Operation("select", (test, chosen, Number(0)))
     return (AddAt(place, value),)
+
+
+def _unless_false(row: Row, inside: Rows, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
+    """``body`` where a row holds, and where one of the rows does not that keep the data in it ``inside``."""
+    found: tuple[Statement, ...] = (If((row,), body),)
+    for needed in reversed(inside):
+        found = (If((needed,), found), If((needed.negation(),), body))
+    return found
 
 
 def _skeleton(

@@ -227,6 +227,11 @@ def data_reads(forms: Iterable[Affine]) -> list[Load]:
     return [Load(entry.tensor, entry.index) for entry in found]
 
 
+def beside(statement: If, load: Load) -> Rows:
+    """The conditions that do not read an entry of data, and keep it from being read where they do not hold."""
+    return tuple(row for row in statement.conditions if load not in data_reads([row.form]))
+
+
 def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
     """All reads of a kernel in the order of the text, and the entries that a scatter adds to."""
     start = axis_rows(kernel, shapes)
@@ -241,8 +246,9 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
             own = [bound.form for bound in bounds(statement)]
             stack.extend((inner, rows + loop_rows(statement)) for inner in reversed(statement.body))
         elif isinstance(statement, If):
-            own = [row.form for row in statement.conditions]
             stack.extend((inner, rows + statement.conditions) for inner in reversed(statement.body))
+            for load in data_reads(row.form for row in statement.conditions):
+                yield Read(load, statement, rows + beside(statement, load))
         yield from (Read(load, statement, rows) for load in data_reads(own))
         if isinstance(statement, AddAt):
             yield Read(Load(kernel.array, statement.index), statement, rows)

@@ -78,7 +78,10 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """``body`` where all ``conditions`` hold, nothing otherwise."""
+    """``body`` where all ``conditions`` hold, nothing otherwise.
+
+    Data in one of them may be outside of their array where another does not hold.
+    """
 
     conditions: tuple[Row, ...]
     body: tuple[Statement, ...]
@@ -161,7 +164,8 @@ class DataCheck:
 
     ``load`` of the step ``step`` is the read, ``axis`` the axis, of length ``extent``. Nothing is wrong unless all
     ``violation`` rows hold, over the sizes and over ``least NAME`` and ``greatest NAME`` of all entries of an array
-    of integers. Where they do, ``search`` tells: it counts the wrong reads at each entry of the argument ``data``.
+    of integers. Where they do, ``search`` tells: it counts the wrong reads at each entry of the argument ``data``, or
+    at one entry where no data stand in the index, but decide whether it is read.
     """
 
     step: str

@@ -168,7 +168,7 @@ class Lowering(Matrices):
         return Name(name)
 
     def _where(self, rows: Rows, body: tuple[loops.Statement, ...], context: Context) -> tuple[loops.Statement, ...]:
-        """The statements where all rows hold; no data are read where other rows keep them from being inside."""
+        """The statements where all rows hold; data are read behind the rows that keep them inside of their tensors."""
         for layer in reversed(self.graph.layers(rows, (*self.facts, *context.rows))):
             body = (If(self.rows(tuple(layer)), body),)
         return body

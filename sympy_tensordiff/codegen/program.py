@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
+from sympy_tensordiff.codegen.inside_tests import with_inside_tests
 from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
@@ -122,7 +123,7 @@ def assemble(
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
     checks = (*_length_checks(program), *_read_checks(program))
-    program = replace(program, checks=checks, data_checks=data_checks(program))
+    program = with_inside_tests(replace(program, checks=checks, data_checks=data_checks(program)))
     verify(program)
     return program
 

@@ -321,14 +321,14 @@ class Sweep:
         return outer + self._told(outer, inner, dropped) + joined(projected, self._ordered(stays))
 
     def _told(self, outer: Rows, inner: Rows, dropped: Sequence[int]) -> Rows:
-        """What inner rows without data say, where it keeps data in outer rows inside of their tensors.
+        """What keeps data in outer rows inside of their tensors where inner rows do not hold.
 
-        These may imply it, so that nothing of it is left in a projection of all.
+        The outer ones may imply what those without data say, so that nothing of it is left in a projection of all.
         """
-        plain, data = apart(outer)
-        if all(implied(row, plain) for row in self.graph.inside_data(row.form for row in data)):
-            return ()
-        return project(apart(inner)[0], dropped, plain) or ()
+        needed = tuple(unprotected(self.graph, outer, (), ()))
+        plain, data = apart(inner)
+        # Each test of data may be what keeps others from being read.
+        return (*(needed if data else ()), *(project(plain, dropped, apart(outer)[0]) or ())) if needed else ()
 
     # -------------------------------------------------------------- variables
 

@@ -20,7 +20,7 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import apart, layers
+from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
@@ -28,8 +28,6 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
 from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
-
-Ranges = tuple[tuple[Row, ...], ...]
 
 DEEPEST = 50
 """The levels of SymPy's own nodes in one another that a result may have."""
@@ -51,8 +49,7 @@ class _Writer(TensorWriter):
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
         self.graph = reader.graph
-        self.done: dict[tuple[Node, Scope, Ranges], Any] = {}
-        self.ranges: dict[int, tuple[Row, ...]] = {}
+        self.done: dict[tuple[Node, Scope], Any] = {}
         self.held = Shallow(DEEPEST).held
 
     # -------------------------------------------------------------- the walk
@@ -61,8 +58,7 @@ class _Writer(TensorWriter):
         if node.op == "comprehension":
             # Names inside do not care for indices around that do not occur.
             scope = tuple(pair for pair in scope if pair[0] in node.free)
-        # Data may be tested sooner in one range than in another.
-        key = (node, scope, tuple(self.ranges.get(v, ()) for v, _ in scope) if self.graph.integers else ())
+        key = (node, scope)
         if key not in self.done:
             special = self.whole if takes_tensors(node) else getattr(self, node.op, None)
             if special is not None:
@@ -153,7 +149,7 @@ class _Writer(TensorWriter):
             return (yield self.compare(no, scope, known))
         result = yield self.compare(yes, scope, (*known, *rows))
         rows = tuple(row for row in rows if not implied(row, known))
-        tests = [self.holds(layer, scope) for layer in self.layers(rows, scope)]
+        tests = [self.holds(rows, scope)] if rows else []
         if first.op == "select":
             tests = [(yield self.visit(first.args[0], scope))]
         otherwise = (yield self.compare(no, scope, known)) if tests else result
@@ -172,7 +168,7 @@ class _Writer(TensorWriter):
                 term, other = other, term
             body = yield self.visit(term.args[0], scope)
             otherwise = yield self.visit(other.args[0], scope)
-            pairs = [(body, self.conjunction(term.data, scope)), (otherwise, self.conjunction(rest, scope))]
+            pairs = [(body, self.holds(term.data, scope)), (otherwise, self.holds(rest, scope))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
         return applied(sympy.Add, terms)
 
@@ -186,36 +182,27 @@ class _Writer(TensorWriter):
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
         body = yield self.visit(node.args[0], scope)
-        *around, last = self.layers(node.data, scope)
-        body = self.guarded(last, body, scope)
-        for rows in reversed(around):  # a product would be evaluated in any order
-            body = sympy.Piecewise((body, self.holds(rows, scope)), (sympy.S.Zero, sympy.true), evaluate=False)
-        return body
-
-    def holds(self, rows: Sequence[Row], scope: Scope) -> Any:
-        """That all rows hold, as a condition."""
-        equations = [sympy.Eq(*self.equation(row, scope), evaluate=False) for row in rows if row.kind == "eq"]
-        conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
-        return sympy.And(*conditions, *equations, evaluate=False)
-
-    def layers(self, rows: Sequence[Row], scope: Scope) -> list[list[Row]]:
-        """The rows of a condition in layers, where the indices around it are in their ranges."""
-        extents = [extent for tensor in self.graph.integers.values() for extent in tensor.shape]
-        known = [Row("ge", extent - 1) for extent in extents]
-        known += [row for v, _ in scope for row in self.ranges.get(v, ())]
-        return self.graph.layers(rows, known)
+        return self.guarded(node.data, body, scope)
 
     def guarded(self, rows: Sequence[Row], body: Any, scope: Scope) -> Any:
-        """The body times a delta for each equation, as a case of the other rows."""
+        """The body times a delta for each equation, as a case of the other rows.
+
+        A delta of data stands inside of the case, behind conditions on indices; beside conditions on data it is
+        one of them, and what is read outside of its tensor counts where all others hold only.
+        """
         equations = [row for row in rows if row.kind == "eq"]
-        deltas = {row: sympy.KroneckerDelta(*self.equation(row, scope)) for row in equations}
-        if len(equations) < len(rows):
-            # A product asks conditions on indices first: what is read where data are equal stands beside that delta.
-            inner = apart(equations)[1]
-            body = sympy.Mul(*(deltas.pop(row) for row in inner), body)
-            condition = self.conjunction(rows, scope)
-            body = sympy.Piecewise((body, condition), (sympy.S.Zero, sympy.true), evaluate=False)
-        return sympy.Mul(*deltas.values(), body)
+        outer, data = apart(equations)
+        others = [row for row in rows if row.kind != "eq"]
+        if others:
+            tests = [*others, *data] if apart(others)[1] else others
+            inner = [] if tests is not others else data
+            body = sympy.Mul(*(self.delta(row, scope) for row in inner), body)
+            body = sympy.Piecewise((body, self.holds(tests, scope)), (sympy.S.Zero, sympy.true), evaluate=False)
+        return sympy.Mul(*(self.delta(row, scope) for row in (outer if others else equations)), body)
+
+    def delta(self, row: Row, scope: Scope) -> Any:
+        """The delta of an equation."""
+        return sympy.KroneckerDelta(*self.equation(row, scope))
 
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
         summand, limits = yield self.ranged(node, scope)
@@ -232,7 +219,6 @@ class _Writer(TensorWriter):
     def ranged(self, node: Node, scope: Scope) -> Recursion[tuple[Any, tuple[Any, ...]]]:
         """The body of a reduction and its limits, the innermost first."""
         variables, rows, body = self.graph.inside(node, dict(scope))
-        self.ranges.update(dict.fromkeys(variables, rows))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         limits = []
         for n, v in enumerate(variables):
@@ -243,8 +229,7 @@ class _Writer(TensorWriter):
         return expr, tuple(reversed(limits))
 
     def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
-        variables, rows, body = self.graph.inside(node, dict(scope))
-        self.ranges.update(dict.fromkeys(variables, rows))
+        variables, _, body = self.graph.inside(node, dict(scope))
         extents = [self.form(extent, scope) for extent in node.data]
         scope = self.bind(variables, self.graph.hints[node.id], scope)
         entry = yield self.visit(body, scope)
@@ -262,8 +247,7 @@ def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, 
         done.add(term)
         for rest, rows in opposites(term.data) if term.op == "guard" else ():
             other = guards.get(rows)
-            whole = not any(row.kind == "eq" for row in rest) and len(layers(term.data)) == 1
-            if other is not None and other not in done and whole:
+            if other is not None and other not in done and not any(row.kind == "eq" for row in rest):
                 done.add(other)
                 yield term, other, rest
                 break
@@ -318,9 +302,9 @@ def _outside_of_binders(node: Node) -> list[Node]:
 
 
 def _cases(guard: Node) -> bool:
-    """Whether a guard is more than a delta: it holds an inequality, conditions in an order, or a choice."""
+    """Whether a guard is more than deltas: it holds an inequality, or a choice."""
     inside = any(part.op in ("guard", "select") for part in _outside_of_binders(guard.args[0]))
-    return inside or any(row.kind != "eq" for row in guard.data) or len(layers(guard.data)) > 1
+    return inside or any(row.kind != "eq" for row in guard.data)
 
 
 def _test(choice: Node) -> Any:

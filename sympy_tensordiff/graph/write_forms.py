@@ -122,9 +122,10 @@ class Forms:
 
     # -------------------------------------------------------------- rows
 
-    def conjunction(self, rows: Sequence[Row], scope: Scope) -> Any:
-        """All rows but the equations."""
-        conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"]
+    def holds(self, rows: Sequence[Row], scope: Scope) -> Any:
+        """That all rows hold, as a condition."""
+        equations = [sympy.Eq(*self.equation(row, scope), evaluate=False) for row in rows if row.kind == "eq"]
+        conditions = [self.condition(row, scope) for row in rows if row.kind != "eq"] + equations
         if len(conditions) < 2:
             return conditions[0] if conditions else sympy.true
         return sympy.And(*conditions, evaluate=False)

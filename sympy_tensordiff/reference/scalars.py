@@ -60,17 +60,15 @@ def _add(compile_: Compile, node: Expr) -> Compiled:
 
 
 def _multiply(compile_: Compile, node: Expr) -> Compiled:
-    # A condition on indices guards the reads of the other factors, data in conditions among them: where it makes
-    # its own factor 0 the product ends. All conditions are asked before the values that they choose.
+    # Where a condition on indices or data makes its own factor 0 the product ends, whatever the others read.
+    # All conditions are asked before the values that they choose.
     ordered = sorted(node.args, key=_guard_order)
     factors = [(compile_(arg), _guard_order(arg) < 4) for arg in ordered]
-    guards = ordered if len(ordered) > 1 else []
-    by_indices = [_vanishes(compile_, arg) for arg in guards if _guard_order(arg) < 3]
-    by_values = [_vanishes(compile_, arg) for arg in guards if _guard_order(arg) == 3]
+    guards = [_vanishes(compile_, arg) for arg in ordered if _guard_order(arg) < 4] if len(ordered) > 1 else []
 
     def run(env: Environment) -> Number:
         product: Number = 1
-        if _any_vanishes(by_indices, env) or any(vanishes(env) for vanishes in by_values):
+        if _any_decides(guards, True, env):
             return 0
         for factor, is_guard in factors:
             value = factor(env)
@@ -82,12 +80,12 @@ def _multiply(compile_: Compile, node: Expr) -> Compiled:
     return run
 
 
-def _any_vanishes(tests: Sequence[Callable[[Environment], bool]], env: Environment) -> bool:
-    """Whether one of several conditions makes its factor 0; data that others read outside are not read then."""
+def _any_decides(conditions: Sequence[Compiled], decisive: bool, env: Environment) -> bool:
+    """Whether one of several conditions is the decisive one; data that others read outside are not read then."""
     outside = None
-    for vanishes in tests:
+    for condition in conditions:
         try:
-            if vanishes(env):
+            if bool(condition(env)) is decisive:
                 return True
         except OutOfShapeError as error:
             outside = outside or error
@@ -153,15 +151,13 @@ def _relation(holds: Callable[[int], bool]) -> Rule:
 
 def _connective(decisive: bool) -> Rule:
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        # SymPy sorts the arguments; a condition on indices guards the one that reads.
+        # SymPy sorts the arguments: a read outside of its tensor counts only where no other argument decides.
         ordered = sorted(node.args, key=_reads)
         conditions = [compile_(arg) for arg in ordered]
 
         def run(env: Environment) -> bool:
-            for condition in conditions:
-                if bool(condition(env)) is decisive:
-                    return decisive
-            return not decisive
+            decided = _any_decides(conditions, decisive, env)
+            return decisive if decided else not decisive
 
         return run
 

@@ -29,9 +29,14 @@ def _as_equation(row: Row, known: Facts, sizes: frozenset[int]) -> Row:
 
 
 def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variable, Affine]] | None:
-    """An equation solved for the data in it, or for the index that was introduced last."""
+    """An equation solved for the data in it, or for the index that was introduced last.
+
+    One that holds several data stays: what it would put in place of those may be outside of its tensor.
+    """
     for row in rows:
         data = data_terms(row.form)
+        if len(data) > 1:
+            continue
         inside = row.form.hidden()
         for v, c in reversed(row.form.terms if row.kind == "eq" else ()):
             is_index = isinstance(v, int) and v not in sizes and v not in inside

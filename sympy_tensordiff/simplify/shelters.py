@@ -29,7 +29,7 @@ def sheltered(
     Data that the facts hold are read around the loops already.
     """
     plain, data = apart(rows)
-    plain += _steady(graph, data, facts)
+    plain += steady(graph, data, facts)
     read = set(data_entries(row.form for row in facts))
     to: dict[Variable, Affine] = {}
     back: dict[Variable, Affine] = {}
@@ -111,14 +111,14 @@ def without_index(graph: Graph, v: int, value: Affine, rows: Sequence[Row]) -> F
     With the data in its place the rows say the same, and no longer before the data are read.
     """
     plain, data = apart(rows)
-    plain = [row for row in (*plain, *_steady(graph, data)) if row.kind == "ge"]
+    plain = [row for row in (*plain, *steady(graph, data)) if row.kind == "ge"]
     others = [row for row in plain if v not in row.form.atoms()]
     if all(implied(row, others) for row in graph.inside_data([value])):
         return ()
     return eliminate([row for row in plain if v not in row.form.hidden()], v) or ()
 
 
-def _steady(graph: Graph, rows: Sequence[Row], facts: Facts = ()) -> list[Row]:
+def steady(graph: Graph, rows: Sequence[Row], facts: Facts = ()) -> list[Row]:
     """The rows whose data are inside of their tensors wherever they are read: these shelter others as numbers do."""
     found: list[Row] = []
     for row in rows:

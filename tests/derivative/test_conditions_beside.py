@@ -1,0 +1,113 @@
+"""Conditions on data beside each other: a read outside of its tensor counts where all others hold only."""
+
+import numpy as np
+import pytest
+from sympy import And, Eq, KroneckerDelta, Mod, Ne, Or, Piecewise
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
+from sympy_tensordiff.reference import differentiate, evaluate
+from sympy_tensordiff.testing.exact import as_scalar, assert_equal
+from sympy_tensordiff.testing.values import call_arguments, random_values
+
+i, j, c, k, M, N, P = td.indices("i j c k M N P")
+alpha, G = td.TensorSymbol("alpha", ()), td.TensorSymbol("G", 4)
+
+
+def labels(name, *shape):
+    return td.TensorSymbol(name, shape, dtype=int)
+
+
+def check(function, wrt, sizes, given, backends=("numpy", "numba")):
+    """The value and the pullback, exactly and compiled."""
+    cotangent = td.TensorSymbol("G", function.shape)
+    values = random_values((function, wrt, cotangent), sizes, seed=3, given=given)
+    expected = differentiate(as_scalar(function, cotangent), wrt, values)
+    simplified, pullback = td.simplify_deltas(function), td.vjp(function, wrt, cotangent)
+    assert_equal(evaluate(simplified, values), evaluate(function, values), "value")
+    assert_equal(evaluate(pullback, values), expected, "pullback")
+    for backend in backends:
+        arguments, arrays = call_arguments((pullback,), values)
+        (found,) = td.lambdify(arguments, (pullback,), backend)(*arrays)
+        np.testing.assert_allclose(found, np.array(expected, dtype=float), rtol=1e-12)
+
+
+def chosen(first, second, x, y):
+    """``x`` where both data select it, of which the second is read where the first is 1, and 0 for no choice at all."""
+    inner = Piecewise((x[second[i]], Eq(first[i], 1)), (y[i], True))
+    return td.TensorComprehension(Piecewise((inner, y[0] > 0), (0, True)), (i, 4))
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_no_order_of_two_conditions_suits_both(names):
+    """Nothing tells that either is inside, whatever they are called."""
+    first, second = labels(names[0], N), labels(names[1], M)
+    x, y = td.TensorSymbol("x", 3), td.TensorSymbol("y", 4)
+    given = {first: np.array([1, 1, 0, 0]), second: np.array([2, 0]), y: np.arange(1, 5)}
+    check(chosen(first, second, x, y), x, {N: 4, M: 2}, given)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_call_is_refused_where_several_conditions_read_outside(backend):
+    """None of them is known not to hold."""
+    a, b, x = labels("a", N), labels("b", M), td.TensorSymbol("x", 6)
+    total = td.IndexedSum(KroneckerDelta(a[i + k], 1) * KroneckerDelta(b[i + k], 1) * x[i], (i, 0, 3))
+    kernel = td.lambdify([x, a, b, k], total, backend)
+    one = np.ones(4, dtype=int)
+    assert kernel(np.ones(6), one, one, 0) == 4
+    zeros = np.array([1, 0, 0, 0])
+    assert kernel(np.ones(6), zeros, one[:1], 0) == kernel(np.ones(6), one[:1], zeros, 0) == 1
+    for arrays in ((one[:1], one), (one, one[:1]), (one[:1], one[:1]), (zeros[:2], one[:1])):
+        with pytest.raises(
+            DataIndexError, match="no condition on data rules out a read outside: the index .* of axis 0"
+        ):
+            kernel(np.ones(6), *arrays, 0)
+
+
+def test_connectives_and_products_ask_no_condition_first():
+    a, x = labels("a", N - 3), td.TensorSymbol("x", ())
+    outside, inside = Eq(a[5], 1), Eq(a[0], 1)
+    values = {a: [0, 1, 2], x: 7, N: 6}
+    for condition, expected in ((And(outside, inside), 0), (Or(outside, Ne(a[0], 1)), 7)):
+        assert evaluate(Piecewise((x, condition), (0, True)), values) == expected
+    guard = Piecewise((x, inside), (0, True))
+    assert evaluate(KroneckerDelta(a[5], 1) * guard, values) == 0
+    for condition in (And(outside, Ne(a[0], 1)), Or(outside, inside)):
+        with pytest.raises(OutOfShapeError, match=r"the read at \(5,\) leaves the shape"):
+            evaluate(Piecewise((x, condition), (0, True)), values)
+    with pytest.raises(OutOfShapeError, match=r"the read at \(5,\) leaves the shape"):
+        evaluate(KroneckerDelta(a[5], 1) * Piecewise((x, Eq(a[1], 1)), (0, True)), values)
+
+
+def test_what_equations_without_a_solution_protect_is_not_read():
+    """``idx[N]`` is outside; the first equation has no solution, for its parity."""
+    idx, place, w = labels("idx", M + 8), labels("place", M + 1), td.TensorSymbol("w", 5)
+    equations = KroneckerDelta(4 * i + 2 * k - M - 3, place[0]) * KroneckerDelta(idx[N] + 1, Mod(1 - k, 4))
+    function = td.TensorComprehension(td.IndexedSum(w[k] * equations, (k, i, 3)), (i, 4))
+    check(function, w, {M: 2, N: 20}, {place: np.array([2, 0, 0]), idx: np.arange(10)})
+    # There is one for the other parity.
+    check(function, w, {M: 2, N: 1}, {place: np.array([1, 0, 0]), idx: np.arange(10) % 3})
+
+
+def test_an_equation_that_another_one_uses_up_protects():
+    """``idx[-2]`` is not read at ``c = 0``, where no ``k`` fulfils the first equation."""
+    idx, place, x = labels("idx", 4), labels("place", 1), td.TensorSymbol("x", 4)
+    equations = KroneckerDelta(2 * k + 3 * c + 1, place[0]) * KroneckerDelta(idx[3 * c - 2], k)
+    function = td.TensorComprehension(td.IndexedSum(equations * x[k] ** 2, (k, 0, 3)), (c, 2))
+    check(function, x, {}, {place: np.array([6]), idx: np.array([0, 1, 0, 0])})
+
+
+def test_data_of_an_equation_that_is_solved_are_not_read_where_others_do_not_hold():
+    lab, off, place = labels("lab", N), labels("off", P), labels("place", 1)
+    x = td.TensorSymbol("x", 9)
+    equations = KroneckerDelta(place[0], lab[M - 1 + i]) * KroneckerDelta(2 * i + j, off[M - 4])
+    function = td.TensorComprehension(equations * x[i + j] ** 2, (i, 4), (j, 3))
+    check(function, x, {M: 1, N: 4, P: 3}, {place: np.array([7]), lab: np.arange(4), off: np.arange(3)})
+    check(function, x, {M: 4, N: 9, P: 3}, {place: np.array([1]), lab: np.ones(9, int), off: np.full(3, 4)})
+
+
+def test_a_condition_that_leaves_a_sum_is_not_read_where_those_inside_do_not_hold():
+    lab, pair, x = labels("lab", 8), labels("pair", 3), td.TensorSymbol("x", 4)
+    summand = KroneckerDelta(lab[j + c], 1) * KroneckerDelta(pair[2 * c], 0) * x[c] ** 2
+    function = td.TensorComprehension(td.IndexedSum(summand, (c, 0, 3)), (j, 2))
+    check(function, x, {}, {lab: np.array([1, 1, 0, 0, 0, 0, 0, 0]), pair: np.array([0, 1, 0])})
