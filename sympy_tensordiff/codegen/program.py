@@ -123,9 +123,9 @@ def assemble(
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
     checks = (*_length_checks(program), *_read_checks(program))
-    program = with_inside_tests(replace(program, checks=checks, data_checks=data_checks(program)))
+    program = replace(program, checks=checks, data_checks=data_checks(program))
     verify(program)
-    return program
+    return with_inside_tests(program)
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> loops.Array:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.implication import implied
 
 Rows = tuple[Row, ...]
 
@@ -159,7 +159,7 @@ def _part(
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
     kept = tuple(v for v in variables if v in held)
-    if not _bound(kept, outer) or _shelter(graph, forms, own, outer):
+    if not _bound(kept, outer) or (inner and _shelter(graph, forms, outer)):
         inner, own, outer, kept = (), (), bounds, variables
     if not _bound(kept, outer) or not _bound(inner, own):
         return None
@@ -171,14 +171,9 @@ def _part(
     return _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
 
 
-def _shelter(graph: Graph, forms: Sequence[Affine], inner: Rows, outer: Rows) -> bool:
-    """Whether data in forms are inside of their tensors only where inner loops run: there they have to be read.
-
-    Where data bound these loops, nothing else tells.
-    """
-    needed = [row for row in graph.inside_data(forms) if not implied(row, outer)] if inner else []
-    is_open = bool(data_entries([row.form for row in inner]))
-    return any(is_open or is_empty((row.negation(), *inner, *outer)) for row in needed)
+def _shelter(graph: Graph, forms: Sequence[Affine], outer: Rows) -> bool:
+    """Whether data in forms may be inside of their tensors only where inner loops run: there they have to be read."""
+    return not all(implied(row, outer) for row in graph.inside_data(forms))
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:

@@ -59,7 +59,7 @@ def test_a_call_is_refused_where_several_conditions_read_outside(backend):
     assert kernel(np.ones(6), zeros, one[:1], 0) == kernel(np.ones(6), one[:1], zeros, 0) == 1
     for arrays in ((one[:1], one), (one, one[:1]), (one[:1], one[:1]), (zeros[:2], one[:1])):
         with pytest.raises(
-            DataIndexError, match="no condition on data rules out a read outside: the index .* of axis 0"
+            DataIndexError, match=r"no condition on data rules out a read outside: the index .* of axis"
         ):
             kernel(np.ones(6), *arrays, 0)
 
