@@ -53,6 +53,25 @@ def test_the_gradient_of_an_embedding_is_a_scatter(backend):
                                       gradient(backwards, weights[: len(backwards)], 9).view("i4"))  # fmt: skip
 
 
+@pytest.mark.parametrize("axis", [i, j], ids=str)
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_values_of_fewer_axes_than_their_places_are_added(backend, axis):
+    """NumPy 2.4 reads past the end of values with fewer axes than the places in `np.add.at`."""
+    places, table, values = (
+        td.TensorSymbol("places", (3, 4), dtype=int),
+        td.TensorSymbol("x", 5),
+        td.TensorSymbol("v", 4),
+    )
+    total = td.IndexedSum(table[sp.Mod(places[i, j], 5)] * values[axis], (j, 0, 3), (i, 0, 2))
+    kernel = td.lambdify((places, values), td.gradient(total, table), backend)
+    given, added = RNG.integers(-9, 9, (3, 4)), RNG.normal(size=4)
+    expected = np.zeros(5)
+    for row, column in np.ndindex(3, 4):
+        expected[given[row, column] % 5] += added[row if axis == i else column]
+    for _ in range(10):
+        np.testing.assert_allclose(kernel(given, added), expected, rtol=1e-12)
+
+
 def scatters(program):
     return [step for step in program.kernels if isinstance(step, Scatter)]
 

@@ -153,9 +153,12 @@ class KernelPrinter:
         if not lanes.dims:
             frame.place.block.line(f"{array}[{', '.join(entries)}] += {text}")
             return
+        shape = ", ".join(self.values.length(dim) for dim in lanes.dims) + "," * (len(lanes.dims) == 1)
         if frozenset[Dim]().union(*map(lanes.dims_of, statement.index)) != frozenset(lanes.dims):
-            lengths = ", ".join(self.values.length(dim) for dim in lanes.dims) + "," * (len(lanes.dims) == 1)
-            entries[0] = f"np.broadcast_to({entries[0]}, ({lengths}))"
+            entries[0] = f"np.broadcast_to({entries[0]}, ({shape}))"
+        if self.values.varies(value) not in (frozenset(), frozenset(lanes.dims)):
+            # NumPy 2.4 reads past the end of values with fewer axes than one array of places has.
+            text = f"np.broadcast_to({text}, ({shape}))"
         places = f"({', '.join(entries)})" if len(entries) > 1 else entries[0]
         frame.place.block.line(f"np.add.at({array}, {places}, {text})")
 
