@@ -151,12 +151,12 @@ def _relation(holds: Callable[[int], bool]) -> Rule:
 
 def _connective(decisive: bool) -> Rule:
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        # SymPy sorts the arguments: a read outside of its tensor counts only where no other argument decides.
-        ordered = sorted(node.args, key=_reads)
-        conditions = [compile_(arg) for arg in ordered]
+        # SymPy sorts the arguments: what those on indices and data read outside counts only where none decides.
+        first = [compile_(arg) for arg in node.args if _reads(arg) < 2]
+        others = [compile_(arg) for arg in node.args if _reads(arg) == 2]
 
         def run(env: Environment) -> bool:
-            decided = _any_decides(conditions, decisive, env)
+            decided = _any_decides(first, decisive, env) or any(bool(c(env)) is decisive for c in others)
             return decisive if decided else not decisive
 
         return run
