@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import apart, data_entries, is_opaque
+from sympy_tensordiff.integer.data import apart, compounds_in, data_entries, is_opaque
 from sympy_tensordiff.integer.extrema import PositivePart, parts_in, pieces, separated
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 
@@ -128,10 +128,11 @@ def _decisive(row: Row, others: Sequence[Row]) -> Sequence[Row]:
 def _decided_bound(row: Row, facts: Facts) -> Row:
     """``k <= max(f, g)`` as ``k <= g`` where ``k >= f + 1`` is known: a greater one is needed to be a bound at all.
 
-    A row that adds a maximum follows from the one with any of its forms in place of it, so it may decide itself.
+    A row that adds a maximum, and holds it nowhere else, follows from the one with any of its forms in place of it, so
+    it may decide itself.
     """
     for part, c in row.form.terms if row.kind == "ge" else ():
-        if isinstance(part, PositivePart) and c > 0:
+        if isinstance(part, PositivePart) and c > 0 and part not in compounds_in([row.form - Affine({part: c})]):
             for sign, value in ((1, part.form), (-1, Affine())):
                 if implied(Row("ge", sign * part.form), (*facts, row)):
                     return _decided_bound(row.substitute({part: value}), facts)

@@ -1,0 +1,64 @@
+"""Maxima in rows that other rows decide: the rows hold at the same integer points as before."""
+
+import random
+from itertools import product
+
+import pytest
+
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.extrema import greatest
+from sympy_tensordiff.simplify.clamps import decided_rows
+
+i, j = Affine.variable("i"), Affine.variable("j")
+BOX = tuple(Row("ge", form) for form in (i, 3 - i, j, 3 - j))
+
+
+def random_form(generator, depth):
+    """An affine form, with maxima and floors of such added to it."""
+    c, d = generator.choice((-2, -1, -1, 0, 1, 1, 2)), generator.choice((-2, -1, 0, 1, 1, 2))
+    form = c * i + d * j + generator.randint(-3, 3)
+    for _ in range(depth):
+        inner = random_form(generator, depth - 1)
+        if generator.random() < 0.6:
+            form += generator.choice((-1, 1, 1, 2)) * greatest([inner, Affine()])
+        else:
+            form += generator.choice((-2, -1, 1, 4)) * quotient(inner, generator.choice((2, 3, 4)))
+    return form
+
+
+def random_row(generator, shared):
+    """A row that may hold a maximum, the same in all rows, in two places."""
+    form = random_form(generator, generator.choice((0, 1, 2)))
+    if generator.random() < 0.6:
+        form += generator.choice((-1, 1, 1)) * shared
+    if generator.random() < 0.4:
+        inner = random_form(generator, 0) - generator.choice((1, -1)) * shared
+        form += generator.choice((-4, -1, 1, 4)) * quotient(inner, generator.choice((2, 4)))
+    return Row("ge", form) if generator.random() < 0.8 else Row("mod", form, generator.choice((2, 3, 4)))
+
+
+def check(rows, facts):
+    decided = decided_rows(rows, facts)
+    for a, b in product(range(-6, 8), repeat=2):
+        at = {"i": a, "j": b}
+        if all(fact.holds(at) for fact in facts):
+            assert all(row.holds(at) for row in rows) == all(row.holds(at) for row in decided), (rows, decided, at)
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_they_hold_at_the_same_points(block):
+    for seed in range(120 * block, 120 * block + 120):
+        generator = random.Random(seed)
+        shared = greatest([random_form(generator, 0), Affine()])
+        rows = tuple(random_row(generator, shared) for _ in range(generator.randint(1, 3)))
+        check(rows, BOX if generator.random() < 0.5 else ())
+
+
+def test_a_maximum_that_a_row_holds_twice_does_not_decide_itself():
+    """With ``i - 2*j + 2`` in both places the row would hold at fewer points, ``(-6, 0)`` not among them."""
+    part = greatest([i - 2 * j + 2, Affine()])
+    row = Row("ge", 2 * j - 4 * quotient(j + part + 1, 2) + 2 * quotient(i - 2 * j + 2, 4) + part)
+    check((row,), ())
+    # What a row holds once, and adds, it decides.
+    once = Row("ge", part - j - 9)
+    assert decided_rows((once, Row("ge", j)), ()) == (Row("ge", i - 3 * j - 7), Row("ge", j))
