@@ -36,11 +36,11 @@ from sympy_tensordiff.simplify.ranges import (
     atoms,
     bound_rows,
     divided_value,
+    exact_rows,
     nest,
     single_value,
     to_residues,
     without_exact_floors,
-    without_exact_floors_in,
 )
 from sympy_tensordiff.simplify.roundings import settled
 from sympy_tensordiff.simplify.shelters import without_index
@@ -175,7 +175,7 @@ class _Tighten:
         variables, rows, body = graph.inside(node, atoms(facts))
         if is_empty(rows, facts):
             return graph.one if node.op == "prod" else node
-        limits, outer = nest(graph, rows, variables, facts)
+        limits, outer = nest(graph, exact_rows(rows, facts), variables, facts)
         if not outer:  # what no bound tells would be no guard of the whole
             limits, body = without_idle_indices(graph, node.op, limits, body, facts, self.harmless)
             if not limits:
@@ -210,7 +210,7 @@ class _Tighten:
             rows = with_equations(rest, facts + equations, self.sizes)
         if any(row.kind == "mod" for row in rows):
             congruences = rows
-            rows = to_residues(without_exact_floors_in(rows))
+            rows = to_residues(exact_rows(rows, rows))
             body = self.graph.map_forms(body, lambda form: without_exact_floors(form, congruences))
         rows = equations + rows
         if any(row.kind == "eq" and data_terms(row.form) for row in rows):
@@ -242,7 +242,7 @@ class _Tighten:
         variables, rows, body = graph.inside(node, atoms(facts))
         if is_empty(rows, facts):
             return graph.zero
-        rows = without_redundant(decided_rows(rows, facts), facts)
+        rows = without_redundant(decided_rows(exact_rows(rows, facts), facts), facts)
         own = frozenset(variables)
         if hides(rows, own) or any(row.kind != "ge" and not row.form.atoms().isdisjoint(own) for row in rows):
             # Opposite inequalities have met in an equation.

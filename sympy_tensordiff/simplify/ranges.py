@@ -114,9 +114,9 @@ def without_exact_floors(form: Affine, rows: Facts) -> Affine:
     return form
 
 
-def without_exact_floors_in(rows: Facts) -> Facts:
-    """Rows, the inequalities among them without floors that congruences beside them make exact."""
-    return tuple(Row("ge", without_exact_floors(row.form, rows)) if row.kind == "ge" else row for row in rows)
+def exact_rows(rows: Facts, known: Facts) -> Facts:
+    """Rows, the inequalities among them without floors that known congruences make exact."""
+    return tuple(Row("ge", without_exact_floors(row.form, known)) if row.kind == "ge" else row for row in rows)
 
 
 def single_value(variables: Sequence[int], rows: Facts, facts: Facts = ()) -> Single | None:
