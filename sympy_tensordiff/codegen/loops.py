@@ -164,8 +164,8 @@ class DataCheck:
 
     ``load`` of the step ``step`` is the read, ``axis`` the axis, of length ``extent``. Nothing is wrong unless all
     ``violation`` rows hold, over the sizes and over ``least NAME`` and ``greatest NAME`` of all entries of an array
-    of integers. Where they do, ``search`` tells: it counts the wrong reads at each entry of the argument ``data``, or
-    at one entry where no data stand in the index, but decide whether it is read.
+    of integers. Where they do, ``search`` tells: it counts the wrong reads at each entry of the argument ``data``.
+    That has no name where no data stand in the index, but decide whether it is read.
     """
 
     step: str

@@ -190,19 +190,19 @@ class _Writer(TensorWriter):
         A delta of data stands inside of the case, behind conditions on indices; beside conditions on data it is
         one of them, and what is read outside of its tensor counts where all others hold only.
         """
-        equations = [row for row in rows if row.kind == "eq"]
-        outer, data = apart(equations)
-        others = [row for row in rows if row.kind != "eq"]
-        if others:
-            tests = [*others, *data] if apart(others)[1] else others
-            inner = [] if tests is not others else data
-            body = sympy.Mul(*(self.delta(row, scope) for row in inner), body)
+        plain, data = apart(row for row in rows if row.kind == "eq")
+        tests = [row for row in rows if row.kind != "eq"]
+        if apart(tests)[1]:
+            tests, data = tests + data, []
+        if tests:
+            body = sympy.Mul(*self.deltas(data, scope), body)
             body = sympy.Piecewise((body, self.holds(tests, scope)), (sympy.S.Zero, sympy.true), evaluate=False)
-        return sympy.Mul(*(self.delta(row, scope) for row in (outer if others else equations)), body)
+            data = []
+        return sympy.Mul(*self.deltas(plain + data, scope), body)
 
-    def delta(self, row: Row, scope: Scope) -> Any:
-        """The delta of an equation."""
-        return sympy.KroneckerDelta(*self.equation(row, scope))
+    def deltas(self, equations: Sequence[Row], scope: Scope) -> list[Any]:
+        """The delta of each equation."""
+        return [sympy.KroneckerDelta(*self.equation(row, scope)) for row in equations]
 
     def sum(self, node: Node, scope: Scope) -> Recursion[Any]:
         summand, limits = yield self.ranged(node, scope)

@@ -215,27 +215,22 @@ def _reach(around: Mapping[Variable, set[Variable]], start: Iterable[Variable]) 
     return reached
 
 
-def layers(rows: Sequence[Row], safe: Collection[Row] = (), first: Collection[Row] = ()) -> list[list[Row]]:
-    """The rows of a condition, those first without which the data in others may not be read.
+def layers(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of a condition in layers, those first without which the data in others may not be read.
 
-    Data are read inside of their tensor where all other rows of a condition hold, so a row that holds
-    data comes behind those that hold what selects the data, unless it is ``safe`` wherever the condition
-    is tested, or these read the same data. Those that are safe where the rows without data hold come ``first``:
-    they tell something about what selects their data, too. A layer may be tested in any order.
+    A row that holds data comes behind those that hold what selects the data, unless these read the same data.
+    A layer may be tested in any order.
 
     >>> i, p = Affine.variable("i"), Affine.variable("p")
     >>> entry = Affine.variable(DataEntry("idx", (i,)))
     >>> layers([Row("eq", entry - p), Row("ge", 3 - i)]), layers([Row("eq", entry - p), Row("ge", 3 - p)])
     ([[-i + 3 >= 0], [-p + idx[i] == 0]], [[-p + idx[i] == 0, -p + 3 >= 0]])
-    >>> after = Row("eq", Affine.variable(DataEntry("idx", (i + 1,))))
-    >>> layers([Row("eq", entry - p), after], first=[after])
-    [[idx[i + 1] == 0], [-p + idx[i] == 0]]
     """
-    told = {row: row.form.atoms() | _told(row.form) if row in first else _told(row.form) for row in rows}
+    told = {row: _told(row.form) for row in rows}
     held = {row: data_entries([row.form]) for row in rows}
 
     def protects(other: Row, row: Row) -> bool:
-        asked = () if row in safe else (entry for entry in held[row] if entry not in held[other])
+        asked = (entry for entry in held[row] if entry not in held[other])
         return any(not told[other].isdisjoint(_selecting(entry)) for entry in asked)
 
     found = []
