@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sympy import And, Eq, KroneckerDelta, Mod, Ne, Or, Piecewise
+from sympy import And, Eq, KroneckerDelta, Mod, Ne, Or, Piecewise, ceiling, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
@@ -111,3 +111,16 @@ def test_a_condition_that_leaves_a_sum_is_not_read_where_those_inside_do_not_hol
     summand = KroneckerDelta(lab[j + c], 1) * KroneckerDelta(pair[2 * c], 0) * x[c] ** 2
     function = td.TensorComprehension(td.IndexedSum(summand, (c, 0, 3)), (j, 2))
     check(function, x, {}, {lab: np.array([1, 1, 0, 0, 0, 0, 0, 0]), pair: np.array([0, 1, 0])})
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_scatter_reads_data_inside_of_loops_that_may_be_empty(backend):
+    """``lab[-1]`` is not read at ``i = 0, j = 1``: no ``k`` lies between 2/4 and 3/4, which no projection tells."""
+    lab, weights = labels("lab", 5), td.TensorSymbol("w", (3, 2))
+    limits = (k, ceiling((3 * i + 2 * j) / 4), floor((3 * i + 2 * j + 1) / 4))
+    total = td.IndexedSum(KroneckerDelta(c, lab[2 * i - j]) * weights[i, j], limits, (i, 0, 2))
+    function = td.TensorComprehension(total, (j, 2), (c, 4))
+    given = {lab: np.array([1, 0, 3, 2, 1]), weights: np.arange(1.0, 7.0).reshape(3, 2)}
+    found = td.lambdify([lab, weights], function, backend)(*given.values())
+    np.testing.assert_array_equal(found, [[0, 1, 0, 3], [0, 0, 6, 0]])
+    assert_equal(evaluate(function, given), found, "exactly")
