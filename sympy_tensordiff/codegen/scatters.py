@@ -166,7 +166,11 @@ def _part(
     if inner:
         value = graph.sum(inner, own, value)
     free = tuple(axis for axis in free if axis not in inside)
-    if not _bound((*free, *kept, *inside), (*ranges, *outer)):
+    loops = (*free, *kept, *inside)
+    tests += tuple(row for row in (*ranges, *outer) if _is_test(row, loops))
+    ranges = tuple(row for row in ranges if row not in tests)
+    outer = tuple(row for row in outer if row not in tests)
+    if not _bound(loops, (*ranges, *outer)):
         return None
     return _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
 
@@ -187,7 +191,15 @@ def _bound(variables: Sequence[int], rows: Rows) -> bool:
 
 
 def _bounds_of(row: Row, v: int, later: frozenset[int]) -> bool:
-    return row.kind == "ge" and row.form.coefficient(v) != 0 and row.form.atoms().isdisjoint(later)
+    """Whether a row bounds a variable by those before it: not by a remainder of its own."""
+    alone = row.form.coefficient(v) != 0 and v not in row.form.hidden()
+    return row.kind == "ge" and alone and row.form.atoms().isdisjoint(later)
+
+
+def _is_test(row: Row, variables: Sequence[int]) -> bool:
+    """Whether a row holds some of the variables and bounds none of them."""
+    held = [n for n, v in enumerate(variables) if v in row.form.atoms()]
+    return bool(held) and not _bounds_of(row, variables[held[-1]], frozenset())
 
 
 def _ordered(

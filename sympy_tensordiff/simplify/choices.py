@@ -16,6 +16,7 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart
+from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.simplify.clamps import decided
 
@@ -86,18 +87,26 @@ class Choices:
     def conditions(self, product: Node, factor: Node, others: Sequence[Node], facts: Facts) -> Recursion[list[Row]]:
         """Rows, not known from ``facts``, outside of which ``factor`` is 0 and the product does harm.
 
-        They are among the rows that say that reads of the ``others`` stay inside their shapes, and those of guards.
-        Loops around such a guard may be empty where its data cannot be read: the rows that say it come along.
+        They are among the rows that say that reads of the ``others`` stay inside their shapes, those of guards, and
+        those without which a sum has no values. Loops around such a guard may be empty where its data cannot be read:
+        the rows that say it come along.
         """
         found: list[Row] = []
         needed = chain.from_iterable(map(self.needed_by, others))
-        for row in dict.fromkeys((*needed, *first_guard(factor))):
+        for row in dict.fromkeys((*needed, *first_guard(factor), *self.without_which_empty(factor))):
             # A guard is told what is known of its maxima and minima, the product not yet.
             known = implied(row, facts) or implied(row._replace(form=decided(row.form, facts)), facts)
             harm = not known and not (yield self.is_harmless(product, facts, row))
             if harm and (yield self.needs(factor, row, facts)):
                 found += [row, *unprotected(self.graph, (row,), (*facts, *found), ())]
         return found
+
+    def without_which_empty(self, factor: Node) -> Facts:
+        """What the ranges of a sum say about what is outside of it, as far as data end them."""
+        if factor.op != "sum" or not self.graph.integers:
+            return ()
+        variables, rows, _ = self.graph.open(factor)
+        return tuple(apart(project(rows, variables) or ())[1])
 
     def is_idle(self, row: Row, node: Node, facts: Facts) -> Recursion[bool]:
         """Whether a guard says nothing new of ``node``, which is 0 without it and can be evaluated."""

@@ -6,7 +6,7 @@ from sympy import And, Eq, KroneckerDelta, Mod, Ne, Or, Piecewise, ceiling, floo
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
-from sympy_tensordiff.reference import differentiate, evaluate
+from sympy_tensordiff.reference import differentiate, evaluate, hvp
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values
 
@@ -124,3 +124,17 @@ def test_a_scatter_reads_data_inside_of_loops_that_may_be_empty(backend):
     found = td.lambdify([lab, weights], function, backend)(*given.values())
     np.testing.assert_array_equal(found, [[0, 1, 0, 3], [0, 0, 6, 0]])
     assert_equal(evaluate(function, given), found, "exactly")
+
+
+def test_the_range_of_a_sum_that_data_end_protects_the_factors_beside_it():
+    """``z[9 - c]`` is read where some ``i`` fulfils ``floor(i/6) == 5``: nowhere."""
+    a, b = labels("a", 1), labels("b", 1)
+    z, direction, cotangent = td.TensorSymbol("z", 3), td.TensorSymbol("D", 3), td.TensorSymbol("G", 9)
+    total = KroneckerDelta(floor(i / 6), a[0]) * td.IndexedSum(z[b[0] - c], (c, 0, 2))
+    function = td.TensorComprehension(alpha / (total**2 + 1), (i, 9))
+    scalar = as_scalar(function, cotangent)
+    second = td.gradient(as_scalar(td.gradient(scalar, z), direction), z)
+    for given in ({a: np.array([5]), b: np.array([9])}, {a: np.array([1]), b: np.array([2])}):
+        values = random_values((function, z, alpha, cotangent, direction), {}, seed=1, given=given)
+        _, (_, expected) = hvp(scalar, {alpha: 0, z: values[direction]}, values)
+        assert_equal(evaluate(second, values), expected, "second")
