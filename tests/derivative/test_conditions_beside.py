@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sympy import And, Eq, KroneckerDelta, Mod, Ne, Or, Piecewise, ceiling, floor
+from sympy import Abs, And, Eq, KroneckerDelta, Max, Min, Mod, Ne, Or, Piecewise, ceiling, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
@@ -127,14 +127,27 @@ def test_a_scatter_reads_data_inside_of_loops_that_may_be_empty(backend):
 
 
 def test_the_range_of_a_sum_that_data_end_protects_the_factors_beside_it():
-    """``z[9 - c]`` is read where some ``i`` fulfils ``floor(i/6) == 5``: nowhere."""
-    a, b = labels("a", 1), labels("b", 1)
-    z, direction, cotangent = td.TensorSymbol("z", 3), td.TensorSymbol("D", 3), td.TensorSymbol("G", 9)
-    total = KroneckerDelta(floor(i / 6), a[0]) * td.IndexedSum(z[b[0] - c], (c, 0, 2))
-    function = td.TensorComprehension(alpha / (total**2 + 1), (i, 9))
-    scalar = as_scalar(function, cotangent)
+    """``z[4 - c]``, for ``j = 1``, is read where some ``i`` fulfils ``floor(i/6) == pairs[0, 1]``: nowhere."""
+    pairs, place = labels("pairs", 1, 2), labels("place", 1)
+    z, direction, cotangent = (td.TensorSymbol(*given) for given in (("z", (3, 1, 1)), ("D", (3, 1, 1)), ("G", (3, 2))))
+    delta = KroneckerDelta(Mod(floor(i / 6), 4), pairs[floor(j / 3), j])
+    read = z[5 - c - j, Abs(place[0] - 1), Min(-3, j - 3) + 3]
+    total = td.IndexedSum(delta * read, (c, Abs(3 * j - 3), Abs(3 * j - 3) + 2))
+    scalar = as_scalar(td.TensorComprehension(alpha / (total**2 + 1), (i, 3), (j, 2)), cotangent)
     second = td.gradient(as_scalar(td.gradient(scalar, z), direction), z)
-    for given in ({a: np.array([5]), b: np.array([9])}, {a: np.array([1]), b: np.array([2])}):
-        values = random_values((function, z, alpha, cotangent, direction), {}, seed=1, given=given)
-        _, (_, expected) = hvp(scalar, {alpha: 0, z: values[direction]}, values)
-        assert_equal(evaluate(second, values), expected, "second")
+    given = {pairs: np.array([[0, 1]]), place: np.array([1])}
+    values = random_values((scalar, z, alpha, direction), {}, seed=1, given=given)
+    (_, expected), _ = hvp(scalar, {z: values[direction], alpha: 0}, values)
+    assert_equal(evaluate(second, values), expected, "second")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_scatter_tests_what_bounds_an_axis_by_its_own_remainder(backend):
+    """``i >= Mod(q + 3, 6) - 3`` holds the axis ``q``, whose loop the data bound, in a quotient too."""
+    a, y = labels("a", 5), td.TensorSymbol("y", 9)
+    limits = (i, Max(0, Mod(c + 3, 6) - 3), Min(2, Mod(c + 3, 6) - 1))
+    within = (c >= -6 * a[4 - 2 * i] - 3) & (c <= 14 - 6 * a[4 - 2 * i])
+    function = td.TensorComprehension(td.IndexedSum(Piecewise((y[i] ** 2, within), (0, True)), limits), (c, 21))
+    values = {a: np.array([1, 0, -1, 2, 0]), y: np.arange(1.0, 10.0)}
+    found = td.lambdify([a, y], function, backend)(*values.values())
+    np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))
