@@ -37,7 +37,8 @@ def solve_equations(graph: Graph, variables: Sequence[int], rows: Iterable[Row])
     kept = list(variables)
     mapping: dict[Variable, Affine] = {}
     current = normalise_rows(rows)
-    if current is not None:
+    # Where nothing is solved the rows stay, so that the sum is found in its final form.
+    if current is not None and _solving_step(graph, kept, current) is not None:
         current = normalise_rows((*current, *_sheltering(graph, variables, current)))
     while current is not None:
         step = _solving_step(graph, kept, current)
