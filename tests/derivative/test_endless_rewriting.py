@@ -1,15 +1,15 @@
 """Guards in guards whose rows follow from each other: rewriting them comes to an end."""
 
 import numpy as np
-from sympy import Abs, Max, Min, floor
+from sympy import Abs, KroneckerDelta, Max, Min, Mod, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.reference import evaluate, hvp
+from sympy_tensordiff.reference import differentiate, evaluate, hvp
 from sympy_tensordiff.simplify import bounds
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.values import random_values
 
-i, j, M, N = td.indices("i j M N")
+i, j, c, M, N = td.indices("i j c M N")
 x, z = td.TensorSymbol("x", (3 * M + 8, 3 * N + 1)), td.TensorSymbol("z", (4, N + 4, N + 3))
 jdx = td.TensorSymbol("jdx", N + 6, dtype=int)
 G, along = td.TensorSymbol("G", (4, M)), td.TensorSymbol("along", x.shape)
@@ -35,3 +35,21 @@ def test_what_inner_guards_say_of_sizes_is_said_once(monkeypatch):
 def _not_too_many(seen):
     seen.append(1)
     assert len(seen) < 2_000
+
+
+def test_what_protects_data_is_said_where_equations_are_solved_only(monkeypatch):
+    # Each round of a sum with a remainder added what its ranges say, and left it out again.
+    seen = []
+    visit = bounds._Tighten.sum
+    monkeypatch.setattr(bounds._Tighten, "sum", lambda *given: (_not_too_many(seen), visit(*given))[1])
+    pairs, y = td.TensorSymbol("pairs", (N, M), dtype=int), td.TensorSymbol("y", 9)
+    summand = KroneckerDelta(pairs[2 * j, 4 - 2 * M], 1) * y[Mod(N + 3 * i, M) + Max(0, 2 * c + i + 2)]
+    function = td.TensorComprehension(td.IndexedSum(summand, (c, 2 * i - 2 * M - 1, 2 * i - 2 * M + 1)), (i, M), (j, 2))
+    cotangent = td.TensorSymbol("G", (M, 2))
+    pullback = td.vjp(function, y, cotangent)
+    assert seen
+    given = {pairs: np.array([[1, 0], [0, 0], [1, 2]])}
+    values = random_values((function, y, cotangent), {M: 2, N: 3}, seed=1, given=given)
+    expected = differentiate(as_scalar(function, cotangent), y, values)
+    assert expected.any()
+    assert_equal(evaluate(pullback, values), expected, "pullback")
