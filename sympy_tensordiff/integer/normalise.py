@@ -35,13 +35,13 @@ def normalise(row: Row) -> Row | bool:
     if content == 0:
         return form.constant >= 0 if kind == "ge" else form.constant == 0
     if kind == "ge":
+        if content > 1:
+            return normalise(Row("ge", form.divided(content)))
         for v, c in reversed(form.terms):
             if isinstance(v, (Quotient, SymbolicQuotient)) and abs(c) == 1:
                 return normalise(Row("ge", _without_quotient(form, v, c)))
-        one = _of_one_remainder("ge", form.divided(content))
-        if one is not None:
-            return one
-        return row if content == 1 else Row("ge", form.divided(content))
+        one = _of_one_remainder("ge", form)
+        return row if one is None else one
     if form.constant % content:
         return False
     one = _of_one_remainder("eq", form.divided(content))

@@ -8,7 +8,7 @@ import pytest
 import random_systems as systems
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.normalise import normalise_rows
+from sympy_tensordiff.integer.normalise import normalise, normalise_rows
 from sympy_tensordiff.integer.polyhedron import (
     FALSE,
     Bounds,
@@ -22,7 +22,7 @@ from sympy_tensordiff.integer.polyhedron import (
     order,
     remove_redundant,
 )
-from sympy_tensordiff.integer.products import times
+from sympy_tensordiff.integer.products import SymbolicQuotient, times
 
 H, J, K, N, P, X, Y, Z = (Affine.variable(v) for v in ("h", "j", "k", "n", "p", "x", "y", "z"))
 
@@ -53,6 +53,30 @@ def random_case(seed, most=3):
 
 def parameter_values(parameters, facts):
     return systems.points(facts, {v: range(-1, 7) for v in parameters})
+
+
+# Lowest terms
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_lowest_terms_are_the_lowest(seed):
+    """Once more changes nothing, multiples of quotients included, and the points are the same."""
+    random = Random(seed)
+    form = random.randint(-3, 3) * J + random.randint(-3, 3) * P + random.randint(-9, 9)
+    for inner, divisor in ((P + random.randint(-2, 2), 3), (2 * J - P, 2)):
+        form += random.randint(-3, 3) * quotient(inner, divisor)
+    row = Row(random.choice(["ge", "ge", "eq", "mod"]), random.randint(1, 3) * form, random.randint(2, 6))
+    row = row if row.kind == "mod" else Row(row.kind, row.form)
+    reduced = normalise(row)
+    for values in ({"j": j, "p": p} for j in range(-6, 7) for p in range(-6, 7)):
+        assert row.holds(values) == (reduced if isinstance(reduced, bool) else reduced.holds(values))
+    if not isinstance(reduced, bool):
+        assert normalise(reduced) == reduced
+
+
+def test_multiples_of_quotients_by_symbols_in_lowest_terms():
+    row = ge(3 * J - 3 * Affine.variable(SymbolicQuotient(P, N)) - 8)
+    assert normalise(row) == ge(times(N, J) - 2 * N - P - 1)
 
 
 # Implication
