@@ -397,3 +397,18 @@ def test_remainders_by_sums_of_sizes_are_written():
     total = td.IndexedSum(body, (j, 0, columns), (i, 0, rows - 1))
     assert "Mod(p - 2, N + 1)" in str(td.gradient(total, z))
     assert_derivative_exact(total, z, {rows: 2, columns: 3})
+
+
+def test_what_is_divided_by_is_positive_outside_of_the_loop_too():
+    """Bounds divide by N**2 - 1, which is 0 for N = 1: there the rows of the loop have no point, and no number."""
+    m, n = sympy.symbols("M N", integer=True, positive=True)
+    z = td.TensorSymbol("z", n)
+    digits = n * Mod(5 - i, n) + floor((5 - i) / n)
+    total = td.IndexedSum(z[i] ** 2 * sympy.KroneckerDelta(n - m, digits - 4), (i, 0, n - 1))
+    simplified = td.simplify_deltas(total)
+    assert "N**2 - 1" in str(simplified)
+    for columns in range(1, 7):
+        for rows in range(1, 9):
+            values = {z: [3**k for k in range(columns)], m: rows}
+            assert evaluate(simplified, values) == evaluate(total, values)
+            assert_derivative_exact(total, z, {n: columns, m: rows})

@@ -33,6 +33,19 @@ def divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[
     )
 
 
+def positive_divisors(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) -> tuple[Row, ...]:
+    """What `divided_bounds` divides by, as conditions outside of the loop where only its own rows tell that it is
+    positive: without points of these it may be 0.
+    """
+    found: dict[Row, None] = {}
+    for row in rows if any(variable in row.form.hidden() for row in rows) else ():
+        parts = slope(row.form, variable) if variable in row.form.hidden() else None
+        signed = (parts[0], -parts[0]) if parts is not None and not parts[0].is_constant else ()
+        if not any(_is_positive(divisor, known) for divisor in signed):
+            found.update({Row("ge", divisor - 1): None for divisor in signed if _is_positive(divisor, (*rows, *known))})
+    return tuple(found)
+
+
 def of_multiples(rows: Sequence[Row], variable: Variable, outer: Sequence[Variable], known: Sequence[Row]) -> list[Row]:
     """The bounds of outer loops by rows that multiply the variable by a symbol: of ``r >= M*i`` and ``i >= s``."""
     held = [parts for row in rows if row.kind == "ge" and (parts := slope(row.form, variable)) is not None]

@@ -15,7 +15,7 @@ from .affine import Affine, Row, Variable
 from .data import selected_in
 from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
-from .multiples import divided_bounds, of_multiples
+from .multiples import divided_bounds, of_multiples, positive_divisors
 from .unfolding import expressible, unfolded_in, unfolded_rows
 
 MOST = 16
@@ -107,6 +107,8 @@ def bounds(
         if FALSE in kept:
             return _nothing(variables)
         kept = _without_weaker_than_multiples(kept, variable, known)
+        positive = positive_divisors(variable, kept, known)
+        guards, known = guards + positive, known + positive
         nest.append(_bounds_of(variable, kept, known))
         known += kept
     return tuple(nest), guards
@@ -231,7 +233,7 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
         if row.kind == "mod":
             raise LoopBoundError("no bounds of the loop over {} express {}", variable, row)
         if variable in row.form.hidden():
-            below, above = divided_bounds(variable, row, (*rows, *known))
+            below, above = divided_bounds(variable, row, known)
         else:
             rest = row.form - Affine({variable: c})
             below, above = ([(-rest, c)], []) if c > 0 else ([], [(rest, -c)])
