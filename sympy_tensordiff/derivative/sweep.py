@@ -273,6 +273,7 @@ class Sweep:
         if not sharp:
             # The projection may hold points where the sum is empty all the same.
             outer += unconditional_reads(self.graph, node, rows)
+            outer += self._inside_where_lost(rows, inner, outer, dropped)
             if not trampoline(self._choices.is_harmless(node, outer)):
                 exact = project_exactly(inner, dropped)
                 if exact is None:
@@ -285,6 +286,13 @@ class Sweep:
             cotangent = self._chosen_outside(cotangent)
         normal = normalise_rows(outer)
         return ((), self.graph.zero) if normal is None else (normal, cotangent)
+
+    def _inside_where_lost(self, rows: Rows, inner: Sequence[Row], outer: Rows, dropped: Sequence[int]) -> Rows:
+        """That new conditions on data read these inside, where elimination has lost what else keeps them inside."""
+        new = apart(row for row in outer if row not in rows)[1]
+        if not new or project_exactly(apart(inner)[0], dropped) is not None:
+            return ()
+        return tuple(unprotected(self.graph, (*apart(outer)[0], *new), (), ()))
 
     def _chosen_outside(self, cotangent: Node) -> Node:
         """A sum of a choice that its indices do not matter to as the choice of a sum.
@@ -326,9 +334,12 @@ class Sweep:
         The outer ones may imply what those without data say, so that nothing of it is left in a projection of all.
         """
         needed = tuple(unprotected(self.graph, outer, (), ()))
+        if not needed:
+            return ()
         plain, data = apart(inner)
-        # Each test of data may be what keeps others from being read.
-        return (*(needed if data else ()), *(project(plain, dropped, apart(outer)[0]) or ())) if needed else ()
+        # Each test of data may be what keeps others from being read, and so may what no projection tells.
+        tested = data or project_exactly(plain, dropped) is None
+        return (*(needed if tested else ()), *(project(plain, dropped, apart(outer)[0]) or ()))
 
     # -------------------------------------------------------------- variables
 

@@ -20,9 +20,9 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import data_terms, selected_in, without_common_data, without_tied_data
+from sympy_tensordiff.integer.data import apart, data_terms, selected_in, without_common_data, without_tied_data
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.simplify.choices import Choices, never_tested, pieces, reads_no_data_outside
+from sympy_tensordiff.simplify.choices import Choices, never_tested, pieces, reads_no_data_outside, unprotected
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations
@@ -207,7 +207,7 @@ class _Tighten:
             equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
             if is_empty(rest, facts + equations):
                 return self.graph.zero
-            rows = with_equations(rest, facts + equations, self.sizes)
+            rows = self.beside(equations, rest, facts)
         if any(row.kind == "mod" for row in rows):
             congruences = rows
             rows = to_residues(exact_rows(rows, rows))
@@ -223,6 +223,15 @@ class _Tighten:
         new = self.graph.guard((yield self.needed(rows, told, facts)), told)
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
+
+    def beside(self, equations: Facts, rows: Sequence[Row], facts: Facts) -> Facts:
+        """The rows of a guard without what its equations tell; those that keep data in these inside stay."""
+        told = with_equations(rows, facts + equations, self.sizes)
+        if any(unprotected(self.graph, (*equations, *told), facts, ())):
+            plain = (*facts, *apart(equations)[0])
+            known = (*plain, *apart(told)[0])
+            told = (*(row for row in without_redundant(apart(rows)[0], plain) if not implied(row, known)), *told)
+        return told
 
     def needed(self, rows: Facts, body: Node, facts: Facts) -> Recursion[Facts]:
         """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already.

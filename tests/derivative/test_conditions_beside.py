@@ -7,6 +7,7 @@ from sympy import Abs, And, Eq, KroneckerDelta, Max, Min, Mod, Ne, Or, Piecewise
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
 from sympy_tensordiff.reference import differentiate, evaluate, hvp
+from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values
 
@@ -151,3 +152,43 @@ def test_a_scatter_tests_what_bounds_an_axis_by_its_own_remainder(backend):
     values = {a: np.array([1, 0, -1, 2, 0]), y: np.arange(1.0, 10.0)}
     found = td.lambdify([a, y], function, backend)(*values.values())
     np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))
+
+
+def test_an_equation_with_data_does_not_stand_for_what_protects_the_data_in_others():
+    """``Min(2*i - 1, idx[..]) == q - 2`` implies ``i >= 0``, and is itself read only behind a test of ``pairs[i]``."""
+    idx, pairs, x, g = labels("idx", 12), labels("pairs", 5), td.TensorSymbol("x", 6), td.TensorSymbol("g", M + 1)
+    body = KroneckerDelta(-1, pairs[i]) * g[i] * x[5 * N - i - 17] * x[Min(2 * i - 1, idx[2 * i - 4]) + 2]
+    total = td.IndexedSum(body, (i, 0, M))
+    wrong = [-1, 40, 1, 0, 2, 40, -40, 0, -40, 40, 40, -40]
+    values = random_values((total,), {N: 4, M: 4}, seed=5, given={idx: np.array(wrong), pairs: [0, 3, -1, -1, 7]})
+    assert_equal(evaluate(td.hessian(total, x), values), exact_hessian(total, x, values), "hessian")
+    beyond = random_values((total,), {N: 1, M: 0}, seed=5, given={idx: np.array(wrong), pairs: [0, 3, -1, -1, 7]})
+    assert not np.any(evaluate(td.hessian(total, x), beyond))
+
+
+def test_what_elimination_loses_of_a_remainder_keeps_no_data_inside():
+    """``l >= Mod(j, 2)`` says ``l >= 0``, but not once ``j`` is gone: ``ends[idx[i - l + 2]]`` is guarded."""
+    idx, ends, low = labels("idx", 8), labels("ends", 5), labels("low", 1)
+    y, far = td.TensorSymbol("y", 14), td.indices("l")
+    inner = td.IndexedSum(y[i + 3 * far], (k, low[0], ends[idx[i - far + 2]]))
+    total = td.IndexedSum(inner, (far, Mod(j, 2), Mod(j, 2) + 1)) ** 2
+    given = {idx: np.array([0, 4, 1, 0, 2, 3, -40, 40]), ends: np.array([1, 1, 0, 40, 2]), low: np.array([0])}
+    check(td.TensorComprehension(total, (i, 4), (j, 4)), y, {}, given)
+
+
+def test_multiples_by_symbols_that_no_projection_tells_keep_no_data_inside():
+    """``2*M*q <= 3*j - M + 4`` bounds ``j``, but no elimination of ``q`` tells: what ``idx[3*j + ..]`` needs stays."""
+    m, n = td.indices("M N")
+    idx, place = labels("idx", 2 * n + 8), labels("place", 1)
+    x, y = td.TensorSymbol("x", 3), td.TensorSymbol("y", (n + 5, 2))
+    near = Mod(2 - 2 * i - floor(Min(n - 1, Abs(2 * m - 4)) / 2), 3) >= 2
+    chosen = Piecewise((m - 4 * n - 6 * j, near), (x[floor((i + 2 * j + 1) / m) - 1], True))
+    below = Piecewise((y[floor((j + 2) / m), floor(Min(i, i + j) / m)] ** 2, Eq(Mod(2 * j, 5), 4)), (0, True)) + 1
+    body = chosen * y[floor((m + 3 * n - 3) / m) + 2 * idx[3 * i] - 1, place[0] - 3] / below
+    function = td.TensorComprehension(body, (i, m), (j, 3))
+    cotangent, along = td.TensorSymbol("G", function.shape), td.TensorSymbol("along", y.shape)
+    slope = td.gradient(as_scalar(td.vjp(function, y, cotangent), along), x)
+    given = {idx: np.array([0, 2, -40, 2, 2, 40, -1, 1, -40, 1, 0, 2, 40, 2, 0, 1]), place: np.array([4])}
+    values = random_values((function, cotangent, along), {n: 4, m: 2}, seed=3, given=given)
+    (_, second), _ = hvp(as_scalar(function, cotangent), {x: np.zeros(3, dtype=int), y: values[along]}, values)
+    assert_equal(evaluate(slope, values), second, "slope")
