@@ -174,13 +174,13 @@ class Lowering(Matrices):
         return body
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
-        """Both branches; what only one of them needs, and may be no number elsewhere, is computed only there."""
+        """Both branches; what only one of them needs, and may be no number or read outside, is computed only there."""
         condition, *branches = node.args
         test = yield self.value(condition, block)
         values = []
         for branch, holds in zip(branches, (True, False), strict=True):
             inner = block
-            if not branch.total:
+            if not (branch.total and self.safety.is_safe(branch, block.context.rows)):
                 inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
             values.append((yield self.value(branch, inner)))
             if inner is block:

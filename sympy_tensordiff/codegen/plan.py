@@ -10,16 +10,17 @@ parts, or several results, use one sum, that has an array first (`shared`): ``1/
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.data import apart, data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.integer.polyhedron import FALSE, implied, remove_redundant
+from sympy_tensordiff.simplify.guards import solved
 
 Rows = tuple[Row, ...]
 
@@ -105,6 +106,14 @@ class Planner:
         gone = [v for v in inner.variables if v not in outer.variables]
         rows = project(inner.rows, gone, self.facts)
         return Context(outer.variables, (FALSE,) if rows is None else rows)
+
+    def sheltered(self, candidate: Candidate, context: Context) -> Candidate:
+        """A candidate without axes, needed only where all loops around it run at all, as far as sizes and data say."""
+        rows = project(context.rows, context.variables, self.facts)
+        known = (*candidate.rows, *self.facts)
+        tests = [row for row in rows or () if data_entries([row.form])]
+        inside = [row for row in tests if all(implied(needed, known) for needed in self.graph.inside_data([row.form]))]
+        return replace(candidate, rows=(*candidate.rows, *inside))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
         """Combinations that all index forms in ``node`` are made of, those of ``units`` the variables themselves."""
@@ -215,9 +224,12 @@ def _tests(forms: Sequence[Affine], axes: Sequence[int], context: Context) -> tu
     outer = frozenset(context.variables)
     places = {form.terms[0][0]: Affine.variable(axis) for form, axis in zip(forms, axes, strict=True)}
     units = all(form.terms[0][1] == 1 and len(form.terms) == 1 for form in forms)
-    data = [row for row in context.rows if data_entries([row.form])]
+    others, data = apart(context.rows)
+    # Where an equation tells an index, so it does in the data that this selects.
+    kept = frozenset().union(*(row.form.atoms() for row in others)) - (outer - places.keys())
+    mapping = solved(tuple(others), kept)
+    data = [row.substitute(mapping) for row in data]
     own = [row for row in data if units and outer & row.form.atoms() <= places.keys()]
-    others = (row for row in context.rows if row not in data)
     exact = units and len(own) == len(data) and all(_is_difference(row, outer) for row in others)
     return tuple(row.substitute(places) for row in own), exact
 

@@ -208,6 +208,9 @@ class Storage:
         candidate = self.planner.candidate(node, context)
         if candidate is None:
             return None
+        closed = node.op == "comprehension" and not candidate.axes
+        if closed and not self.safety.is_safe(candidate.node, candidate.rows):
+            candidate = self.planner.sheltered(candidate, context)
         for stored in self.stored.get(candidate.node, ()):
             known = (*self.facts, *candidate.rows)
             if all(implied(row, known) for row in stored.candidate.rows):
@@ -219,7 +222,6 @@ class Storage:
         # Congruences around a part are not among its rows, so an array of it may reach too far. Data can be checked
         # only where they are read in any case.
         same = candidate.exact and not chosen and bool(self.graph.integers)
-        closed = node.op == "comprehension" and not candidate.axes
         if not (closed or same or self.safety.is_safe(candidate.node, candidate.rows)):
             return None
         yield self._keep_shared(node, context, context)

@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Scatter
 from sympy_tensordiff.errors import ArgumentError, DataIndexError, OutOfShapeError
+from sympy_tensordiff.reference import evaluate
 
 RNG = np.random.default_rng(0)
 
@@ -235,3 +236,15 @@ def test_names_that_are_no_ascii():
     assert function(np.array([1.0, 2]), [1, 1, 0]).tolist() == [2, 2, 1]
     with pytest.raises(DataIndexError, match=r"μ_ν\[1\] is 2"):
         function(np.array([1.0, 2]), [1, 2, 0])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_what_a_branch_shares_is_read_where_the_branch_is_chosen(backend):
+    """A square that other terms need too is no reason to read ``z[2*i]`` where neither branch does."""
+    z, idx = td.TensorSymbol("z", 5), td.TensorSymbol("idx", 6, dtype=int)
+    nowhere = sp.Ne(sp.Mod(idx[i], 6), 1) | sp.Eq(sp.Abs(sp.Min(j, 2 * i - 1) - 1), 2)
+    function = td.TensorComprehension(sp.Piecewise((z[2 * i] ** 2, nowhere), (v[0] ** 2, True)), (i, 6), (j, 2))
+    values = {z: np.arange(1, 6), v: np.array([7]), idx: np.array([1, 0, 1, 1, 7, 1]), n: 1}
+    kernel = td.lambdify([z, v, idx], function, backend)
+    found = kernel(*(values[t].astype(float) for t in (z, v)), values[idx])
+    np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))
