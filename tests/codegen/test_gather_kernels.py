@@ -248,3 +248,18 @@ def test_what_a_branch_shares_is_read_where_the_branch_is_chosen(backend):
     kernel = td.lambdify([z, v, idx], function, backend)
     found = kernel(*(values[t].astype(float) for t in (z, v)), values[idx])
     np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))
+
+
+@pytest.mark.parametrize("where", [[0, 0, 0, 0, 0], [0, 0, 0, -2, 0], [0, -2, 0, 0, 0]])
+def test_tests_of_data_that_a_residue_makes_constant(where):
+    """Among odd ``p`` alone ``pairs[4 - Mod(p, 2)]`` is one entry, for all of them."""
+    pairs, z, y = td.TensorSymbol("pairs", 5, dtype=int), td.TensorSymbol("z", 12), td.TensorSymbol("y", 9)
+    entry = pairs[4 - sp.Mod(p, 2)]
+    total = td.IndexedSum(z[i + 2] * y[p], (i, sp.Max(0, sp.floor(p / 2) + 9 * entry), 4))
+    values = {z: np.arange(1, 13), y: np.arange(2, 11), pairs: np.array(where)}
+    for body in (y[p], total, sp.sin(total) * y[p]):
+        odd = sp.Piecewise((body, sp.Eq(sp.Mod(p, 2), 1) & (entry >= -1)), (0, True)) + y[sp.Mod(p, 2)]
+        function = td.TensorComprehension(sp.Piecewise((odd, p <= 3), (0, True)), (p, 5))
+        symbols = [symbol for symbol in values if function.has(symbol)]
+        found = td.lambdify(symbols, function, "numpy")(*(values[symbol] for symbol in symbols))
+        np.testing.assert_allclose(found, np.array(evaluate(function, values), dtype=float))

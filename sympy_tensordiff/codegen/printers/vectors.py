@@ -257,7 +257,11 @@ class VectorPrinter(ScalarPrinter):
         if found is None:
             return None
         starts, steps = found
-        lengths = [self.length(dim) if any(column) else "1" for dim, column in steps.items()]
+        # Along each dimension that the indices hold, though they may not rise there: who picks entries counts on it.
+        used = {
+            self.lanes.dim(axis) for entry in entries if isinstance(entry, Affine) for axis in self.lanes.axes_in(entry)
+        }
+        lengths = [self.length(dim) if dim in used else "1" for dim in steps]
         texts = [[self.form(start) for start in starts], lengths, *([str(n) for n in c] for c in steps.values())]
         self.helpers.add("view")
         return f"view({', '.join([name, *map(tuple_text, texts)])}{options})"
