@@ -44,6 +44,8 @@ def protected(graph: Graph, product: Node, *, anyway: bool = True) -> Node:
         return graph.guard(product.data, protected(graph, product.args[0], anyway=anyway))
     if product.op == "add":
         return graph.add([protected(graph, term, anyway=anyway) for term in product.args])
+    if product.op == "select":
+        return graph.select(product.args[0], *(protected(graph, side, anyway=anyway) for side in product.args[1:]))
     factors = graph.factors(product)
     if len(factors) < 2 or all(factor.total for factor in factors):
         return product

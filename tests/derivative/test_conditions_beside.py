@@ -192,3 +192,17 @@ def test_multiples_by_symbols_that_no_projection_tells_keep_no_data_inside():
     values = random_values((function, cotangent, along), {n: 4, m: 2}, seed=3, given=given)
     (_, second), _ = hvp(as_scalar(function, cotangent), {x: np.zeros(3, dtype=int), y: values[along]}, values)
     assert_equal(evaluate(slope, values), second, "slope")
+
+
+def test_a_power_with_data_in_its_exponent_is_protected_inside_of_a_sum_that_chooses():
+    """The slope ``0**(idx[0] - 3)`` is no number for ``idx[0] == 1``, where the cotangent, a sum, is 0."""
+    idx, place, y, g = labels("idx", 1), labels("place", 3), td.TensorSymbol("y", 3), td.TensorSymbol("g", 5)
+    base = floor(N / 5) * y[Max(0, i - 3)]
+    function = td.TensorComprehension(base ** (idx[0] - 1) / (place[Mod(i, 3)] ** 2 + 1), (i, 5))
+    scalar = as_scalar(function, g)
+    hessian = td.hessian(scalar, y)
+    for power in (1, 2, 3, 5):
+        given = {idx: np.array([power]), place: np.array([2, 0, 1])}
+        values = random_values((scalar, y), {N: 4}, seed=power, given=given)
+        expected = exact_hessian(scalar, y, values)
+        assert_equal(evaluate(hessian, values), expected, f"hessian, idx[0] = {power}")
