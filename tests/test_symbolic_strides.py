@@ -2,6 +2,7 @@
 
 import pickle
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -412,3 +413,23 @@ def test_what_is_divided_by_is_positive_outside_of_the_loop_too():
             values = {z: [3**k for k in range(columns)], m: rows}
             assert evaluate(simplified, values) == evaluate(total, values)
             assert_derivative_exact(total, z, {n: columns, m: rows})
+
+
+def test_a_sum_whose_bounds_divide_by_0_is_no_sum_without_terms():
+    """``3 <= j <= M - 1`` says that ``2*M - 2`` is positive: where it is not, no bound is computed either."""
+    m, n = sympy.symbols("M N", integer=True, positive=True)
+    y, z, g = td.TensorSymbol("y", ()), td.TensorSymbol("z", ()), td.TensorSymbol("g", m)
+    delta = sympy.KroneckerDelta(m + n + 2 * j + 6 * i - 6, floor(sympy.Abs(2 * j - 6) / m))
+    inner = td.IndexedSum(delta * y, (i, -1, 0))
+    total = td.IndexedSum(g[j] * (inner - z) ** 2, (j, 0, m - 1))
+    derivatives = {(one, two): td.gradient(td.gradient(total, one), two) for one in (y, z) for two in (y, z)}
+    assert "2*M - 2" in str(derivatives[y, z])
+    for rows, columns in product(range(1, 6), range(1, 7)):
+        values = {g: [3**k for k in range(rows)], n: columns, y: 2, z: 5}
+        slopes = [
+            {y: sum(rows + columns + 2 * at + 6 * step - 6 == abs(2 * at - 6) // rows for step in (-1, 0)), z: -1}
+            for at in range(rows)
+        ]
+        for (one, two), found in derivatives.items():
+            by_hand = sum(2 * weight * slope[one] * slope[two] for weight, slope in zip(values[g], slopes, strict=True))
+            assert evaluate(found, values) == by_hand

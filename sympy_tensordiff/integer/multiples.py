@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 from typing import TypeAlias
 
@@ -10,7 +10,8 @@ from sympy_tensordiff.errors import LoopBoundError
 
 from .affine import Affine, Row, Variable
 from .implication import implied
-from .products import quotient_by, slope, times
+from .products import SymbolicQuotient, quotient_by, slope, times
+from .system import definitions
 
 Limits: TypeAlias = list[tuple[Affine, int]]
 """Forms and their divisors, as in `nests.Bounds`."""
@@ -44,6 +45,17 @@ def positive_divisors(variable: Variable, rows: Sequence[Row], known: Sequence[R
         if not any(_is_positive(divisor, known) for divisor in signed):
             found.update({Row("ge", divisor - 1): None for divisor in signed if _is_positive(divisor, (*rows, *known))})
     return tuple(found)
+
+
+def divided_by(forms: Iterable[Affine]) -> list[Affine]:
+    """What quotients by symbols in forms, and inside of these quotients, divide by.
+
+    >>> p, M, N = (Affine.variable(v) for v in "pMN")
+    >>> divided_by([quotient_by(2 * quotient_by(p, N), 2 * M - 1) + 3])
+    [2*M - 1, N]
+    """
+    found = definitions(compound for form in forms for compound in form.compounds())
+    return sorted({part.divisor for part in found if isinstance(part, SymbolicQuotient)})
 
 
 def of_multiples(rows: Sequence[Row], variable: Variable, outer: Sequence[Variable], known: Sequence[Row]) -> list[Row]:

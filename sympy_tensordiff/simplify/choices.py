@@ -8,15 +8,16 @@ does come out, and protect them too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from sympy_tensordiff.graph.interning import is_total
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.simplify.clamps import decided
 
@@ -48,12 +49,16 @@ class Choices:
         if key not in self.harmless:
             if node.op in ("guard", "sum", "prod"):
                 variables, inside, body = self.inside(node, facts)
-                found = reads_no_data_outside(self.graph, inside[len(facts) :], facts, variables) and (
+                rows = inside[len(facts) :]
+                found = reads_no_data_outside(self.graph, rows, facts, variables)
+                # Bounds are computed of empty ranges, too.
+                found = found and all(implied(needed, facts) for needed in divisible([row.form for row in rows]))
+                found = found and (
                     (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
                 )
             else:
                 found = is_total(node.op, node.data, node.args)
-                found = found and all(implied(needed, facts) for needed in inside_shape(self.graph, node))
+                found = found and all(implied(needed, facts) for needed in number_at(self.graph, node))
                 for arg in node.args:
                     found = found and (yield self.is_harmless(arg, facts, row))
             self.harmless[key] = found
@@ -82,7 +87,7 @@ class Choices:
                 found = dict.fromkeys((top,) if top.op in ("read", "index") else ())
                 self.reads.setdefault(stack.pop(), {**found, **{k: None for arg in args for k in self.reads[arg]}})
         for read in self.reads[node]:
-            yield from inside_shape(self.graph, read)
+            yield from number_at(self.graph, read)
 
     def conditions(self, product: Node, factor: Node, others: Sequence[Node], facts: Facts) -> Recursion[list[Row]]:
         """Rows, not known from ``facts``, outside of which ``factor`` is 0 and the product does harm.
@@ -171,6 +176,17 @@ def inside_shape(graph: Graph, node: Node) -> Facts:
     for form, extent in zip(node.data, node.args[0].shape, strict=True) if node.op == "read" else ():
         found += [Row("ge", form), Row("ge", extent - 1 - form)]
     return tuple(found)
+
+
+def number_at(graph: Graph, node: Node) -> Facts:
+    """The rows that say that a read or an integer is a number: inside of its shape, and divided by what is positive."""
+    forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
+    return (*inside_shape(graph, node), *divisible(forms))
+
+
+def divisible(forms: Iterable[Affine]) -> Facts:
+    """The rows that say that what forms divide by is positive."""
+    return tuple(Row("ge", divisor - 1) for divisor in divided_by(forms))
 
 
 def reads_no_data_outside(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int] = ()) -> bool:

@@ -12,10 +12,9 @@ from collections.abc import Collection, Sequence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.products import SymbolicQuotient
-from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.simplify.facts import Facts, input_facts
 
 
@@ -30,7 +29,7 @@ def grant_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[N
         If nothing tells that a divisor is not negative.
     """
     # That something is divided by it is no reason for a divisor to be positive.
-    facts = tuple(row for row in input_facts(graph, roots) if not _divisors(row.form)) if divisors else ()
+    facts = tuple(row for row in input_facts(graph, roots) if not divided_by([row.form])) if divisors else ()
     for divisor in sorted(divisors):
         positive = Row("ge", divisor - 1)
         if implied(positive, facts):
@@ -60,8 +59,8 @@ def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Facts]:
         if node.op in BINDERS:
             _, rows, inside = graph.open(node)
             body = (inside,)
-        plain = tuple(row for row in rows if not _divisors(row.form))
-        if any(divisor in _divisors(form) for form in _forms(node, rows)):
+        plain = tuple(row for row in rows if not divided_by([row.form]))
+        if divisor in divided_by(_forms(node, rows)):
             found[(*around, *(plain if node.op == "guard" else ()))] = None
         stack += [(arg, (*around, *plain)) for arg in body]
     return list(found)
@@ -71,7 +70,3 @@ def _forms(node: Node, rows: Facts) -> list[Affine]:
     """The index forms of a node itself."""
     own = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
     return [*own, *node.shape, *(row.form for row in rows)]
-
-
-def _divisors(form: Affine) -> set[Affine]:
-    return {found.divisor for found in definitions(form.compounds()) if isinstance(found, SymbolicQuotient)}
