@@ -150,7 +150,9 @@ def _part(
     free = tuple(axis for axis in axes if index[axis] == Affine.variable(axis))
     ranges = tuple(row for row in tests if row in rows and row.form.atoms() & frozenset(free))
     windows = {axis: _window(tests, axis) for axis in free}
-    inside = tuple(axis for axis in free if windows[axis])
+    # Bounds are computed before anything is tested.
+    sheltered = {axis for axis in free if _shelter(graph, [row.form for row in windows[axis]], bounds)}
+    inside = tuple(axis for axis in free if windows[axis] and axis not in sheltered)
     ranges += tuple(dict.fromkeys(row for axis in inside for row in windows[axis]))
     tests = tuple(row for row in tests if row not in ranges)
     forms = [*index.values(), *(row.form for row in tests), *(row.form for axis in inside for row in windows[axis])]
@@ -176,7 +178,7 @@ def _part(
 
 
 def _shelter(graph: Graph, forms: Sequence[Affine], outer: Rows) -> bool:
-    """Whether data in forms may be inside of their tensors only where inner loops run: there they have to be read."""
+    """Whether data in forms may be inside of their tensors only where more than ``outer`` holds: read there."""
     return not all(implied(row, outer) for row in graph.inside_data(forms))
 
 

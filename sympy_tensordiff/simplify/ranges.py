@@ -41,9 +41,9 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Fac
     LoopBoundError
         Where none express the rows; under the names that the variables have.
     """
-    rows, data = sheltered(graph, rows, variables, facts)
+    rows, told, data = sheltered(graph, rows, variables, facts)
     try:
-        limits, outer = _in_some_order(rows, variables, facts)
+        limits, outer = _in_some_order(rows, variables, facts, told)
     except LoopBoundError as error:
         raise error.named(
             lambda part: _named(graph, part.substitute(data) if isinstance(part, Row) else part)
@@ -52,14 +52,14 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Fac
 
 
 def _in_some_order(
-    rows: Sequence[Row], variables: Sequence[int], facts: Facts
+    rows: Sequence[Row], variables: Sequence[int], facts: Facts, told: Facts
 ) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
     """The loops in the best order, or in another one where there are no bounds in that; by multiples if need be."""
     orders = (order(rows, variables, facts), *islice(permutations(variables), MOST_ORDERS))
     refused: list[LoopBoundError] = []
     for multiples, chosen in product((False, True), orders):
         try:
-            return bounds(rows, chosen, facts, multiples=multiples)
+            return bounds(rows, chosen, facts, told=told, multiples=multiples)
         except LoopBoundError as error:
             refused.append(error)
     raise refused[0]

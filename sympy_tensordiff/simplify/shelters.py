@@ -16,16 +16,17 @@ from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, apart, data_entries
 from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.fourier_motzkin import eliminate, project
-from sympy_tensordiff.integer.polyhedron import implied
+from sympy_tensordiff.integer.polyhedron import implied, is_empty
 
 Facts = tuple[Row, ...]
 
 
 def sheltered(
     graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Facts
-) -> tuple[Facts, dict[Variable, Affine]]:
+) -> tuple[Facts, Facts, dict[Variable, Affine]]:
     """The rows, the data in them with the indices that shelter them; and what gives the data as they are.
 
+    Between these what the rows tell of data, that they are inside, where the loops around do not say so.
     Data that the facts hold are read around the loops already.
     """
     plain, data = apart(rows)
@@ -34,6 +35,7 @@ def sheltered(
     to: dict[Variable, Affine] = {}
     back: dict[Variable, Affine] = {}
     more: dict[Row, None] = {}
+    told: dict[Row, None] = {}
     for entry in data_entries(row.form for row in data):
         if entry in read:
             continue
@@ -42,23 +44,17 @@ def sheltered(
         if around:
             new = DataEntry(entry.tensor, (*entry.index, *map(Affine.variable, around)))
             to[entry], back[new] = Affine.variable(new), Affine.variable(entry)
-        more.update(dict.fromkeys(_for_values(graph, entry, plain, [*around, *entry.atoms()], variables, facts)))
-    return (*(row.substitute(to) for row in rows), *more), back
+        inner = frozenset(variables).difference(around, entry.atoms())
+        known = (*facts, *(row for row in plain if inner.isdisjoint(row.form.atoms())))
+        needed = [row for row in graph.inside_data([Affine.variable(entry)]) if not implied(row, known)]
+        if needed:
+            more.update(dict.fromkeys(_for_values(plain, inner, known)))
+            told.update(dict.fromkeys(row for row in apart(needed)[0] if is_empty((row.negation(), *plain), facts)))
+    return (*(row.substitute(to) for row in rows), *more), tuple(told), back
 
 
-def _for_values(
-    graph: Graph,
-    entry: DataEntry,
-    plain: Sequence[Row],
-    around: Sequence[Variable],
-    variables: Sequence[int],
-    facts: Facts,
-) -> Facts:
-    """Rows without which the loops that are not ``around`` an entry have no values, where it may be outside."""
-    inner = frozenset(variables).difference(around)
-    known = (*facts, *(row for row in plain if inner.isdisjoint(row.form.atoms())))
-    if all(implied(row, known) for row in graph.inside_data([Affine.variable(entry)])):
-        return ()
+def _for_values(plain: Sequence[Row], inner: frozenset[int], known: Facts) -> Facts:
+    """Rows, not ``known``, without which the ``inner`` loops have no values."""
     told = project_exactly(plain, inner)
     if told is None:
         told = project(plain, inner) or ()

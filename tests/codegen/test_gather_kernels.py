@@ -263,3 +263,15 @@ def test_tests_of_data_that_a_residue_makes_constant(where):
         symbols = [symbol for symbol in values if function.has(symbol)]
         found = td.lambdify(symbols, function, "numpy")(*(values[symbol] for symbol in symbols))
         np.testing.assert_allclose(found, np.array(evaluate(function, values), dtype=float))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_window_of_data_that_a_test_of_data_keeps_inside_is_tested(backend):
+    """Bounds of a loop over ``q`` would read ``pairs[-1]`` for ``i = 0``, where ``idx[i]`` is not 1."""
+    pairs, idx = (td.TensorSymbol(name, 4, dtype=int) for name in ("pairs", "idx"))
+    z, q = td.TensorSymbol("z", 4), td.indices("q")
+    near = (pairs[i - 1] <= q) & (q <= pairs[i - 1] + 1) & sp.Eq(idx[i], 1)
+    function = td.TensorComprehension(td.IndexedSum(sp.Piecewise((z[i], near), (0, True)), (i, 0, 3)), (q, 3))
+    values = {pairs: np.array([0, 2, 1, 7]), z: np.arange(1.0, 5.0), idx: np.array([0, 1, 1, 2])}
+    found = td.lambdify(list(values), function, backend)(*values.values())
+    np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))

@@ -206,3 +206,14 @@ def test_a_power_with_data_in_its_exponent_is_protected_inside_of_a_sum_that_cho
         values = random_values((scalar, y), {N: 4}, seed=power, given=given)
         expected = exact_hessian(scalar, y, values)
         assert_equal(evaluate(hessian, values), expected, f"hessian, idx[0] = {power}")
+
+
+def test_the_bounds_of_a_loop_say_of_data_inside_of_it_what_only_integers_tell():
+    """``3*j <= 4*l <= 3*j + 1`` leaves ``j = 1`` of 1 and 2: data in the range of ``l`` are read there alone."""
+    place, z, g = labels("place", 1), td.TensorSymbol("z", ()), td.TensorSymbol("g", (3, 3))
+    delta = KroneckerDelta(8 - 4 * j - 2 * c, Mod(floor((3 * j - 3) / 2), 4))
+    total = td.IndexedSum(delta * g[j, c] * z ** (j + 2 * c - place[j - 1] - 4), (j, 0, 2), (c, 0, 2))
+    second = td.gradient(td.gradient(total, z), z)
+    for shift in (-1, 0, 3):
+        values = {place: np.array([shift]), z: 2, g: np.arange(9).reshape(3, 3)}
+        assert evaluate(second, values) == exact_hessian(total, z, values)
