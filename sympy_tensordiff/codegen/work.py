@@ -70,8 +70,11 @@ def _block(body: Iterable[Statement], values: dict[str, Any]) -> int:
     total = 0
     for statement in body:
         if isinstance(statement, Loop):
-            low = max(-_floor(bound, values, -1) for bound in statement.lows)
-            high = min(_floor(bound, values, 1) for bound in statement.highs)
+            try:
+                low = max(-_floor(bound, values, -1) for bound in statement.lows)
+                high = min(_floor(bound, values, 1) for bound in statement.highs)
+            except ZeroDivisionError:  # it stands behind a condition that does not hold for these sizes
+                continue
             values[statement.variable] = (low + high) // 2
             total += max(high - low + 1, 0) * _block(statement.body, values)
         elif isinstance(statement, If):
