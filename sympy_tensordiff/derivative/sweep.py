@@ -336,10 +336,9 @@ class Sweep:
         needed = tuple(unprotected(self.graph, outer, (), ()))
         if not needed:
             return ()
-        plain, data = apart(inner)
-        # Each test of data may be what keeps others from being read, and so may what no projection tells.
-        tested = data or project_exactly(plain, dropped) is None
-        return (*(needed if tested else ()), *(project(plain, dropped, apart(outer)[0]) or ()))
+        around = apart(outer)[0]
+        told = project(apart(inner)[0], dropped, around) or ()
+        return (*(row for row in needed if not implied(row, (*around, *told))), *told)
 
     # -------------------------------------------------------------- variables
 

@@ -48,8 +48,11 @@ def sheltered(
         known = (*facts, *(row for row in plain if inner.isdisjoint(row.form.atoms())))
         needed = [row for row in graph.inside_data([Affine.variable(entry)]) if not implied(row, known)]
         if needed:
-            more.update(dict.fromkeys(_for_values(plain, inner, known)))
-            told.update(dict.fromkeys(row for row in apart(needed)[0] if is_empty((row.negation(), *plain), facts)))
+            found = _for_values(plain, inner, known)
+            more.update(dict.fromkeys(found))
+            told.update(
+                dict.fromkeys(row for row in apart(needed)[0] if is_empty((row.negation(), *plain, *found), facts))
+            )
     return (*(row.substitute(to) for row in rows), *more), tuple(told), back
 
 

@@ -217,3 +217,31 @@ def test_the_bounds_of_a_loop_say_of_data_inside_of_it_what_only_integers_tell()
     for shift in (-1, 0, 3):
         values = {place: np.array([shift]), z: 2, g: np.arange(9).reshape(3, 3)}
         assert evaluate(second, values) == exact_hessian(total, z, values)
+
+
+def test_a_projection_keeps_data_inside_where_a_remainder_says_more_than_it():
+    """``5 - 2*i <= N - 1`` for an odd number from 1 on says ``N >= 2``, of which a projection leaves ``N >= 1``."""
+    pairs, x, y = labels("pairs", 5), td.TensorSymbol("x", 7), td.TensorSymbol("y", 4)
+    g, a = td.TensorSymbol("g", M), td.TensorSymbol("a", 7)
+    value = alpha * g[i] * y[Mod(pairs[2 * Abs(N - 4)], 3) - 1] ** 3 * x[Max(0, Min(5 - 2 * i, N - 1))]
+    total = td.IndexedSum(Piecewise((alpha * g[i] * x[0], 5 * N + i < 11), (value, True)), (i, 0, M - 1))
+    mixed = td.gradient(as_scalar(td.gradient(total, x), a), alpha)
+    for size in (1, 2, 4):
+        values = random_values((total, a), {N: size, M: 4}, seed=size, given={pairs: np.array([1, 2, 1, 1, 2])})
+        _, (_, expected) = hvp(total, {x: values[a], alpha: 0}, values)
+        assert evaluate(mixed, values) == expected
+
+
+def test_the_ranges_around_data_are_told_what_integers_leave_of_those_inside():
+    """``9*l`` from 11 to 14 has no value, so ``pairs[1 - p, 2*p]`` in the range of ``l`` is not read for ``p = 2``."""
+    pairs, y = labels("pairs", 5, 3), td.TensorSymbol("y", 3)
+    z, direction = td.TensorSymbol("z", (4, 6, 4)), td.TensorSymbol("a", (4, 6, 4))
+    delta = KroneckerDelta(pairs[Min(i, j), 2 - 2 * j] + 3, ceiling((3 * i + 1) / 4))
+    inner = td.IndexedSum(delta * z[i - 2 * j, 3 * i - c - 2, c + 6 * i - 6 * j - 15], (c, 2 * i - 1, i + 2))
+    function = td.TensorComprehension(y[1 - j] ** 2 * inner, (i, 4), (j, 2))
+    scalar = as_scalar(function, td.TensorSymbol("g", (4, 2)))
+    mixed = td.gradient(as_scalar(td.gradient(scalar, z), direction), y)
+    given = {pairs: np.array([[0, 1, -1], [0, 0, -40], [2, 1, 2], [-40, 1, -40], [2, 2, 1]])}
+    values = random_values((scalar, direction), {}, seed=1, given=given)
+    _, (_, expected) = hvp(scalar, {z: values[direction], y: np.zeros(3, dtype=int)}, values)
+    assert_equal(evaluate(mixed, values), expected, "mixed")
