@@ -433,3 +433,24 @@ def test_a_sum_whose_bounds_divide_by_0_is_no_sum_without_terms():
         for (one, two), found in derivatives.items():
             by_hand = sum(2 * weight * slope[one] * slope[two] for weight, slope in zip(values[g], slopes, strict=True))
             assert evaluate(found, values) == by_hand
+
+
+@pytest.mark.parametrize("otherwise", [0, 1])
+def test_a_choice_by_sizes_keeps_what_it_divides_by_positive(otherwise):
+    """For ``M = 1`` the other branch is meant: cases are not joined by it, and calls count no work behind it."""
+    m, n = sympy.symbols("M N", integer=True, positive=True)
+    x, y = td.TensorSymbol("x", m), td.TensorSymbol("y", n)
+    ends = j, floor(n / (m - 1)), floor((n - 1) / (m - 1)) + 1
+    total = sympy.Piecewise((sympy.exp(td.IndexedSum(y[j], ends)) + x[0], m >= 2), (otherwise * y[0] ** 2, True))
+    function = td.lambdify([x, y], [total, td.gradient(total, y)], "numba")
+    for rows, columns in ((1, 2), (3, 4), (4, 3)):
+        values = {x: np.arange(1.0, rows + 1), y: np.linspace(0.5, 1, columns)}
+        if rows == 1:
+            expected = otherwise * 0.25, otherwise * np.eye(columns)[0]
+        else:
+            chosen = np.zeros(columns)
+            chosen[columns // (rows - 1) : (columns - 1) // (rows - 1) + 2] = 1
+            power = np.exp(chosen @ values[y])
+            expected = power + 1, power * chosen
+        for found, value in zip(function(*values.values()), expected, strict=True):
+            np.testing.assert_allclose(found, value)

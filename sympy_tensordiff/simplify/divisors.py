@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.normalise import normalise_rows
@@ -64,6 +64,17 @@ def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Facts]:
             found[(*around, *(plain if node.op == "guard" else ()))] = None
         stack += [(arg, (*around, *plain)) for arg in body]
     return list(found)
+
+
+def divides_by_none(body: Node, mapping: Substitution) -> bool:
+    """Whether nothing in a body is divided by a number below 1 where variables have the values of ``mapping``."""
+    forms = [
+        form
+        for node in reachable(body)
+        for form in _forms(node, node.data if node.op in RANGED or node.op == "guard" else ())
+    ]
+    new = (divisor.substitute(mapping) for divisor in divided_by(forms))
+    return all(not divisor.is_constant or divisor.constant >= 1 for divisor in new)
 
 
 def _forms(node: Node, rows: Facts) -> list[Affine]:

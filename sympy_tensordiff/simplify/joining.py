@@ -19,6 +19,7 @@ from typing import NamedTuple
 from sympy_tensordiff.graph.nodes import Graph, Node, Substitution, reachable
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.simplify.divisors import divides_by_none
 
 Facts = tuple[Row, ...]
 
@@ -106,7 +107,9 @@ class Joining:
             return one.body
         for general, special in ((one, two), (two, one)):
             mapping = self.solved(special.rows)
-            if mapping and self.graph.substitute(general.body, mapping) is special.body:
+            if not mapping or not divides_by_none(general.body, mapping):
+                continue
+            if self.graph.substitute(general.body, mapping) is special.body:
                 whole = _more_than_arithmetic(general.body) == _more_than_arithmetic(special.body)
                 if whole or self.harmless(general.body, (*facts, *special.rows)):
                     return general.body
