@@ -6,9 +6,9 @@ values become `select` nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from math import lcm, nan
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 from sympy.core.relational import Relational
@@ -16,13 +16,15 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.graph.applications import Applications, Scope
-from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices, values_of
+from sympy_tensordiff.graph.index_conditions import linear_condition, linear_relations, on_indices, values_of
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.symbolic.entries import TensorEntry
+
+Pairs: TypeAlias = list[tuple[Any, Any]]
 
 CASES_LIMIT = 16
 """Conditions on indices that are no rows as they stand become at most so many cases; else they are masks."""
@@ -37,9 +39,20 @@ class Conditions(Applications):
 
     def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
         pairs = [(pair.expr, pair.cond) for pair in expr.args]
-        linear = [(value, self._linear(condition, scope)) for value, condition in pairs]
-        node: Node = yield self._cases(linear if linear == pairs or _are_few(linear) else pairs, scope)
+        node: Node = yield self._cases(self._with_few_cases(pairs, scope), scope)
         return node
+
+    def _with_few_cases(self, pairs: Pairs, scope: Scope) -> Pairs:
+        """The cases with linear relations for as many of those on indices as can be; the others are masks."""
+        given: dict[Any, Any] = {}
+        for _, condition in pairs:
+            given |= linear_relations(condition, lambda expr: self._linear_form(expr, scope) is not None)
+        kept = given if _are_few(_with_relations(pairs, given), ()) else {}
+        for relation in given if not kept else ():
+            more = {**kept, relation: given[relation]}
+            if _are_few(_with_relations(pairs, more), given.keys() - more.keys()):
+                kept = more
+        return _with_relations(pairs, kept)
 
     def _indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """A sign or a step: of indices it is cases, of values a function."""
@@ -54,7 +67,7 @@ class Conditions(Applications):
         """The condition with its relations on indices as combinations of linear ones, as far as there are such."""
         return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None)
 
-    def _cases(self, pairs: Sequence[tuple[Any, Any]], scope: Scope) -> Recursion[Node]:
+    def _cases(self, pairs: Pairs, scope: Scope) -> Recursion[Node]:
         """Splits on one condition on indices after the other; what is left are conditions on values."""
         graph = self.graph
         for relation in _relations(pairs):
@@ -98,10 +111,8 @@ class Conditions(Applications):
 
     def _scaled(self, expr: Any, scope: Scope) -> Affine | None:
         """A positive multiple of a difference of indices as a form; None where it is no such thing."""
-        expr = sympy.expand(expr)
-        factor = lcm(*(int(c.q) for c in expr.as_coefficients_dict().values() if c.is_Rational))
         try:
-            return self.affine(sympy.expand(factor * expr), scope)
+            return self.affine(sympy.expand(_denominator(expr) * expr), scope)
         except IndexExpressionError:
             return None
 
@@ -117,7 +128,9 @@ class Conditions(Applications):
             node: Node = yield self._condition((test & yes) | (~test & no), scope)
             return node
         if isinstance(condition, Relational) and type(condition) in _RELATIONS:
-            left, right = yield self._all(condition.args, scope)
+            factor = _denominator(condition.lhs - condition.rhs) if on_indices(condition) else 1
+            sides = [sympy.expand(factor * side) for side in condition.args] if factor > 1 else condition.args
+            left, right = yield self._all(sides, scope)  # integers, which are compared without rounding
             return graph.compare(*_RELATIONS[type(condition)](left, right))
         if isinstance(condition, BooleanTrue | BooleanFalse):  # what is left of conditions on indices
             return graph.truth(bool(condition))
@@ -127,7 +140,13 @@ class Conditions(Applications):
         raise UnsupportedError(f"the condition {condition} of a Piecewise is not a comparison")
 
 
-def _relations(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
+def _denominator(expr: Any) -> int:
+    """What makes the coefficients of an expression integers."""
+    coefficients = sympy.expand(expr).as_coefficients_dict().values()
+    return lcm(*(int(c.q) for c in coefficients if c.is_Rational))
+
+
+def _relations(pairs: Pairs) -> list[Any]:
     """The relations that the conditions are made of, not those inside of the compared values.
 
     Those that hold data come last: others of one condition may say where the data are read inside of their tensors.
@@ -144,12 +163,16 @@ def _relations(pairs: Sequence[tuple[Any, Any]]) -> list[Any]:
     return sorted(found, key=lambda relation: bool(relation.has(TensorEntry)))
 
 
-def _are_few(pairs: Sequence[tuple[Any, Any]]) -> bool:
-    """Whether cases that do not overlap are few."""
+def _with_relations(pairs: Pairs, given: Mapping[Any, Any]) -> Pairs:
+    return [(value, condition.xreplace(given)) for value, condition in pairs] if given else pairs
+
+
+def _are_few(pairs: Pairs, masks: Collection[Any]) -> bool:
+    """Whether cases that do not overlap, without those of ``masks``, are few."""
     count, waiting = 0, [pairs]
     while waiting and count <= CASES_LIMIT:
         top = waiting.pop()
-        relations = [relation for relation in _relations(top) if on_indices(relation)]
+        relations = [r for r in _relations(top) if on_indices(r) and r not in masks]
         if relations:
             waiting += [_decide(top, relations[0], False), _decide(top, relations[0], True)]
         else:
@@ -157,7 +180,7 @@ def _are_few(pairs: Sequence[tuple[Any, Any]]) -> bool:
     return count <= CASES_LIMIT
 
 
-def _decide(pairs: Sequence[tuple[Any, Any]], literal: Any, value: bool) -> list[tuple[Any, Any]]:
+def _decide(pairs: Pairs, literal: Any, value: bool) -> Pairs:
     """The cases once a relation is known; those behind a condition that is now true fall away."""
     yes, no = (sympy.true, sympy.false) if value else (sympy.false, sympy.true)
     negated = literal.negated

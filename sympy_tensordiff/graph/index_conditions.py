@@ -72,13 +72,20 @@ def linear_condition(condition: Any, is_linear: Test) -> Any:
     >>> linear_condition((Max(i, j) < 3) & (i**2 > 5), linear)
     ((i > 2) | (i < -2)) & (3 - i > 0) & (3 - j > 0)
     """
+    given = linear_relations(condition, is_linear)
+    return condition.xreplace(given) if given else condition
+
+
+def linear_relations(condition: Any, is_linear: Test) -> dict[Any, Any]:
+    """The relations on indices in a condition that are combinations of linear ones, and these, short ones first."""
     given: dict[Any, Any] = {}
     for relation in condition.atoms(Relational):
         if on_indices(relation) and not _is_final(relation, is_linear):
             rewritten = _with_symbols_for_data(relation, is_linear)
             if rewritten is not None:
                 given[relation] = rewritten
-    return condition.xreplace(given) if given else condition
+    order = sorted(given, key=lambda r: (len(given[r].atoms(Relational)), sympy.default_sort_key(r)))
+    return {relation: given[relation] for relation in order}
 
 
 def _with_symbols_for_data(relation: Any, is_linear: Test) -> Any:

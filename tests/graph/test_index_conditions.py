@@ -3,6 +3,7 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 import sympy
 from counting import conditions_on_loops, masks, visits
@@ -269,6 +270,29 @@ def test_conditions_of_many_cases_stay():
     function = td.IndexedSum(Piecewise((x[i] ** 2, odd), (0, True)), (i, 0, N - 1))
     assert td.gradient(function, x).has(Abs)
     assert_derivative_exact(function, x, sizes={N: 9})
+
+
+def test_conditions_of_few_cases_beside_many_are_ranges():
+    odd = Xor(*(Abs(i - 3 * n) <= 1 for n in range(CASES_LIMIT // 3 + 1)))
+    function = pair_sum(Piecewise((x[i] ** 2 * y[j], odd & (Abs(i - j) <= 1)), (0, True)))
+    by_y = td.gradient(function, y)
+    assert {len(distance.free_symbols) for distance in by_y.atoms(Abs)} == {1}
+    assert_derivative_exact(function, y, sizes={N: 9})
+
+
+NEAR = (i + 48) * (j + 1)
+
+
+@pytest.mark.parametrize("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str)
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_masks_of_indices_compare_integers(backend, condition):
+    # In double precision, 49*(1/49) is less than 1.
+    z = td.TensorSymbol("z", 50)
+    total = td.IndexedSum(Piecewise((z[q], condition), (0, True)), (q, 0, 49))
+    kernel = td.lambdify(z, td.TensorComprehension(total, (i, 2), (j, 2)), backend)
+    places = itertools.product(range(2), range(2))
+    expected = [sum(c + 1 for c in range(50) if condition.subs({i: a, j: b, q: c})) for a, b in places]
+    np.testing.assert_array_equal(kernel(np.arange(1.0, 51)).ravel(), expected)
 
 
 def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
