@@ -172,10 +172,25 @@ def integer_form(node: Scalar) -> Affine | None:
     return None
 
 
-def with_integers(value: Scalar, known: Mapping[str, Affine]) -> Scalar:
-    """A scalar with the integers that names stand for in their places."""
+def told_by_integers(value: Scalar) -> Scalar | None:
+    """An integer, or a condition on integers, as it may stand in the place of a name for it; None for all else."""
+    form = integer_form(value)
+    return IndexValue(form) if form is not None else value if _is_condition(value) else None
+
+
+def _is_condition(value: Scalar) -> bool:
+    """Whether integers alone decide a condition."""
+    if not isinstance(value, Operation):
+        return False
+    if value.function in ("and", "or", "not"):
+        return all(map(_is_condition, value.arguments))
+    return value.function in ("lt", "le", "eq", "ne") and None not in map(integer_form, value.arguments)
+
+
+def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
+    """A scalar with what names stand for in their places."""
     if isinstance(value, Name):
-        return IndexValue(known[value.name]) if value.name in known else value
+        return known.get(value.name, value)
     if not isinstance(value, Operation):
         return value
     arguments = tuple([with_integers(argument, known) for argument in value.arguments])
@@ -236,7 +251,7 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
     """All reads of a kernel in the order of the text, and the entries that a scatter adds to."""
     start = axis_rows(kernel, shapes)
     stack: list[tuple[Statement, Rows]] = [(statement, start) for statement in reversed(kernel.body)]
-    integers: dict[str, Affine] = {}
+    integers: dict[str, Scalar] = {}
     while stack:
         statement, rows = stack.pop()
         own: list[Affine] = []
@@ -254,7 +269,7 @@ def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
             yield Read(Load(kernel.array, statement.index), statement, rows)
         if isinstance(statement, Let | Add | Store | AddAt):
             value = with_integers(statement.value, integers) if integers else statement.value
-            if isinstance(statement, Let) and (form := integer_form(value)) is not None:
-                integers[statement.name] = form
+            if isinstance(statement, Let) and (told := told_by_integers(value)) is not None:
+                integers[statement.name] = told
             found = scalar_reads(value, rows)
             yield from (Read(load, statement, context, choices) for load, context, choices in found)

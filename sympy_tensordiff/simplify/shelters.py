@@ -110,11 +110,17 @@ def without_index(graph: Graph, v: int, value: Affine, rows: Sequence[Row]) -> F
     With the data in its place the rows say the same, and no longer before the data are read.
     """
     plain, data = apart(rows)
-    plain = [row for row in (*plain, *steady(graph, data)) if row.kind == "ge"]
-    others = [row for row in plain if v not in row.form.atoms()]
-    if all(implied(row, others) for row in graph.inside_data([value])):
+    plain += steady(graph, data)
+    bounds = [row for row in plain if row.kind == "ge"]
+    others = [row for row in bounds if v not in row.form.atoms()]
+    needed = graph.inside_data([value])
+    if all(implied(row, others) for row in needed):
         return ()
-    return eliminate([row for row in plain if v not in row.form.hidden()], v) or ()
+    told = eliminate([row for row in bounds if v not in row.form.hidden()], v) or ()
+    lost = tuple(row for row in needed if not implied(row, (*others, *told)))
+    # Elimination has no rounded quotients: what these say beyond it is that the data are inside.
+    exact = project_exactly(bounds, [v]) if lost else ()
+    return told + tuple(row for row in lost if exact is None or implied(row, exact))
 
 
 def steady(graph: Graph, rows: Sequence[Row], facts: Facts = ()) -> list[Row]:

@@ -1,8 +1,10 @@
 """Data that are read inside of their tensor wherever they stand shelter others, as numbers and sizes do."""
 
+import itertools
+
 import numpy as np
 import pytest
-from sympy import Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, ceiling, floor
+from sympy import Abs, Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, ceiling, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import DataIndexError
@@ -101,3 +103,65 @@ def test_choices_that_no_rows_express_shelter_data_in_conditions(condition):
     for sizes in ({N: 3, M: 4}, {N: 4, M: 2}):
         values = random_values((function, z, cotangent), sizes, seed=1, given={jdx: np.array([3, 4, 1, 3, 4, 3])})
         assert_equal(evaluate(by_z, values), differentiate(as_scalar(function, cotangent), z, values), f"{sizes}")
+
+
+def test_a_rounded_range_shelters_data_that_stand_for_an_index():
+    # k is jdx[j + l - 2] + 1: at l < 2 the range of c is empty for each of its values, which no projection tells.
+    jdx, y, cotangent = td.TensorSymbol("jdx", 3, dtype=int), td.TensorSymbol("y", 21), td.TensorSymbol("G", 3)
+    k, l = td.indices("k l")
+    chosen = KroneckerDelta(k, jdx[j + l - 2] + 1) * y[3 * c + j]
+    inner = td.IndexedSum(chosen, (c, Mod(Max(3, Min(6, 3 * k)), 5), 4 * l - k - 2))
+    function = td.TensorComprehension(td.IndexedSum(inner, (l, 0, 2), (k, 0, 2)), (j, 3))
+    by_y = td.vjp(function, y, cotangent)
+    for entries in itertools.product((-1, 0, 1), repeat=3):
+        values = random_values((function, y, cotangent), {}, seed=3, given={jdx: np.array(entries)})
+        assert_equal(evaluate(by_y, values), differentiate(as_scalar(function, cotangent), y, values), f"{entries}")
+
+
+def test_a_quotient_that_data_stand_for_shelters_them():
+    # A read of pairs[-2, 1] came with the second derivative: p was held to 1 by a quotient alone.
+    pairs, p = td.TensorSymbol("pairs", (5, 3), dtype=int), td.indices("p")
+    cotangent, along = td.TensorSymbol("G", (3, 3, 2)), td.TensorSymbol("along", 5)
+    x, y = td.TensorSymbol("x", 4), td.TensorSymbol("y", 5)
+    chosen = KroneckerDelta(pairs[2 - 2 * p, j - 1] - 4, Mod(i, 2)) * x[i - 3 * p + 3]
+    inner = td.IndexedSum(chosen, (c, i - p + 3, 4 * j + p - 2))
+    entry = Piecewise((y[Max(j, 2 * p - 2 * j)], Eq(Mod(3 * j - 3 * i - 6 * p, 5), 0)), (0, True))
+    function = td.TensorComprehension(entry * inner**3, (i, 3), (j, 3), (p, 2))
+    second = td.gradient(as_scalar(td.vjp(function, y, cotangent), along), x)
+    given = {pairs: np.array([[0, 4, 9], [9, 9, 9], [9, -1, 9], [9, 9, 9], [9, 9, 9]])}
+    values = random_values((function, x, y, cotangent, along), {}, seed=4, given=given)
+    exact = hvp(as_scalar(function, cotangent), {x: np.zeros(4, int), y: values[along]}, values)[0][1]
+    assert_equal(evaluate(second, values), exact, "by y, then by x")
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_equations_shelter_data_beside_conditions_of_many_cases(backend):
+    # idx is read at 3*m with 0 <= m <= 1 only where the equation holds, which is none of the masks.
+    idx, jdx, y = (
+        td.TensorSymbol("idx", 8, dtype=int),
+        td.TensorSymbol("jdx", 6, dtype=int),
+        td.TensorSymbol("y", (8, 4)),
+    )
+    greatest, cotangent = Max(3 * c - 1, jdx[floor((c + 2) / 4)]), td.TensorSymbol("G", 2)
+    chosen = KroneckerDelta(idx[3 * i] - 1, floor(c / 2)) * y[c + 3 * greatest - i + 1, 3 * c - 3 * i + 3]
+    inner = td.IndexedSum(Piecewise((chosen, Mod(i, 5) >= 1), (0, True)), (c, 0, 2))
+    function = td.TensorComprehension(inner, (i, 2))
+    by_y = td.vjp(function, y, cotangent)
+    given = {idx: np.array([0, 9, 9, 1, 9, 9, 9, 9]), jdx: np.array([0, 1, 9, 9, 9, 9])}
+    values = random_values((function, y, cotangent), {}, seed=5, given=given)
+    exact = differentiate(as_scalar(function, cotangent), y, values)
+    assert_equal(evaluate(by_y, values), exact, "exactly")
+    kernel = td.lambdify([cotangent, idx, jdx], by_y, backend)
+    found = kernel(values[cotangent].astype(float), values[idx], values[jdx])
+    np.testing.assert_allclose(found, exact.astype(float), rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_condition_that_is_computed_once_shelters_all_that_it_chooses(backend):
+    z, y = td.TensorSymbol("z", (2, 3)), td.TensorSymbol("y", 3)
+    even = Eq(Mod(j + Max(i - 3, Abs(Min(i + j - 1, 3 * i + j + 5) + 1)), 2), 0)
+    above = z[1 - 4 * i, j]
+    entry = y[i] * Piecewise((above, even), (y[1], True)) ** 2 + Piecewise((above, even), (y[0], True))
+    kernel = td.lambdify([y, z], td.TensorComprehension(entry, (i, 2), (j, 2)), backend)
+    found = kernel(np.array([3.0, 5, 7]), np.array([[1.0, 1, 1], [11, 13, 17]]))
+    np.testing.assert_array_equal(found, [[3 * 11**2 + 11, 3 * 13**2 + 13], [5 * 5**2 + 3] * 2])
