@@ -20,7 +20,7 @@ from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin,
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.generate import Generator, Kind, Points, RandomFunction, Thunk, _Tensor, at
-from sympy_tensordiff.testing.ranges import RangesGenerator
+from sympy_tensordiff.testing.ranges import RangesGenerator, is_misjudged
 
 Form: TypeAlias = tuple[Expr, list[int]]
 """An integer made of the indices in scope, and its value at every point."""
@@ -122,10 +122,8 @@ def _division(generator: MapsGenerator, points: Points) -> tuple[Expr, Expr, lis
     """What is divided by what, and the values of both."""
     while True:
         (form, values), (divisor, by) = generator.part(points), generator.divisor(points)
-        pairs = list(zip(values, by, strict=True))
-        # SymPy 1.14 takes Max(2, Min(4, 2*i))/6 for an integer.
-        if not (form / divisor).is_integer or not any(v % d for v, d in pairs):
-            return form, divisor, pairs
+        if not is_misjudged(form, divisor):
+            return form, divisor, list(zip(values, by, strict=True))
 
 
 def _quotient(generator: MapsGenerator, points: Points) -> Form:
@@ -222,6 +220,8 @@ def _entry(generator: MapsGenerator, points: Points) -> Form:
     indices: list[Form] = []
     for length, growth in zip(tensor.extents, tensor.growth, strict=True):
         form, values = _placed(*generator.part(points))
+        while is_misjudged(form, length):
+            form, values = _placed(*generator.part(points))
         if max(v - at(growth, point) for v, point in zip(values, points, strict=True)) >= length:
             form, values = Mod(form, length), [v % length for v in values]
         indices.append((form, values))

@@ -145,9 +145,8 @@ class RangesGenerator(LanguageGenerator):
         ]
         chosen, test = self.random.choice(atoms)
         truth = [test(v) for v in values]
-        # SymPy 1.14 takes Abs(2*m - 8)/6 for an integer, and some relations of it for true that are false.
         is_wrong = isinstance(chosen, BooleanAtom) and bool(chosen) in [not holds for holds in truth]
-        return self.atom(points) if is_wrong else (chosen, truth)
+        return self.atom(points) if is_wrong or is_misjudged(form, modulus) else (chosen, truth)
 
     def form(self, points: Points, widest: int | None = None) -> tuple[Expr, list[int]]:
         """An affine form, with products of a size and an index where sizes multiply."""
@@ -158,6 +157,16 @@ class RangesGenerator(LanguageGenerator):
             if widest is None or max(values) - min(values) < widest:
                 return size * first + second, values
         return super().form(points, widest)
+
+
+def is_misjudged(form: Expr, divisor: Expr | int) -> bool:
+    """Whether SymPy may leave out a part of what is divided, or of a relation about the remainder.
+
+    SymPy 1.14 takes ``Abs(2*m - 8)/6`` and ``Max(2, Min(4, 2*i))/6`` for integers.
+    """
+    terms = sympy.Add.make_args(form)
+    wide = [term for term in terms if divisor != 1 and term.has(sympy.Abs, sympy.Max, sympy.Min)]
+    return any((term / divisor).is_integer for term in wide)
 
 
 def random_ranges(
