@@ -15,7 +15,7 @@ from sympy_tensordiff.codegen.walk import array_shapes, bounds
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.products import factors_in
+from sympy_tensordiff.integer.products import factors_in, times
 
 Rows = tuple[Row, ...]
 Shapes = Mapping[str, tuple[Affine, ...]]
@@ -166,9 +166,8 @@ def integer_form(node: Scalar) -> Affine | None:
             return None
         if node.function == "add":
             return sum(found, Affine())
-        factors = [form for form in found if not form.is_constant]
-        number = math.prod(form.constant for form in found if form.is_constant)
-        return None if len(factors) > 1 else number * (factors[0] if factors else Affine.of(1))
+        # A product of more may be greater than any integer of the machine.
+        return times(*found) if sum(not form.is_constant for form in found) <= 2 else None
     return None
 
 

@@ -295,6 +295,15 @@ def test_masks_of_indices_compare_integers(backend, condition):
     np.testing.assert_array_equal(kernel(np.arange(1.0, 51)).ravel(), expected)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_products_of_indices_are_compared_as_integers_in_single_precision(backend):
+    # Of the integers above 2**24 single precision has the even ones only.
+    z, least = td.TensorSymbol("z", 2), 5000 * 5001 + 1
+    function = td.TensorComprehension(Piecewise((z[0], (i + 5000) * (j + 5001) >= least), (z[1], True)), (i, 4), (j, 4))
+    found = td.lambdify(z, function, backend)(np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(found, [[2, 1, 1, 1], [1] * 4, [1] * 4, [1] * 4])
+
+
 def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
     # SymPy 1.14 takes Mod(n + Max(0, 2*i), 6) for Mod(n, 6).
     held = Max(0, Min(2 * i, N - 1))
