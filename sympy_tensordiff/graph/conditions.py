@@ -129,7 +129,7 @@ class Conditions(Applications):
             return node
         if isinstance(condition, Relational) and type(condition) in _RELATIONS:
             factor = _denominator(condition.lhs - condition.rhs) if on_indices(condition) else 1
-            sides = [sympy.expand(factor * side) for side in condition.args] if factor > 1 else condition.args
+            sides = [_multiple(factor, side) for side in condition.args] if factor > 1 else condition.args
             left, right = yield self._all(sides, scope)  # integers, which are compared without rounding
             return graph.compare(*_RELATIONS[type(condition)](left, right))
         if isinstance(condition, BooleanTrue | BooleanFalse):  # what is left of conditions on indices
@@ -141,9 +141,23 @@ class Conditions(Applications):
 
 
 def _denominator(expr: Any) -> int:
-    """What makes the coefficients of an expression integers."""
-    coefficients = sympy.expand(expr).as_coefficients_dict().values()
-    return lcm(*(int(c.q) for c in coefficients if c.is_Rational))
+    """What makes the coefficients of an expression integers, those inside of a maximum, too."""
+    parts = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(expr))]
+    inner = [lcm(*map(_denominator, part.args)) if isinstance(part, _EXTREMA) else 1 for _, part in parts]
+    return lcm(*(int(c.q) * n for (c, _), n in zip(parts, inner, strict=True) if c.is_Rational))
+
+
+def _multiple(factor: Any, expr: Any) -> Any:
+    """An expression times a positive number, with that inside of each maximum."""
+    result = sympy.S.Zero
+    for term in sympy.Add.make_args(sympy.expand(factor * expr)):
+        c, part = term.as_coeff_Mul()
+        is_extremum = isinstance(part, _EXTREMA) and c.is_Rational
+        result += sympy.sign(c) * part.func(*(_multiple(abs(c), arg) for arg in part.args)) if is_extremum else term
+    return result
+
+
+_EXTREMA = sympy.Abs, sympy.Max, sympy.Min
 
 
 def _relations(pairs: Pairs) -> list[Any]:

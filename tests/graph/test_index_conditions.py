@@ -281,6 +281,7 @@ def test_conditions_of_few_cases_beside_many_are_ranges():
 
 
 NEAR = (i + 48) * (j + 1)
+MASKS = (Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR, Eq(Abs(NEAR / 49 - q), 0))
 
 
 @pytest.mark.parametrize("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str)
