@@ -47,7 +47,7 @@ class Conditions(Applications):
         given: dict[Any, Any] = {}
         for _, condition in pairs:
             given |= linear_relations(condition, lambda expr: self._linear_form(expr, scope) is not None)
-        kept = given if _are_few(_with_relations(pairs, given), ()) else {}
+        kept = given if not given or _are_few(_with_relations(pairs, given), ()) else {}
         for relation in given if not kept else ():
             more = {**kept, relation: given[relation]}
             if _are_few(_with_relations(pairs, more), given.keys() - more.keys()):
