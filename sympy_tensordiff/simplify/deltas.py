@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import tested
+from sympy_tensordiff.integer.data import data_entries, data_terms, selected_in, tested
+from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
 from sympy_tensordiff.simplify.solving import solve_equations
@@ -77,7 +78,7 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
     outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
     if kept:  # the sum may be empty where the data in what moves out of it cannot be read
         outer += graph.inside_data([row.form for row in outer])
-    tests = tested(inner, kept)
+    tests = _tests(graph, inner, kept)
     if tests:
         inner = [row for row in inner if row not in tests]
         body = graph.guard(tests, body)
@@ -86,6 +87,30 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
         more, more_rows, body = graph.open(body)
         kept, inner = [*kept, *more], [*inner, *more_rows]
     return graph.scale(factor, graph.guard(outer, graph.sum(kept, inner, body) if kept else body))
+
+
+def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
+    """The conditions that the body tests: what no bound expresses, and bounds by data that these tests keep inside.
+
+    ``k <= jdx[idx[i]]`` is one of the latter beside ``idx[i] >= 0``, where ``k`` has another upper bound.
+    """
+    found = tested(rows, variables)
+    asked = set(data_entries(row.form for row in found))
+    plain = [row for row in rows if not data_terms(row.form)] if asked else []
+    for row in rows if asked else ():
+        selecting = {inner for entry in data_entries([row.form]) for inner in data_entries(entry.index)}
+        if row in found or asked.isdisjoint(selecting) or not _is_bounded_else(row, rows, variables):
+            continue
+        if not all(implied(needed, plain) for needed in graph.inside_data([row.form])):
+            found.append(row)
+    return found
+
+
+def _is_bounded_else(row: Row, rows: Sequence[Row], variables: Sequence[int]) -> bool:
+    """Whether rows without data bound the variables of a row from the same side."""
+    others = [other.form for other in rows if other.kind == "ge" and not data_terms(other.form)]
+    held = row.form.atoms().intersection(variables) - selected_in(row.form)
+    return all(any(form.coefficient(v) * row.form.coefficient(v) > 0 for form in others) for v in held)
 
 
 def _waiting_factor(body: Node, variables: frozenset[int]) -> Node | None:
@@ -101,7 +126,7 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: N
     """
     tied = frozenset(variables)
     if body.op == "guard":
-        tests = tested((*rows, *body.data), variables)
+        tests = _tests(graph, (*rows, *body.data), variables)
         return not all(row in tests for row in body.data) or guarded(graph, variables, rows, body.args[0])
     if terms_with_guards(graph, tied, body) is not None:
         return True

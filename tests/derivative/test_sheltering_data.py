@@ -165,3 +165,29 @@ def test_a_condition_that_is_computed_once_shelters_all_that_it_chooses(backend)
     kernel = td.lambdify([y, z], td.TensorComprehension(entry, (i, 2), (j, 2)), backend)
     found = kernel(np.array([3.0, 5, 7]), np.array([[1.0, 1, 1], [11, 13, 17]]))
     np.testing.assert_array_equal(found, [[3 * 11**2 + 11, 3 * 13**2 + 13], [5 * 5**2 + 3] * 2])
+
+
+idx, jdx, z = td.TensorSymbol("idx", 8, dtype=int), td.TensorSymbol("jdx", 5, dtype=int), td.TensorSymbol("z", 9)
+p = td.indices("p")
+LEAVING = z[3 * p - idx[c]]
+SQUARED_SUMS = {
+    "of entries": td.IndexedSum(LEAVING, (c, 0, jdx[4 - 2 * p])) ** 2,
+    "of a window": td.IndexedSum(LEAVING, (c, Max(0, jdx[4 - 2 * p] - 1), 2)) ** 2,
+    "of several": td.IndexedSum(td.IndexedSum(y[i] * LEAVING, (c, 0, Min(2, jdx[4 - 2 * p]))) ** 2, (i, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", SQUARED_SUMS)
+def test_data_keep_data_inside_that_end_the_range_of_another_index(name, backend):
+    # With p as (r + idx[c])/3, the second derivative reads jdx[4 - 2*p] in the range of an index that is not c.
+    cotangent, along = td.TensorSymbol("G", 3), td.TensorSymbol("along", 9)
+    function = td.TensorComprehension(SQUARED_SUMS[name], (p, 3))
+    second = td.gradient(as_scalar(td.vjp(function, z, cotangent), along), z)
+    given = {idx: np.array([0, -1, -2, -1, 0, -1, 0, -2]), jdx: np.array([1, 0, 2, 0, 1])}
+    values = random_values((function, y, z, cotangent, along), {}, seed=6, given=given)
+    exact = hvp(as_scalar(function, cotangent), {y: np.zeros(8, int), z: values[along]}, values)[-1][1]
+    assert_equal(evaluate(second, values), exact, "twice by z")
+    kernel = td.lambdify([along, cotangent, y, idx, jdx], second, backend)
+    found = kernel(*(values[v].astype(float) for v in (along, cotangent, y)), values[idx], values[jdx])
+    np.testing.assert_allclose(found, exact.astype(float), rtol=1e-12)
