@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import data_entries, data_terms, selected_in, tested
+from sympy_tensordiff.integer.data import data_terms, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
@@ -92,14 +92,13 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
 def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
     """The conditions that the body tests: what no bound expresses, and bounds by data that these tests keep inside.
 
-    ``k <= jdx[idx[i]]`` is one of the latter beside ``idx[i] >= 0``, where ``k`` has another upper bound.
+    ``k <= jdx[i]`` is one of the latter beside ``i <= idx[i]``, where ``k`` has another upper bound.
     """
     found = tested(rows, variables)
-    asked = set(data_entries(row.form for row in found))
+    asked = frozenset().union(*(row.form.atoms() for row in found))
     plain = [row for row in rows if not data_terms(row.form)] if asked else []
     for row in rows if asked else ():
-        selecting = {inner for entry in data_entries([row.form]) for inner in data_entries(entry.index)}
-        if row in found or asked.isdisjoint(selecting) or not _is_bounded_else(row, rows, variables):
+        if row in found or asked.isdisjoint(selected_in(row.form)) or not _is_bounded_else(row, rows, variables):
             continue
         if not all(implied(needed, plain) for needed in graph.inside_data([row.form])):
             found.append(row)

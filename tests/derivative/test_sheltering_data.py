@@ -191,3 +191,18 @@ def test_data_keep_data_inside_that_end_the_range_of_another_index(name, backend
     kernel = td.lambdify([along, cotangent, y, idx, jdx], second, backend)
     found = kernel(*(values[v].astype(float) for v in (along, cotangent, y)), values[idx], values[jdx])
     np.testing.assert_allclose(found, exact.astype(float), rtol=1e-12)
+
+
+def test_the_length_of_one_window_keeps_data_inside_that_tell_the_length_of_another():
+    # The derivative by y[q] has i = q - k - l: k runs to q, and only k <= width[i] keeps width[k] inside.
+    width, (k, l) = td.TensorSymbol("width", 4, dtype=int), td.indices("k l")
+    y, cotangent = td.TensorSymbol("y", 9), td.TensorSymbol("G", 4)
+    inner = td.IndexedSum(y[i + k + l], (l, 0, width[k]), (k, 0, width[i]))
+    function = td.TensorComprehension(inner**2, (i, 4))
+    by_y = td.vjp(function, y, cotangent)
+    values = random_values((function, y, cotangent), {}, seed=7, given={width: np.array([2, 0, 1, 2])})
+    exact = differentiate(as_scalar(function, cotangent), y, values)
+    assert_equal(evaluate(by_y, values), exact, "exactly")
+    kernel = td.lambdify([cotangent, y, width], by_y, "numba")
+    found = kernel(*(values[v].astype(float) for v in (cotangent, y)), values[width])
+    np.testing.assert_allclose(found, exact.astype(float), rtol=1e-12)
