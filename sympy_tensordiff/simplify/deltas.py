@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import data_terms, selected_in, tested
+from sympy_tensordiff.integer.data import apart, data_terms, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
@@ -78,6 +78,7 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
     outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
     if kept:  # the sum may be empty where the data in what moves out of it cannot be read
         outer += graph.inside_data([row.form for row in outer])
+    inner += _bounds_from_tests(graph, inner, kept)
     tests = _tests(graph, inner, kept)
     if tests:
         inner = [row for row in inner if row not in tests]
@@ -90,26 +91,51 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
 
 
 def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The conditions that the body tests: what no bound expresses, and bounds by data that these tests keep inside.
+    """The conditions that the body tests: what no bound expresses, and bounds by data that others keep inside.
 
-    ``k <= jdx[i]`` is one of the latter beside ``i <= idx[i]``, where ``k`` has another upper bound.
+    ``k <= jdx[i]`` is one of the latter beside ``i <= idx[j]``, where ``k`` has another upper bound: whatever the
+    order of the loops, one of these rows would be read before the other is.
     """
     found = tested(rows, variables)
-    asked = frozenset().union(*(row.form.atoms() for row in found))
-    plain = [row for row in rows if not data_terms(row.form)] if asked else []
-    for row in rows if asked else ():
-        if row in found or asked.isdisjoint(selected_in(row.form)) or not _is_bounded_else(row, rows, variables):
-            continue
-        if not all(implied(needed, plain) for needed in graph.inside_data([row.form])):
+    plain = apart(rows)[0]
+    for row in _unsure_bounds(graph, rows, variables):
+        if row not in found and all(_is_bounded(v, sign, plain) for v, sign in _bounded_by(row, variables)):
             found.append(row)
     return found
 
 
-def _is_bounded_else(row: Row, rows: Sequence[Row], variables: Sequence[int]) -> bool:
-    """Whether rows without data bound the variables of a row from the same side."""
-    others = [other.form for other in rows if other.kind == "ge" and not data_terms(other.form)]
+def _bounds_from_tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
+    """What bounds a variable from a side on which it has no bound but by data that others keep inside.
+
+    That is that it selects data inside of their tensor in another row.
+    """
+    plain, data = apart(rows)
+    inside = [row for row in graph.inside_data(row.form for row in data) if not data_terms(row.form)]
+    missing = {
+        end
+        for row in _unsure_bounds(graph, rows, variables)
+        for end in _bounded_by(row, variables)
+        if not _is_bounded(*end, plain)
+    }
+    return [row for row in inside if any(row.form.coefficient(v) * sign > 0 for v, sign in missing)]
+
+
+def _unsure_bounds(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
+    """The bounds by data that the variables select, where rows without data do not say that these are inside."""
+    plain, data = apart(rows)
+    bounds = [row for row in data if row.kind == "ge" and _bounded_by(row, variables)] if len(data) > 1 else []
+    bounds = [row for row in bounds if not selected_in(row.form).isdisjoint(variables)]
+    return [row for row in bounds if not all(implied(needed, plain) for needed in graph.inside_data([row.form]))]
+
+
+def _bounded_by(row: Row, variables: Sequence[int]) -> list[tuple[int, int]]:
+    """The variables that a row bounds, each with 1 where from below and with -1 where from above."""
     held = row.form.atoms().intersection(variables) - selected_in(row.form)
-    return all(any(form.coefficient(v) * row.form.coefficient(v) > 0 for form in others) for v in held)
+    return [(v, 1 if row.form.coefficient(v) > 0 else -1) for v in sorted(held)]
+
+
+def _is_bounded(variable: int, sign: int, rows: Sequence[Row]) -> bool:
+    return any(row.kind == "ge" and row.form.coefficient(variable) * sign > 0 for row in rows)
 
 
 def _waiting_factor(body: Node, variables: frozenset[int]) -> Node | None:

@@ -193,16 +193,28 @@ def test_data_keep_data_inside_that_end_the_range_of_another_index(name, backend
     np.testing.assert_allclose(found, exact.astype(float), rtol=1e-12)
 
 
-def test_the_length_of_one_window_keeps_data_inside_that_tell_the_length_of_another():
+width, (k, l) = td.TensorSymbol("width", 4, dtype=int), td.indices("k l")
+WINDOWS = td.IndexedSum(y[i + k + l], (l, 0, width[k]))
+OF_WINDOWS = {
+    "a sum": td.IndexedSum(WINDOWS, (k, 0, width[i])) ** 2,
+    "a product": td.IndexedProduct(WINDOWS, (k, 0, width[i])),
+    "lengths in the index": td.IndexedSum(y[i - width[k] + 3] * x[k + width[i]], (k, 0, width[i])) ** 2,
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", OF_WINDOWS)
+def test_lengths_of_windows_keep_those_of_others_inside(name, backend):
     # The derivative by y[q] has i = q - k - l: k runs to q, and only k <= width[i] keeps width[k] inside.
-    width, (k, l) = td.TensorSymbol("width", 4, dtype=int), td.indices("k l")
-    y, cotangent = td.TensorSymbol("y", 9), td.TensorSymbol("G", 4)
-    inner = td.IndexedSum(y[i + k + l], (l, 0, width[k]), (k, 0, width[i]))
-    function = td.TensorComprehension(inner**2, (i, 4))
+    function = td.TensorComprehension(OF_WINDOWS[name], (i, 4))
+    cotangent, along = td.TensorSymbol("G", 4), td.TensorSymbol("along", 8)
     by_y = td.vjp(function, y, cotangent)
-    values = random_values((function, y, cotangent), {}, seed=7, given={width: np.array([2, 0, 1, 2])})
-    exact = differentiate(as_scalar(function, cotangent), y, values)
-    assert_equal(evaluate(by_y, values), exact, "exactly")
-    kernel = td.lambdify([cotangent, y, width], by_y, "numba")
-    found = kernel(*(values[v].astype(float) for v in (cotangent, y)), values[width])
-    np.testing.assert_allclose(found, exact.astype(float), rtol=1e-12)
+    second = td.gradient(as_scalar(by_y, along), y)
+    drawn = random_values((function, x, y, cotangent, along), {}, seed=7, given={width: np.array([2, 0, 1, 1])})
+    exact = hvp(as_scalar(function, cotangent), {x: np.zeros(8, int), y: drawn[along]}, drawn)[-1]
+    assert_equal(evaluate(by_y, drawn), differentiate(as_scalar(function, cotangent), y, drawn), "by y")
+    assert_equal(evaluate(second, drawn), exact[1], "twice by y")
+    kernel = td.lambdify([along, cotangent, x, y, width], (by_y, second), backend)
+    found = kernel(*(drawn[v].astype(float) for v in (along, cotangent, x, y)), drawn[width])
+    np.testing.assert_allclose(found[1], exact[1].astype(float), rtol=1e-12)
+    assert_equal(evaluate(td.jacobian(by_y, y), drawn), differentiate(by_y, y, drawn), "the dense second derivative")
