@@ -83,6 +83,9 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
     if tests:
         inner = [row for row in inner if row not in tests]
         body = graph.guard(tests, body)
+        # The bounds are read before the tests are: what these keep inside from without does so out there.
+        around = graph.inside_data(row.form for row in inner if selected_in(row.form).isdisjoint(kept))
+        outer += [row for row in around if not data_terms(row.form)]
     factor, body = graph.split_coefficient(body)
     if body.op == "sum" and not body.free.isdisjoint(kept):
         more, more_rows, body = graph.open(body)

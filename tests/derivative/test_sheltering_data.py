@@ -218,3 +218,12 @@ def test_lengths_of_windows_keep_those_of_others_inside(name, backend):
     found = kernel(*(drawn[v].astype(float) for v in (along, cotangent, x, y)), drawn[width])
     np.testing.assert_allclose(found[1], exact[1].astype(float), rtol=1e-12)
     assert_equal(evaluate(td.jacobian(by_y, y), drawn), differentiate(by_y, y, drawn), "the dense second derivative")
+
+
+def test_a_length_that_no_loop_selects_is_read_where_a_test_in_the_loop_allows_it_only():
+    # Of the entries of x, which has more than width, those below width[i] alone are meant.
+    greatest = td.IndexedMax(td.IndexedSum(x[k] * y[i + k + l], (l, 0, width[k])), (k, 0, width[i]))
+    function, cotangent = td.TensorComprehension(greatest, (i, 4)), td.TensorSymbol("G", 4)
+    values = random_values((function, x, y, cotangent), {}, seed=8, given={width: np.array([2, 0, 1, 1])})
+    exact = differentiate(as_scalar(function, cotangent), x, values)
+    assert_equal(evaluate(td.vjp(function, x, cotangent), values), exact, "by x")
