@@ -84,6 +84,23 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
     return [compound for compound in compounds_in(forms) if isinstance(compound, DataEntry)]
 
 
+def outermost_entries(form: Affine) -> set[DataEntry]:
+    """The entries of data in a form that are an integer of it themselves, those that select others aside.
+
+    >>> i = Affine.variable("i")
+    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
+    >>> outermost_entries(2 * Affine.variable(DataEntry("idx", (inner + 1,))))
+    {idx[jdx[i] + 1]}
+    """
+    found: set[DataEntry] = set()
+    waiting = [form]
+    while waiting:
+        compounds = [v for v, _ in waiting.pop().terms if isinstance(v, Compound)]
+        found.update(v for v in compounds if isinstance(v, DataEntry))
+        waiting += [part for v in compounds if not isinstance(v, DataEntry) for part in v.forms()]
+    return found
+
+
 def compounds_in(forms: Iterable[Affine]) -> list[Compound]:
     """All compounds in some forms, those inside of other ones too, each once.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import apart, data_terms, selected_in, tested
+from sympy_tensordiff.integer.data import apart, data_terms, outermost_entries, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
@@ -124,11 +124,29 @@ def _bounds_from_tests(graph: Graph, rows: Sequence[Row], variables: Sequence[in
 
 
 def _unsure_bounds(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The bounds by data that the variables select, where rows without data do not say that these are inside."""
+    """The bounds by data that the variables select, which only rows keep inside that no loop around theirs tests."""
     plain, data = apart(rows)
-    bounds = [row for row in data if row.kind == "ge" and _bounded_by(row, variables)] if len(data) > 1 else []
-    bounds = [row for row in bounds if not selected_in(row.form).isdisjoint(variables)]
-    return [row for row in bounds if not all(implied(needed, plain) for needed in graph.inside_data([row.form]))]
+    late = tested(rows, variables)
+    found = []
+    for row in data if len(data) > 1 else ():
+        bounded = [v for v, _ in _bounded_by(row, variables)]
+        if row.kind != "ge" or not bounded or selected_in(row.form).isdisjoint(variables):
+            continue
+        needed = [inside for inside in graph.inside_data([row.form]) if not implied(inside, plain)]
+        others = [other for other in data if other in late or not other.form.atoms().isdisjoint(bounded)]
+        if any(_may_tell(other, inside, plain, variables) for other in others if other != row for inside in needed):
+            found.append(row)
+    return found
+
+
+def _may_tell(row: Row, inside: Row, plain: Sequence[Row], variables: Sequence[int]) -> bool:
+    """Whether a row may say that data are inside: of the data that select them, or of a variable that does."""
+    entries = outermost_entries(inside.form)
+    if entries:
+        return not entries.isdisjoint(outermost_entries(row.form))
+    held = inside.form.atoms().intersection(variables)
+    linked = [row, *(other for other in plain if not other.form.atoms().isdisjoint(row.form.atoms()))]
+    return any(not held.isdisjoint(other.form.atoms()) for other in linked)
 
 
 def _bounded_by(row: Row, variables: Sequence[int]) -> list[tuple[int, int]]:
