@@ -1,4 +1,4 @@
-"""What all tests share: a folder for generated modules, other processes, and little garbage collection."""
+"""What all tests share: which run, a folder for generated modules, other processes, little garbage collection."""
 
 from __future__ import annotations
 
@@ -15,8 +15,24 @@ from simulated_threads import one_after_another
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    help = "assemble each CUDA kernel of the benchmarks for both types and all architectures (15 minutes)"
-    parser.addoption("--every-architecture", action="store_true", help=help)
+    help = "also what takes long: the machine code of all CUDA kernels of the benchmarks (20 minutes)"
+    parser.addoption("--thorough", action="store_true", help=help)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "thorough: takes long, and tests more of what others test; with --thorough only")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--thorough"):
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("thorough")])
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
+@pytest.fixture
+def thorough(request: pytest.FixtureRequest) -> bool:
+    """Whether a test tries all it can."""
+    return bool(request.config.getoption("--thorough"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -162,7 +162,13 @@ def test_kernels_without_temporaries_equal_the_oracle(name):
     assert_kernel_exact(case.function, case.variables, **options(case, seed=4, kernels=(("numpy", False),)))
 
 
-@pytest.mark.parametrize("name", simulate_cases.SIMULATED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in simulate_cases.TURNS else pytest.mark.thorough)
+        for name in simulate_cases.SIMULATED
+    ],
+)
 def test_kernels_run_as_python_equal_the_oracle(name, simulator):
     simulator(simulate_cases.check, name)
 

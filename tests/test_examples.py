@@ -17,40 +17,23 @@ def gallery() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "docs" / "_extensions" / "gallery.py"))
 
 
-def fits(figure: Any) -> bool:
-    """Whether nothing of a figure is cut off at its border."""
-    figure.canvas.draw()  # places what the layout places
-    width, height = figure.get_size_inches()
-    box = figure.get_tightbbox()
-    return min(box.x0, box.y0, width - box.x1, height - box.y1) > -0.01
+def run(name: str) -> tuple[int, list[str]]:
+    """The number of formulas, and the pictures, of which none is cut off."""
+    page = gallery()["run"](ROOT / "examples" / f"{name}.py")
+    return len(page.formulas), list(page.pictures)
 
 
-def run(name: str) -> tuple[int, list[str], list[bool]]:
-    """The number of formulas, the pictures, and whether each figure fits."""
-    from matplotlib.figure import Figure
-
-    fitting = []
-    save = Figure.savefig
-
-    def checked(figure: Any, *args: Any, **options: Any) -> None:
-        fitting.append(fits(figure))
-        save(figure, *args, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Figure, "savefig", checked)
-        page = gallery()["run"](ROOT / "examples" / f"{name}.py")
-    return len(page.formulas), list(page.pictures), fitting
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
+# All of them run when the documentation is built.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ("paper", "newton") else pytest.mark.thorough) for name in EXAMPLES]
+)
 def test_example_runs(name: str, elsewhere) -> None:
     """An example asserts its own numbers."""
     gallery()
     pytest.importorskip("sklearn", reason="the data come with scikit-learn (extra `test`)")
-    formulas, pictures, fitting = elsewhere(run, name)
+    formulas, pictures = elsewhere(run, name)
     assert formulas >= 2
-    assert len(fitting) == sum(picture.endswith(".png") for picture in pictures) >= 1
-    assert all(fitting)
+    assert any(picture.endswith(".png") for picture in pictures)
 
 
 def test_a_page_holds_what_a_notebook_shows(tmp_path: Path) -> None:
@@ -75,14 +58,15 @@ def test_a_page_holds_what_a_notebook_shows(tmp_path: Path) -> None:
     assert places == sorted(places)
 
 
-def test_what_is_cut_off_is_seen() -> None:
-    plt = pytest.importorskip("matplotlib.pyplot", reason="figures are those of matplotlib (extra `test`)")
-    figure, axis = plt.subplots(layout="constrained")
-    axis.set_title("fits")
-    assert fits(figure)
-    axis.set_title("a title that is much too long for a figure " * 5)
-    assert not fits(figure)
-    plt.close(figure)
+def test_what_is_cut_off_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures are those of matplotlib (extra `test`)")
+    script = tmp_path / "wide.py"
+    script.write_text(
+        '"""Wide."""\n\n# %%\n# Text.\n\nfrom matplotlib import pyplot as plt\n\n'
+        'plt.figure(layout="constrained").suptitle("a title that is much too long for a figure " * 5)\n'
+    )
+    with pytest.raises(AssertionError, match="wide: something is cut off at the border of figure 1"):
+        gallery()["run"](script)
 
 
 def test_an_error_names_the_line_of_the_script(tmp_path: Path) -> None:

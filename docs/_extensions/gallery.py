@@ -21,6 +21,7 @@ import matplotlib
 from matplotlib import pyplot as plt
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from sphinx.application import Sphinx
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,9 +105,18 @@ def run_cell(page: Page, code: str, names: dict[str, Any], path: Path, first_lin
         shown(page, value)
 
 
+def fits(figure: Figure) -> bool:
+    """Whether nothing of a figure is cut off at its border."""
+    figure.canvas.draw()  # places what the layout places
+    width, height = figure.get_size_inches()
+    box = figure.get_tightbbox()
+    return min(box.x0, box.y0, width - box.x1, height - box.y1) > -0.01
+
+
 def add_figures(page: Page) -> None:
     for number in plt.get_fignums():
         figure, picture = plt.figure(number), io.BytesIO()
+        assert fits(figure), f"{page.name}: something is cut off at the border of figure {number}"
         figure.savefig(picture, format="png", dpi=DOTS_PER_INCH)
         page.add_picture(".png", picture.getvalue(), f"figure: {page.title}")
         plt.close(figure)

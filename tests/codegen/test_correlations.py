@@ -103,7 +103,13 @@ def test_odd_sizes(always, number):
     assert found == (4 if sizes[-1] > 1 else 2)
 
 
-@pytest.mark.parametrize(("dtype", "parallel", "names"), [(np.float32, False, "YXW"), (np.float64, True, "X")])
+@pytest.mark.parametrize(
+    ("dtype", "parallel", "names"),
+    [
+        (np.float32, False, "YXW"),
+        pytest.param(np.float64, True, "X", marks=pytest.mark.thorough),
+    ],
+)
 def test_compiled(always, dtype, parallel, names):
     """Blocks that are not full: 9 rows and 19 lanes, which fill one vector and a part of the next."""
     symbols, results = convolution((2, 9, 19, 12, 3), 2, 1)

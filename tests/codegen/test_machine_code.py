@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import product
 
 import assembler
 import pytest
@@ -67,14 +68,14 @@ TILES = {"matrices": ((A, B), A @ B), "several axes": ((G, H), td.einsum("ijb,bk
 
 @pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("name", TILES)
-def test_tiles(name, size, tmp_path):
+def test_tiles(name, size, tmp_path, thorough):
     """A number from shared memory enters several products, and few integers are computed for them."""
     function = td.lambdify(*TILES[name], "cuda")
     module = load_source(function.source, "test")
     capabilities = ((8, 0), (9, 0), (10, 0))
-    # Those for parts take turns.
-    turn = ("result_parts", capabilities[(size + len(name)) % 3])
-    for array, capability in (*(("result", capability) for capability in capabilities), turn):
+    turn = (size // 4 + len(name)) % 3
+    chosen = [("result", capabilities[turn]), ("result_parts", capabilities[turn - 1])]
+    for array, capability in product(("result", "result_parts"), capabilities) if thorough else chosen:
         kernel = f"fill_{array}_in_tiles{size}"
         machine = assembler.assemble(module, function.program, kernel, f"float{8 * size}", capability, tmp_path)
         assert not machine.is_spilled and not machine.has_local_memory and not machine.has_atomics
@@ -113,19 +114,27 @@ VARIANTS = [("float32", (9, 0)), ("float32", (10, 0)), ("float64", (9, 0)), ("fl
 ALL = [[(dtype, capability)] for dtype in ("float32", "float64") for capability in ((8, 0), (9, 0), (10, 0))]
 
 
-@pytest.mark.parametrize("name", ["section_six", "masks", "elementary", "rank_five", "reductions", "scattered_rows"])
+@pytest.mark.parametrize("name", ["masks", "elementary", "rank_five", "reductions", "scattered_rows"])
 def test_programs(name, tmp_path):
     check(name, tmp_path, VARIANTS[:2])
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_rows(name, tmp_path, request):
+# Long sums, tables, windows, quotients, sums in blocks and in parts: the kernels of the other rows, and those of other
+# strides and dilations of convolutions, are made of the same.
+SOME = (
+    "paper",
+    "gaussian",
+    "logistic-gradient",
+    "hankel",
+    "cross-entropy",
+    "fir",
+    "factorization-diagonal",
+    "conv-W-1-3",
+)
+
+
+@pytest.mark.parametrize("name", [pytest.param(row, marks=() if row in SOME else pytest.mark.thorough) for row in ROWS])
+def test_rows(name, tmp_path, thorough):
     turn = len(name) % 4
-    if request.config.getoption("--every-architecture"):
-        for variants in ALL:
-            check(name, tmp_path, variants)
-    # There are four strides and dilations of each convolution.
-    elif not name.startswith("conv") or name in ("conv-X-2-1", "conv-W-1-3"):
-        check(name, tmp_path, VARIANTS[turn:] + VARIANTS[:turn])
-    else:
-        pytest.skip("another convolution is assembled; --every-architecture assembles all")
+    for variants in ALL if thorough else [VARIANTS[turn:] + VARIANTS[:turn]]:
+        check(name, tmp_path, variants)
