@@ -13,6 +13,7 @@ from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, Unsuppo
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
 from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
 
 i, j, k, n, p = td.indices("i j k n p")
 a, b = td.indices("a b")
@@ -274,3 +275,31 @@ def test_a_remainder_between_free_indices_stays():
         assert td.simplify_deltas(result) == result
     with pytest.raises(UnsupportedError, match="divided by N, which is not known to be positive"):
         td.simplify_deltas(Sum(entry, (i, 0, 3)))
+
+
+# ---------------------------------------------------------------- bounds that are remainders
+
+REMAINDERS = {
+    "an upper bound": (Sum(x(5)[Mod(j, 3)] ** 2, (j, 0, Mod(i, 3)), (i, 0, 5)), "4*(3 - p)*x[p], p <= 2"),
+    "shifted": (Sum(x(5)[Mod(j + 1, 4)] ** 2, (j, 0, Mod(i, 3)), (i, 0, 5)), "4*(4 - p)*x[p], (p >= 1) & (p <= 3)"),
+    "a lower bound": (Sum(x(5)[Mod(j, 3)] ** 2, (j, Mod(i, 3), 2), (i, 0, 5)), "4*(p + 1)*x[p], p <= 2"),
+    "with a stride": (Sum(x(5)[Mod(2 * j, 5)] ** 2, (j, 0, Mod(i, 3)), (i, 0, 5)), "(Mod(2*p + 2, 5) + 1)*x[p]"),
+    "two bounds": (Sum(x(5)[Mod(j, 3)] ** 2, (j, Mod(i, 2), Mod(i, 3)), (i, 0, 5)), "p <= 2"),
+    "of a size": (Sum(x(5)[Mod(j, 3)] ** 2, (j, 0, Mod(i, 4)), (i, 0, N - 1)), "p <= 2"),
+    "by a size": (Sum(x(N)[Mod(j, 3)] ** 2, (j, 0, Mod(i, N)), (i, 0, 6)), "p <= 2"),
+    "in a function": (
+        Sum(sympy.sin(Sum(x(5)[Mod(j + 1, 3)] ** 2, (j, 0, Mod(i, 3)))), (i, 0, 5)),
+        "IndexedSum(x[Mod(j + 1, 3)]**2, (j, 0, i))), (i, Mod(p + 2, 3), 2))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REMAINDERS)
+def test_bounds_that_are_remainders(name):
+    """The sum over ``i`` has values only where ``j <= Mod(i, 3)``: that is at most 2, which no other row tells."""
+    function, shown = REMAINDERS[name]
+    (variable,) = function.atoms(td.TensorSymbol)
+    assert shown in str(td.gradient(function, variable))
+    sizes = {N: 4} if function.has(N) else {}
+    assert_derivative_exact(function, variable, sizes)
+    assert_second_exact(function, variable, sizes)

@@ -454,3 +454,29 @@ def test_a_choice_by_sizes_keeps_what_it_divides_by_positive(otherwise):
             expected = power + 1, power * chosen
         for found, value in zip(function(*values.values()), expected, strict=True):
             np.testing.assert_allclose(found, value)
+
+
+@pytest.mark.parametrize("of_products", [False, True])
+def test_sizes_of_the_variable_and_of_the_arguments_are_positive(of_products):
+    """A derivative of first order, or an entry of the second, need not hold what it divides by as a size any more."""
+    z = td.TensorSymbol("z", K)
+    index = Mod(3 * k, N) if of_products else Mod(k, N)
+    total = td.IndexedSum(z[k] * v[index] ** 2, (k, 0, K - 1))
+    again = sympy.diff(total, v[p], v[q])
+    nested = sympy.diff(sympy.diff(sympy.sin(total), v[p]), v[q])
+    values = {z: [1, -2, 3, 5, 7, 2, 1], v: [2, 3, 4], p: 1}
+    read = [3 * n % 3 if of_products else n % 3 for n in range(7)]
+    for second in range(3):
+        expected = 2 * sum(weight for weight, place in zip(values[z], read, strict=True) if place == 1 == second)
+        assert evaluate(again, values | {q: second}) == expected
+    kernel = td.lambdify((v, z, p, q), again, "numpy")
+    weight = sum(weight for weight, place in zip(values[z], read, strict=True) if place == 1)
+    assert kernel(values[v], values[z], 1, 1) == 2 * weight
+    assert sympy.Derivative(total, v[p], v[q]).doit() == again
+    slope = [
+        2 * values[v][at] * sum(w for w, place in zip(values[z], read, strict=True) if place == at) for at in (1, 2)
+    ]
+    value = sum(weight * values[v][place] ** 2 for weight, place in zip(values[z], read, strict=True))
+    found = td.lambdify((v, z, p, q), nested, "numpy")(values[v], values[z], 1, 2)
+    assert found == pytest.approx(-np.sin(value) * slope[0] * slope[1])
+    assert td.gradient(td.hessian(total, v)[p, q].doit(), v) == td.TensorComprehension(0, (r, N))

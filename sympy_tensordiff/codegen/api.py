@@ -207,6 +207,7 @@ def build_program(
         names,
         arrays,
         known,
+        tensors=reader.leaves(),
         temporaries=temporaries,
         structure=structure,
         hints=_hints(reader, {} if sizes is None else sizes),

@@ -47,6 +47,7 @@ def assemble(
     arrays: dict[str, str],
     sizes: frozenset[int],
     *,
+    tensors: Sequence[Node] = (),
     temporaries: bool = True,
     structure: str = SINGLE,
     hints: Hints | None = None,
@@ -67,6 +68,8 @@ def assemble(
         Names of the tensor arguments by the names of the tensors.
     sizes : frozenset of int
         The variables that are sizes.
+    tensors : sequence of Node
+        All tensors of the arguments, whose extents are positive, whether the results need them or not.
     temporaries : bool
         As in `lambdify`.
     structure : str
@@ -89,7 +92,8 @@ def assemble(
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}
     own = [definition.name for definition in definitions]
     expected = hints if library and temporaries else None
-    lowering = Lowering(graph, names, arrays, input_facts(graph, entries), temporaries, reserved=own, hints=expected)
+    facts = input_facts(graph, [*entries, *tensors])
+    lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own, hints=expected)
     definitions = with_kept_values(graph, lowering, definitions)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
@@ -60,8 +61,9 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     """
     T, cotangent = as_operand(T, "the expression"), as_operand(cotangent, "the cotangent")
     check_shape(cotangent, T, "the cotangent")
-    work = Differentiation(T, cotangent)
-    leaves = [work.leaf(v) for v in (wrt if _is_tuple(wrt) else (wrt,))]
+    variables = _several(wrt)
+    work = Differentiation(T, cotangent, by=variables)
+    leaves = [work.leaf(v) for v in variables]
     results = tuple(work.finish_all(work.pullbacks(leaves, work.inputs[0])))
     return results if _is_tuple(wrt) else results[0]
 
@@ -177,14 +179,15 @@ def jacobian(T: Any, wrt: Any) -> Any:
     TensorComprehension(2*KroneckerDelta(2*i, p)*x[2*i], (i, 4), (p, 7))
     """
     T = as_operand(T, "the expression")
-    work = Differentiation(T)
-    results = tuple(work.finish_all(work.jacobians([work.leaf(v) for v in (wrt if _is_tuple(wrt) else (wrt,))])))
+    variables = _several(wrt)
+    work = Differentiation(T, by=variables)
+    results = tuple(work.finish_all(work.jacobians([work.leaf(v) for v in variables])))
     return results if _is_tuple(wrt) else results[0]
 
 
 def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
     """The derivative of a parsed expression; as the sweep leaves it, unless ``simplify``."""
-    work = Differentiation(as_operand(T, "the expression"))
+    work = Differentiation(as_operand(T, "the expression"), by=(variable,))
     nodes = work.jacobians([work.leaf(variable)])
     return work.finish_all(nodes)[0] if simplify else write_all(work.reader, nodes)[0]
 
@@ -218,8 +221,8 @@ def hessian(s: Any, wrt: Any) -> Any:
     >>> blocks[0][1]
     TensorComprehension(KroneckerDelta(p, q), (p, 4), (q, 4))
     """
-    work = _scalar_work(s, "hessian")
-    variables = tuple(wrt) if _is_tuple(wrt) else (wrt,)
+    variables = _several(wrt)
+    work = _scalar_work(s, "hessian", by=variables)
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
     blocks = tuple(tuple(work.finish_all(work.of(node).jacobians(leaves))) for node in gradients)
@@ -262,6 +265,11 @@ def _is_tuple(argument: Any) -> bool:
     return isinstance(argument, tuple | list | sympy.Tuple)
 
 
+def _several(wrt: Any) -> tuple[Any, ...]:
+    """The variables, where one or several are given."""
+    return tuple(wrt) if _is_tuple(wrt) else (wrt,)
+
+
 def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Variables and what goes with each of them."""
     if _is_tuple(wrt) != _is_tuple(vectors):
@@ -276,12 +284,12 @@ def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[A
     return tuple(wrt), tuple(vectors)
 
 
-def _scalar_work(s: Any, name: str, *also: Any) -> Differentiation:
+def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
     """The work on a scalar expression."""
     s = as_operand(s, "the expression")
     if getattr(s, "shape", ()):
         raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(s.shape)}")
-    return Differentiation(s, *also)
+    return Differentiation(s, *also, by=by)
 
 
 def simplify_deltas(e: Any) -> Any:

@@ -52,15 +52,18 @@ class Differentiation:
         A scalar or a tensor expression.
     also : sequence of Expr
         Further inputs (a cotangent) whose extents count as facts.
+    by : sequence of Expr
+        The variables of the derivative: what they are does not matter yet, the extents of tensors are facts too.
     """
 
     @no_collection()
-    def __init__(self, expr: Any, *also: Any) -> None:
+    def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = ()) -> None:
         self.graph = Graph()
         self.reader = Reader(self.graph)
         self.root, *self.inputs = recognise(self.graph, [self.reader.read(part) for part in (expr, *also)])
-        grant_divisors(self.graph, self.reader.divisors, [self.root, *self.inputs])
-        self.facts = input_facts(self.graph, [self.root, *self.inputs])
+        known = [self.root, *self.inputs, *self._tensors(by)]
+        grant_divisors(self.graph, self.reader.divisors, known)
+        self.facts = input_facts(self.graph, known)
         self.names = names_in([expr, *also])
 
     def of(self, node: Node) -> Differentiation:
@@ -79,6 +82,12 @@ class Differentiation:
     def variable(self, wrt: Any) -> Any:
         """A variable in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
         return lift_native(wrt, self.reader.tensors.values())
+
+    def _tensors(self, variables: Sequence[Any]) -> list[Node]:
+        """The tensors among variables, and those of entries."""
+        lifted = [self.variable(v) for v in variables]
+        found = [v.tensor if isinstance(v, TensorEntry) else v for v in lifted]
+        return [self.reader.tensor(v) for v in found if isinstance(v, TensorSymbol)]
 
     def leaf(self, wrt: Any) -> Node:
         """The node of a variable: a tensor or a real scalar symbol."""
@@ -239,7 +248,7 @@ def entry_derivative(expr: Any, variable: Any) -> Any:
 
     ``variable`` is an entry ``A[p, q]``, a scalar symbol, or a whole tensor (then ``expr`` is one too).
     """
-    work = Differentiation(expr)
+    work = Differentiation(expr, by=(variable,))
     return work.finish(*work.derivative(variable))
 
 

@@ -52,7 +52,7 @@ def derivative_graph(expr: Any, variables: Sequence[Any], *, simplify: bool = Fa
     -----
     One reverse sweep (Lippmann 2022, chapter 4).
     """
-    work = Differentiation(expr)
+    work = Differentiation(expr, by=variables)
     leaves = [work.leaf(variable) for variable in variables]
     results, pullbacks = work.jacobians_with_pullbacks(leaves)
     if simplify:

@@ -51,10 +51,11 @@ def diff(e: Any, *variables: Any) -> Any:
     >>> td.diff(sympy.log(dot), x[p], 2)
     -y[p]**2/IndexedSum(x[i]*y[i], (i, 0, n - 1))**2
     """
-    work = Differentiation(as_operand(e, "the expression"))
+    orders = counted(variables)
+    work = Differentiation(as_operand(e, "the expression"), by=[variable for variable, _ in orders])
     work.root = work.simplified(work.root)
     facts: tuple[Any, ...] = ()
-    for variable, times in counted(variables):
+    for variable, times in orders:
         for _ in range(times):
             node, known = work.derivative(variable)
             facts += known

@@ -29,7 +29,7 @@ from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.unfolding import unfolded
+from sympy_tensordiff.integer.unfolding import relaxed, unfolded
 from sympy_tensordiff.integer.unions import joined
 from sympy_tensordiff.simplify.choices import Choices, unprotected
 from sympy_tensordiff.simplify.clamps import systems_without_clamps
@@ -375,12 +375,16 @@ def _projects_exactly(row: Row, variables: set[int]) -> bool:
 
 
 def _visible(rows: Iterable[Row], variables: frozenset[int]) -> list[Row]:
-    """What elimination sees of the rows: those without a congruence, quotient or product that holds a variable."""
+    """What elimination sees of the rows: those without a congruence or product that holds a variable.
+
+    Of a quotient it sees how far it is from what is divided.
+    """
     plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
-    parts = [part for row in plain for part in unfolded(row, variables) or ()]
+    parts = [part for row in plain for part in unfolded(row, variables) or [row]]
     # In lowest terms a quotient by a symbol is a product with it.
     reduced = normalise_rows(parts)
-    return [part for part in (parts if reduced is None else reduced) if part.form.hidden().isdisjoint(variables)]
+    seen = [part for row in (parts if reduced is None else reduced) for part in relaxed(row, variables)]
+    return [part for part in seen if part.form.hidden().isdisjoint(variables)]
 
 
 def _axes(count: int) -> list[str]:

@@ -13,7 +13,7 @@ from .affine import Affine, Quotient, Row, Variable, quotient
 from .data import data_entries
 from .extrema import separated
 from .implication import without_redundant
-from .products import SymbolicQuotient, times
+from .products import SymbolicQuotient, rounded, times
 
 
 def unfolded(row: Row, loops: frozenset[Variable]) -> list[Row] | None:
@@ -91,10 +91,38 @@ def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:
     innermost = next((v for v in reversed(variables) if v in row.form.atoms()), None)
     if innermost is None or unfolded(row, frozenset([innermost])) is not None:
         return row
-    form = row.form if row.kind == "ge" else Affine()
-    while held := [found for found in sorted(form.quotients()) if innermost in found.atoms()]:
-        q = held[0]
-        c = form.coefficient(q)
-        bound = q.form if c > 0 else q.form - (q.divisor - 1)
-        form = q.divisor * (form - Affine({q: c})) + c * bound
+    form = _rounded_up(row.form, frozenset([innermost])) if row.kind == "ge" else Affine()
     return None if innermost in form.hidden() or form.is_constant else Row("ge", form)
+
+
+def relaxed(row: Row, variables: frozenset[Variable]) -> list[Row]:
+    """The row, or what follows from it without quotients that hold some of the variables.
+
+    >>> i, j = (Affine.variable(v) for v in "ij")
+    >>> relaxed(Row("ge", i - 3 * quotient(i, 3) - j), frozenset("i"))
+    [-3*j + 6 >= 0]
+    """
+    if row.kind == "mod" or row.form.hidden().isdisjoint(variables):
+        return [row]
+    return [
+        Row("ge", _rounded_up(form, variables)) for form in ((row.form,) if row.kind == "ge" else (row.form, -row.form))
+    ]
+
+
+def _rounded_up(form: Affine, variables: frozenset[Variable]) -> Affine:
+    """A multiple of a form, or more, without quotients that hold one of the variables.
+
+    A quotient by a symbol goes where the symbol multiplies it, as in a remainder.
+    """
+    for q in sorted(rounded(form)):
+        if q.atoms().isdisjoint(variables):
+            continue
+        divisor = Affine.of(q.divisor)
+        multiple = times(divisor, Affine.variable(q))
+        term, size = multiple.terms[0]
+        scaled = form * divisor.constant if divisor.is_constant else form
+        c = scaled.coefficient(term) // size
+        rest = scaled - c * multiple
+        if q not in rounded(rest):
+            return _rounded_up(rest + c * (q.form if c > 0 else q.form - (divisor - 1)), variables)
+    return form
