@@ -142,6 +142,11 @@ REFUSED = {
         "is not linear in its|divides by an index in a range",
     ),
     "size of any sign": (floor(i / n), UnsupportedError, "divided by n, which is not known to be positive"),
+    "difference of any sign": (
+        Mod(i, N - 2),
+        UnsupportedError,
+        "; give N - 2 a name of its own, and write the extents",
+    ),
     "remainder by a size of any sign": (Mod(i, n - 1), UnsupportedError, "divided by n - 1, which is not known to be"),
     "stride without a unit pivot": (n * floor(i / 2), IndexExpressionError, "one index needs the coefficient 1"),
 }
