@@ -21,7 +21,7 @@ from sympy_tensordiff.derivative.extrema import EXTREMA, share
 from sympy_tensordiff.derivative.products import opened_product
 from sympy_tensordiff.derivative.protection import READS, inside, inside_data, is_chosen, protected
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
-from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.graph.trampoline import trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
@@ -115,7 +115,7 @@ class Sweep:
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
         """The cotangent of entry ``index`` of a leaf (of the scalar itself for a scalar leaf)."""
         parts = self._reads.get(leaf, ())
-        return self.graph.add([self._gather(*part, index, frozenset()) for part in parts])
+        return self.graph.add([self._gather(leaf, *part, index, frozenset()) for part in parts])
 
     # -------------------------------------------------------------- the sweep
 
@@ -221,18 +221,29 @@ class Sweep:
         names = graph.hints[tensor.id]
         axes = [graph.fresh(name) for name in names]
         forms = [Affine.variable(v) for v in axes]
-        entry = graph.add([self._gather(*part, forms, keep) for part in self._reads.pop(tensor)])
+        entry = graph.add([self._gather(tensor, *part, forms, keep) for part in self._reads.pop(tensor)])
         if tensor in self._anyway or not is_chosen(graph, entry):
             entry = tabulated(graph, axes, tensor.data, entry, self._sizes)
         return graph.substitute(entry, dict(zip(axes, index, strict=True)))
 
     def _gather(
-        self, rows: Rows, cotangent: Node, read: Sequence[Affine], index: Sequence[Affine], keep: frozenset[int]
+        self,
+        tensor: Node,
+        rows: Rows,
+        cotangent: Node,
+        read: Sequence[Affine],
+        index: Sequence[Affine],
+        keep: frozenset[int],
     ) -> Node:
         """Algorithm 4 for one read: the sum of ``cotangent`` over all points with ``read == index``."""
         equations = [Row("eq", a - b) for a, b in zip(read, index, strict=True)]
         used = cotangent.free.union(*(row.form.atoms() for row in rows), *(form.atoms() for form in read))
-        return summation(self.graph, self._ordered(used - keep), [*equations, *rows], cotangent)
+        dropped = self._ordered(used - keep)
+        if not frozenset().union(*(form.atoms() for form in read)).isdisjoint(dropped):
+            # What has been read there is the entry at the index: no solution says it as shortly.
+            graph = self.graph
+            cotangent = replace(graph, cotangent, {graph.read(tensor, read): graph.read(tensor, index)})
+        return summation(self.graph, dropped, [*equations, *rows], cotangent)
 
     def _merged(self, node: Node, parts: Sequence[tuple[Rows, Node]]) -> Iterable[tuple[Rows, Node]]:
         """All contributions to a node as one, in the indices that the node uses, and those that keep others."""
