@@ -18,6 +18,7 @@ from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.simplify.choices import inside_conditions
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.roundings import settled
+from sympy_tensordiff.simplify.signs import with_signs
 
 Rows = tuple[Row, ...]
 
@@ -227,9 +228,13 @@ class Keeper:
             return
         for mapping, back in self.written(known):
             again = self.graph.substitute(value, mapping)
-            own = instances(self.graph, kept.candidate.node, kept.axes, again)
+            own = instances(self.graph, kept.candidate.node, kept.axes, again, self.alike)
             for found in chain(own, self.instances_where(kept, again, known)):
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
+
+    def alike(self, node: Node) -> Node:
+        """What values have in common that differ in signs alone: ``(a - b)**2`` and ``(b - a)**2`` are one number."""
+        return with_signs(self.graph, [node])[0]
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
         """Forms in place of indices of a value, as the values of a maximum may be written; and what these stand for."""
@@ -262,7 +267,7 @@ class Keeper:
             parts = seen
         holes = {next(form.variables()): part for part, form in values.items()}
         facts = (*self.lowering.facts, *known)
-        for found in instances(self.graph, pattern, (*axes, *holes), value) if holes else ():
+        for found in instances(self.graph, pattern, (*axes, *holes), value, self.alike) if holes else ():
             given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
             if all(implied(Row("eq", settled(difference, facts)), facts) for difference in given):
                 yield found

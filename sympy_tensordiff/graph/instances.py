@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
@@ -24,22 +24,30 @@ def instance(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> 
     return next(instances(graph, body, variables, node), None)
 
 
-def instances(graph: Graph, body: Node, variables: Sequence[int], node: Node) -> Iterator[dict[int, Affine]]:
+def instances(
+    graph: Graph, body: Node, variables: Sequence[int], node: Node, alike: Callable[[Node], Node] = lambda node: node
+) -> Iterator[dict[int, Affine]]:
     """All such forms. They are read off where both nodes read the same tensor, or have ranges or indices as numbers.
 
-    They count if the substitution gives ``node`` itself.
+    They count if the substitution gives ``node`` itself, or what is ``alike``: a form that several nodes have.
     """
+
+    def normal(part: Node) -> Node:
+        return alike(with_joined_indices(graph, part))
+
     keys = frozenset(variables)
-    body, node = with_joined_indices(graph, body), with_joined_indices(graph, node)
+    body, node = normal(body), normal(node)
     targets: dict[Any, list[Forms]] = {}
     for part in reachable(node):
         for place, forms in _reads(part):
-            targets.setdefault(place, []).append(forms)
+            # An equation may have the other sign where its variables come in another order.
+            targets.setdefault(place, []).extend((forms, (-forms[0],)) if place in ("eq", "mod") else (forms,))
     sources = [found for part in reachable(body, keys=keys) for found in _reads(part)]
     pairs = [(forms, targets.get(place, [])) for place, forms in sources if not _atoms(forms).isdisjoint(keys)]
     pairs.sort(key=lambda pair: len(pair[1]))  # those that leave the least choice first
     for n, found in enumerate(_solutions(pairs, keys, {})):
-        if with_joined_indices(graph, graph.substitute(body, found)) is node:
+        bound = (v for form in found.values() for v in form.atoms() if v < 0)
+        if node.free.issuperset(bound) and normal(graph.substitute(body, found)) is node:
             yield {v: found[v] for v in variables}
         if n > MOST:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
 from sympy import Eq, KroneckerDelta, Max, Min, Piecewise, Symbol, exp
 
 import sympy_tensordiff as td
@@ -163,3 +164,34 @@ def test_data_in_conditions_are_read_inside_where_values_are_kept(name, temporar
     gradient = td.lambdify([v, lab], td.gradient(total, v), "numpy", temporaries=temporaries)
     expected = np.array(td.reference.differentiate(total, v, values), float)
     np.testing.assert_allclose(gradient(*values.values()), expected, rtol=1e-12)
+
+
+W = td.TensorSymbol("w", (m, 2))
+BINS = td.IndexedSum(KroneckerDelta(j, lab[i]) * v[i], (i, 0, n - 1))
+EDGE = x[idx[i, 0]] - x[idx[i, 1]]
+PLACES = td.IndexedSum((W[idx[i, 0], j] - W[idx[i, 1], j]) ** 2, (j, 0, 1))
+GREATEST = {
+    "bin": (v, td.IndexedMax(BINS, (j, 0, 2))),
+    "least bin": (v, td.IndexedMin(BINS, (j, 0, 2)) ** 2),
+    "function of a bin": (v, td.IndexedMax(exp(BINS) * BINS, (j, 0, 2))),
+    "bin of squares": (
+        v,
+        td.IndexedMax(td.IndexedSum(Piecewise((v[i] ** 2, Eq(lab[i], j)), (0, True)), (i, 0, n - 1)), (j, 0, 5)),
+    ),
+    "edge": (x, td.IndexedMax(EDGE**2, (i, 0, n - 1))),
+    "length of an edge": (x, td.IndexedMax(sympy.sqrt(EDGE**2 + 1) * x[idx[i, 0]], (i, 0, n - 1))),
+    "edge between points": (W, td.IndexedMax(PLACES, (i, 0, n - 1))),
+}
+
+
+@pytest.mark.parametrize("temporaries", [True, False])
+@pytest.mark.parametrize("name", GREATEST)
+def test_the_greatest_of_what_data_add_up_or_select(name, temporaries):
+    """A value that is compared with the greatest may be written with the other sign, or have an equation that does."""
+    wrt, greatest = GREATEST[name]
+    pairs = np.array([[0, 1, 0], [2, 3, 1], [1, 1, 0], [3, 0, 2], [0, 1, 1], [2, 0, 0]])
+    values = {v: VALUES, lab: LABELS, x: np.array([0.5, 3.0, -1.0, 2.0]), idx: pairs, W: np.arange(8.0).reshape(4, 2)}
+    given = {symbol: value for symbol, value in values.items() if greatest.has(symbol)}
+    gradient = td.lambdify(list(given), td.gradient(greatest, wrt), "numpy", temporaries=temporaries)
+    expected = np.array(td.reference.differentiate(greatest, wrt, given), float)
+    np.testing.assert_allclose(gradient(*given.values()), expected, rtol=1e-12)
