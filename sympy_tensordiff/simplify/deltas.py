@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import apart, data_terms, outermost_entries, selected_in, tested
+from sympy_tensordiff.integer.data import apart, data_terms, is_opaque, outermost_entries, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
@@ -173,7 +173,9 @@ def guarded(graph: Graph, variables: Sequence[int], rows: Sequence[Row], body: N
     tied = frozenset(variables)
     if body.op == "guard":
         tests = _tests(graph, (*rows, *body.data), variables)
-        return not all(row in tests for row in body.data) or guarded(graph, variables, rows, body.args[0])
+        # An equation with an index that selects no data in it is solved, whatever other indices select.
+        stay = all(row in tests and (row.kind == "ge" or is_opaque(row.form, variables)) for row in body.data)
+        return not stay or guarded(graph, variables, rows, body.args[0])
     if terms_with_guards(graph, tied, body) is not None:
         return True
     return cases_of_nested_inequality(graph, tied, body) is not None
