@@ -19,7 +19,7 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.graph.write_forms import Scope, unlike
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
-from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.normalise import normalise
@@ -158,11 +158,14 @@ class _Writer(TensorWriter):
         return result
 
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """A sum, in which a case and its opposite are one choice."""
+        """A sum, in which a case and its opposite are one choice, and the cases above and below a value all but that."""
         terms = []
         for term, other, rest in _with_opposites(node.args):
             if other is None:
                 terms.append((yield self.visit(term, scope)))
+                continue
+            if term.args[0] is other.args[0]:
+                terms.append((yield self.all_but(term, rest, scope)))
                 continue
             if self.comes_second(term, rest, scope):
                 term, other = other, term
@@ -171,6 +174,15 @@ class _Writer(TensorWriter):
             pairs = [(body, self.holds(term.data, scope)), (otherwise, self.holds(rest, scope))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
         return applied(sympy.Add, terms)
+
+    def all_but(self, term: Node, rest: tuple[Row, ...], scope: Scope) -> Recursion[Any]:
+        """The body of a guard that holds for ``f >= 1`` as the case of all values of ``f`` but 0."""
+        (row,) = (row for row in term.data if row not in rest)
+        unequal = sympy.Ne(*self.equation(Row("eq", row.form + 1), scope), evaluate=False)
+        conditions = [*(self.condition(row, scope) for row in rest), unequal]
+        holds = sympy.And(*conditions, evaluate=False) if rest else unequal
+        body = yield self.visit(term.args[0], scope)
+        return sympy.Piecewise((body, holds), (sympy.S.Zero, sympy.true), evaluate=False)
 
     def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
         """Whether the opposite of a case is written first: the upper part of a range, even indices, one remainder."""
@@ -238,7 +250,10 @@ class _Writer(TensorWriter):
 
 
 def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, tuple[Row, ...]]]:
-    """The terms of a sum; a guard with the one that holds where only one of its rows does not, and the other rows."""
+    """The terms of a sum; a guard with the one that holds where only one of its rows does not, and the other rows.
+
+    Or of the same body with the one that holds on the other side of a single value of a form.
+    """
     guards = {term.data: term for term in terms if term.op == "guard"}
     done: set[Node] = set()
     for term in terms:
@@ -252,7 +267,22 @@ def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, 
                 yield term, other, rest
                 break
         else:
-            yield term, None, ()
+            beyond = _on_the_other_side(term, [other for other in guards.values() if other not in done])
+            if beyond is not None:
+                done.add(beyond[0])
+            yield (term, *(beyond or (None, ())))
+
+
+def _on_the_other_side(term: Node, others: Sequence[Node]) -> tuple[Node, tuple[Row, ...]] | None:
+    """The guard of the same body that holds for ``f <= -1`` where a guard holds for ``f >= 1``, and the other rows."""
+    for other in others if term.op == "guard" else ():
+        if other.args[0] is term.args[0] and len(other.data) == len(term.data):
+            rest = tuple(row for row in term.data if row in other.data)
+            apart = [row for row in (*term.data, *other.data) if row not in rest]
+            inequalities = all(row.kind == "ge" for row in apart) and all(row.kind != "eq" for row in rest)
+            if len(apart) == 2 and inequalities and apart[0].form + apart[1].form == Affine.of(-2):
+                return other, rest
+    return None
 
 
 def _without_minus(factors: list[Any]) -> list[Any]:

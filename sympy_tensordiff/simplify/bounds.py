@@ -190,7 +190,11 @@ class _Tighten:
                 body = graph.substitute(body, mapping)
                 again: Node = yield self.visit(graph.reduce(node.op, left, rest, body) if left else body, facts)
                 return again
-        return graph.reduce(node.op, variables, rows, (yield self.visit(body, facts + rows)))
+        new: Node = yield self.visit(body, facts + rows)
+        reduced = graph.reduce(node.op, variables, rows, new)
+        # What decides the cases of a value may leave out an index.
+        lost = not body.free.difference(new.free).isdisjoint(variables)
+        return (yield self.visit(reduced, facts)) if lost else reduced
 
     def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
         rows, body = decided_rows(node.data, facts), node.args[0]

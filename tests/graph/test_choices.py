@@ -165,3 +165,12 @@ def test_deltas_of_what_nothing_chooses_are_no_cases_of_a_comparison():
     function = td.TensorComprehension(sympy.Max(total, a[1]), *((index, 4) for index in indices))
     assert "ITE" not in str(td.jacobian(function, a))
     assert_derivative_exact(function, a)
+
+
+def test_what_is_above_and_below_a_value_is_all_but_that():
+    data = td.TensorSymbol("data", 8, dtype=int)
+    assert derivative(Piecewise((x[i] ** 2, Ne(i, 3)), (0, True))) == Piecewise((2 * x[p], Ne(p, 3)), (0, True))
+    masked = derivative(Piecewise((x[i] ** 2, Ne(data[i], 0)), (0, True)))
+    assert masked == Piecewise((2 * x[p], Ne(data[p], 0)), (0, True))
+    several = derivative(Piecewise((x[i] ** 2, Ne(2 * data[i] - i, 3)), (0, True)))
+    assert str(several) == "Piecewise((2*x[p], Ne(p, 2*data[p] - 3)), (0, True))"

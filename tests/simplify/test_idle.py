@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from sympy import Max, Min
+from sympy import Max, Min, Piecewise
 
 import sympy_tensordiff as td
 from sympy_tensordiff.reference import evaluate
@@ -51,3 +51,12 @@ def test_forms(expr, expected):
             assert left == right
             compared += 1
     assert compared == 9
+
+
+def test_an_index_that_a_decided_case_leaves_out_goes():
+    """In the derivative by ``y`` the value is ``y[p]``, as often as there are ``k``: no comparison is left of it."""
+    k, m = td.indices("k m")
+    y, z = td.TensorSymbol("y", n), td.TensorSymbol("z", m)
+    greatest = MAX(Piecewise((z[k], i < 1), (y[i], True)), (k, 0, m - 1))
+    gradient = td.gradient(td.IndexedSum(greatest, (i, 0, n - 1)), y)
+    assert str(gradient) == "TensorComprehension(Piecewise((1, p >= 1), (0, True)), (p, n))"
