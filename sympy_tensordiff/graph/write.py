@@ -158,7 +158,7 @@ class _Writer(TensorWriter):
         return result
 
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """A sum, in which a case and its opposite are one choice, and the cases above and below a value all but that."""
+        """A sum, in which a case and its opposite are one choice, and those above and below a value all but that."""
         terms = []
         for term, other, rest in _with_opposites(node.args):
             if other is None:
