@@ -6,11 +6,13 @@ import random
 
 import pytest
 import sympy
-from counting import conditions_on_loops, contributing_tuples, loop_values, masks, visits
+from counting import conditions_on_loops, contributing_tuples, loop_values, masks, size_values, visits
 
-from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, vjp
+from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
 from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.reference import points
+from sympy_tensordiff.testing import assert_derivative_exact
 
 NAMES = sympy.symbols("i j k l m n", integer=True)
 
@@ -63,3 +65,34 @@ def test_few_outer_values_lead_nowhere():
         taken, idle = taken + more, idle + empty
     assert taken > 300
     assert idle < 0.1 * taken
+
+
+I, J, K, M, N = indices("i j k m n")
+ROUND, TAPS = TensorSymbol("x", N), TensorSymbol("w", M)
+
+
+@pytest.mark.parametrize(("stride", "dilation"), [(2, 3), (3, 2), (4, 3), (5, 6), (6, 4)])
+def test_windows_around_a_circle_lead_somewhere(stride, dilation):
+    """``stride*i + dilation*k - n*t == p``: the loop over ``t`` has few values, and most ``i`` have no ``t``."""
+    windows = IndexedSum(ROUND[sympy.Mod(stride * I + dilation * K, N)] * TAPS[K], (K, 0, M - 1))
+    function = TensorComprehension(windows, (I, N))
+    program = build_program(
+        [ROUND, TAPS, TensorSymbol("cotangent", N)], vjp(function, ROUND, TensorSymbol("cotangent", N))
+    )
+    for n in range(48, 48 + dilation):  # one for each remainder of the size by a divisor
+        for size in (n, n + 2 * stride * dilation):
+            sizes = {N: size, M: 5}
+            assert visits(program, "cotangent", sizes) == 5 * size == contributing_tuples(function, ROUND, sizes)
+            assert loop_values(program, sizes)[0] < 7 * size, sizes
+    for n in range(3, 3 + dilation):
+        assert_derivative_exact(function, ROUND, {N: n, M: 3}, backends=())
+
+
+def test_a_sum_around_a_circle_is_counted_in_few_steps():
+    """Whichever loop is inside, it is a number of values; few ``t`` stay outside, not the half of all ``j``."""
+    total = IndexedSum(ROUND[sympy.Mod(2 * I + 3 * J, N)] ** 2, (J, 0, N - 1), (I, 0, 2))
+    program = build_program([ROUND], gradient(total, ROUND))
+    for n in (60, 61, 120, 121):
+        assert count(program, size_values(program, {N: n})).iterations < 6 * n
+    for n in (3, 4, 5, 6):
+        assert_derivative_exact(total, ROUND, {N: n}, backends=())

@@ -72,6 +72,23 @@ def of_multiples(rows: Sequence[Row], variable: Variable, outer: Sequence[Variab
     return [Row("ge", form) for form in found if _bounds_innermost(form, outer, known)]
 
 
+def may_miss(rows: Sequence[Row], variable: Variable, known: Sequence[Row]) -> bool:
+    """Whether two of the rows, ``r <= M*i <= s``, may have no ``i`` between them: ``s - r >= M - 1`` is not known.
+
+    >>> p, M, i = (Affine.variable(v) for v in "pMi")
+    >>> rest, some = p - times(M, i), [Row("ge", M - 1)]
+    >>> may_miss([Row("ge", rest), Row("ge", M - 1 - rest)], "i", some)
+    False
+    >>> may_miss([Row("ge", rest), Row("ge", 9 - rest)], "i", some)
+    True
+    """
+    held = [parts for row in rows if (parts := slope(row.form, variable)) is not None]
+    return any(
+        a == -b and _is_positive(a, known) and not implied(Row("ge", low + high - a + 1), known)
+        for (a, low), (b, high) in permutations(held, 2)
+    )
+
+
 def _bounds_innermost(form: Affine, variables: Sequence[Variable], known: Sequence[Row]) -> bool:
     """Whether ``form >= 0`` bounds the innermost of the variables in it."""
     innermost = next((v for v in reversed(variables) if v in form.atoms()), None)

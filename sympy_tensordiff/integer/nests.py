@@ -15,7 +15,7 @@ from .affine import Affine, Row, Variable
 from .data import selected_in
 from .fourier_motzkin import eliminate, grows, simplest
 from .implication import FALSE, is_empty, merge_parallel, remove_redundant, without_redundant
-from .multiples import divided_bounds, of_multiples, positive_divisors
+from .multiples import divided_bounds, may_miss, of_multiples, positive_divisors
 from .unfolding import expressible, unfolded_in, unfolded_rows
 
 MOST = 16
@@ -136,6 +136,10 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
     ('i', 'j')
     >>> order([Row("ge", j), Row("ge", i), Row("ge", n - i - 2 * j)], ["i", "j"])
     ('j', 'i')
+    >>> from sympy_tensordiff.integer.products import times
+    >>> gap = times(n, j) - 2 * i
+    >>> order([Row("ge", gap), Row("ge", 9 - gap), Row("ge", i), Row("ge", n - 2 * i - 1)], ["i", "j"])
+    ('j', 'i')
     """
     remaining = list(variables)
     loops = frozenset(variables)
@@ -145,7 +149,7 @@ def order(rows: Sequence[Row], variables: Sequence[Variable], facts: Sequence[Ro
     irredundant = False
     while len(remaining) > 1 and system is not None:
         current = system
-        chosen = min(reversed(remaining), key=lambda v: _innermost_cost(current, v, remaining))
+        chosen = min(reversed(remaining), key=lambda v: _innermost_cost(current, v, remaining, known))
         if not irredundant and grows(current, chosen):
             system = simplest(current, known, MOST)
             irredundant = True
@@ -265,24 +269,28 @@ def _bounds_of(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) ->
     return Bounds(variable, tuple(lows), tuple(highs))
 
 
-def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Variable]) -> tuple[int, int, int, int]:
+def _innermost_cost(
+    rows: Sequence[Row], variable: Variable, loops: Sequence[Variable], known: Sequence[Row]
+) -> tuple[int, ...]:
     """What ``variable`` as the innermost loop costs: inexact pairs, new outer rows, other coefficients than 1.
 
-    Rows that multiply it by a symbol bound nothing outside of it and count as inexact pairs. What selects
-    the data in the bounds of another variable stands outside of that loop, whatever it costs.
+    Rows that multiply it by a symbol bound nothing outside of it and count as inexact pairs. Where such rows may leave
+    it no value, ``0 <= n*t - 2*u < m``, it stands outside: inside, it has none for most ``u`` if ``n`` is large. What
+    selects the data in the bounds of another variable stands outside of that loop, whatever it costs.
     """
     others = frozenset(loops) - {variable}
     selecting = [row for row in rows if variable in selected_in(row.form)]
     blocked = any(_holds_any(row, others - selected_in(row.form)) for row in selecting)
-    known = set(rows)
-    lost = sum(variable in row.form.hidden() and _holds_any(row, others) for row in rows)
+    hiding = [row for row in rows if variable in row.form.hidden() and _holds_any(row, others)]
+    lost = len(hiding)
+    sparse = may_miss(hiding, variable, (*known, *_without(rows, frozenset([variable]))))
     held = [(row.form.coefficient(variable), row) for row in _visible(rows, variable)]
     held = [(c, row) for c, row in held if c]
     shared = [abs(c) for c, row in held if _holds_any(row, others)]
     non_unit = sum(c > 1 for c in shared)
     equations = [abs(c) for c, row in held if row.kind == "eq"]
     if equations:
-        return (blocked, min(equations) - 2 + lost, 0, non_unit)
+        return (blocked, sparse, min(equations) - 2 + lost, 0, non_unit)
     inexact = lost
     new: dict[Row, None] = {}
     for a, low in held:
@@ -295,5 +303,5 @@ def _innermost_cost(rows: Sequence[Row], variable: Variable, loops: Sequence[Var
                 elif a > 1 and b < -1:
                     # A gap of fixed width, as in i - 1 <= 6*v <= i, is empty for most values of the others.
                     inexact += not row.form.is_constant or row.form.constant < (a - 1) * (-b - 1)
-    merged = merge_parallel(new) or ()
-    return (blocked, inexact, sum(row not in known for row in merged), non_unit)
+    merged, present = merge_parallel(new) or (), set(rows)
+    return (blocked, sparse, inexact, sum(row not in present for row in merged), non_unit)

@@ -102,9 +102,9 @@ def _system(
     new = _solved(graph, congruence, left, equation.hidden(), digits)
     if new is None:
         return System(left, (*rows, *given), body)
-    (gone,), fresh = new, [w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms()]
+    fresh = dict.fromkeys(w for form in new.values() for w in sorted(form.atoms()) if w not in equation.atoms())
     rows = [row.substitute(new) for row in (*rows, *conditions)]
-    return System([*(w for w in left if w != gone), *fresh], tuple(rows), graph.substitute(body, new))
+    return System([*(w for w in left if w not in new), *fresh], tuple(rows), graph.substitute(body, new))
 
 
 def _without(row: Row, v: int, equation: Affine, value: Substitution) -> Row:
@@ -131,9 +131,13 @@ def _solved(
     That is the least one where it holds no other index: with ``t = 2*u + p mod 2`` for ``p + t == 0 mod 2`` the
     products of sizes with ``t`` and ``p`` are small, and ``u`` stays near 0. It is 0 where ``t`` is a digit.
     """
-    units = [v for v in variables if gcd(row.form.coefficient(v), row.modulus) == 1]
+    shares = {v: gcd(row.form.coefficient(v), row.modulus) for v in variables}
+    units = [v for v in variables if shares[v] == 1]
     if not units:
         return None
+    share = min((shares[v] for v in variables if v not in last), default=row.modulus)
+    if 1 < share < row.modulus:
+        return _solved_twice(graph, row, variables, last, share)
     v = min(units, key=lambda unit: unit in last)
     c = row.form.coefficient(v)
     form = (row.form - Affine({v: c})) * -pow(c, -1, row.modulus)
@@ -143,3 +147,20 @@ def _solved(
         if v in digits:
             return {v: form}
     return {v: form + Affine({graph.fresh(graph.names[v]): row.modulus})}
+
+
+def _solved_twice(
+    graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], share: int
+) -> dict[int, Affine] | None:
+    """An index in ``last`` by a divisor of the modulus that drops all others, then one of these by what is left.
+
+    Of ``2*i + t + p == 0 mod 4`` that is ``t = 2*s + p mod 2`` and ``i = 2*u + s + (p + p mod 2)/2``: sizes multiply
+    ``s`` alone, which has few values, where ``t = 4*u - 2*i - p`` leaves products of sizes with ``i``, too.
+    """
+    first = _solved(graph, row._replace(modulus=share), variables, last, ())
+    if first is None:
+        return None
+    rest = quotient(row.form.substitute(first), share)
+    left = [v for v in (*variables, *sorted(rest.atoms() - row.form.atoms())) if v not in first]
+    then = _solved(graph, Row("mod", rest, row.modulus // share), left, last, ())
+    return None if then is None else {v: form.substitute(then) for v, form in first.items()} | then
