@@ -77,7 +77,7 @@ class _Writer(TensorWriter):
             case "scalar":
                 return node.data
             case "index":
-                return self.number(node.data, scope)
+                return self.form(node.data, scope)
             case "tensor":
                 return self.reader.tensors[node.data[0]]
             case "mul":

@@ -10,10 +10,11 @@ import sympy
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in
+from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, parts_in
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.readable import remainders_in
+from sympy_tensordiff.symbolic.indices import to_affine
+from sympy_tensordiff.symbolic.readable import remainders_in, remainders_of
 
 Scope = tuple[tuple[int, Any], ...]
 """The bound variables around a node with their symbols."""
@@ -50,10 +51,12 @@ class Forms:
         return self.reader.symbols[variable]
 
     def form(self, form: Affine, scope: Scope) -> Any:
-        """An affine form as a SymPy expression."""
+        """An affine form as a SymPy expression; remainders in it are ``Mod``, as they are printed."""
         form, extrema = extrema_in(form)
+        form, remainders = remainders_of(form)
         terms = [sympy.Integer(form.constant)]
         terms += [extremum.coefficient * self.extremum(extremum, scope) for extremum in extrema]
+        terms += [self.form(part, scope) * self.remainder(f, d, scope) for part, f, d in remainders]
         for v, c in form.terms:
             if c < 0 and isinstance(v, SymbolicQuotient) and self.leads_negative(v.form, scope):
                 terms.append(-c * self.quotient(sympy.ceiling, -v.form, v.divisor, scope))
@@ -61,18 +64,19 @@ class Forms:
                 terms.append(c * self.variable(v, scope))
         return sympy.Add(*terms)
 
-    def number(self, form: Affine, scope: Scope) -> Any:
-        """An index used as a number: outside of reads nothing arranges its remainders when it is printed."""
-        rest, remainders = remainders_in(form) if form.compounds() else (form, [])
-        found = [
-            self.form(part, scope) * self.remainder(dividend, divisor, scope) for part, dividend, divisor in remainders
-        ]
-        return sympy.Add(self.form(rest, scope), *found)
-
     def remainder(self, dividend: Affine, divisor: Affine, scope: Scope) -> Any:
-        """``Mod`` of two forms; SymPy 1.14 never ends on some with several terms below, as ``Mod(p - 2, N + 1)``."""
-        below = self.form(divisor, scope)
-        return sympy.Mod(self.form(dividend, scope), below, evaluate=not below.is_Add)
+        """``Mod`` of two forms as SymPy evaluates it, which is what a user has who types it, unless that is wrong.
+
+        SymPy 1.14 takes ``Mod(2*Mod(i, 3), 3)`` for ``2*Mod(i, 3)``, and never ends on some with several terms below
+        whose sign it knows, as ``Mod(p - 2, N + 1)`` with a positive ``N``.
+        """
+        above, below = self.form(dividend, scope), self.form(divisor, scope)
+        if not (below.is_Add and below.is_positive):
+            evaluated = sympy.Mod(above, below)
+            found, meant = (to_affine(expr, str) for expr in (evaluated, sympy.Mod(above, below, evaluate=False)))
+            if found == meant:
+                return evaluated
+        return sympy.Mod(above, below, evaluate=False)
 
     def quotient(self, function: Any, form: Affine, divisor: Affine, scope: Scope) -> Any:
         """``floor`` or ``ceiling`` of a quotient by sizes."""
@@ -109,7 +113,9 @@ class Forms:
             return function(self.form(form, scope) / divisor)
         inside = Affine({v: c for v, c in form.terms if c % divisor}, form.constant if form.constant % divisor else 0)
         whole = self.form((form - inside).divided(divisor), scope)
-        return whole + function(self.form(inside, scope) / divisor, evaluate=not inside.terms)
+        # Of remainders and other quotients SymPy may find a whole part; that of extrema it finds where there is none.
+        evaluate = bool(inside.compounds()) and not parts_in((inside,))
+        return whole + function(self.form(inside, scope) / divisor, evaluate=evaluate or not inside.terms)
 
     def is_known(self, *forms: Affine) -> bool:
         """Whether SymPy may know of an index that it is even, or a sign that the rows do not."""
@@ -174,7 +180,7 @@ class Forms:
     def condition(self, row: Row, scope: Scope) -> Any:
         """An inequality or a congruence."""
         if row.kind == "mod":
-            remainder = sympy.Mod(self.form(row.form - row.form.constant, scope), row.modulus)
+            remainder = self.remainder(row.form - row.form.constant, Affine.of(row.modulus), scope)
             return sympy.Eq(remainder, -row.form.constant % row.modulus, evaluate=False)
         (lead, *others), constant = self.terms(row.form, scope)
         sign = 1 if lead[0] > 0 else -1

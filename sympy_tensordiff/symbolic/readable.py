@@ -53,6 +53,9 @@ def arranged(index: Any) -> Any:
         return Add(*_ordered(_with_remainders(index)), evaluate=False)
     if isinstance(index, floor | ceiling):
         return type(index)(_fraction(index.args[0]), evaluate=False)
+    if isinstance(index, Mod):  # Mod(p - 1, N) with a positive N is Mod(N + p - 1, N) to SymPy
+        above, below = index.args
+        index = Mod(Add(*(term for term in Add.make_args(above) if term != below)), below, evaluate=False)
     if isinstance(index, Abs | Max | Min | Mod):
         return type(index)(*map(arranged, index.args), evaluate=False)
     if index.is_Mul and index.args[0].is_Integer:
@@ -96,22 +99,31 @@ def _inverse(factor: Any) -> Any:
 
 
 def _with_remainders(index: Any) -> Any:
-    """``m*f - m*d*floor(f/d)`` as ``m*Mod(f, d)``, where ``f`` may be a quotient itself."""
+    """``m*f - m*d*floor(f/d)`` as ``m*Mod(f, d)``, where ``f`` may be a quotient itself; extrema stay as they are."""
+    written = [term for term in index.args if term.has(Mod, Max, Min, Abs)]
+    rest = Add(*(term for term in index.args if term not in written))
     try:
-        form, atoms = parse(index)
+        form, atoms = parse(rest)
     except IndexExpressionError:
         return index
-    form, found = remainders_in(form)
-    form, digits = digits_in(form)
-    found += digits
+    form, found = remainders_of(form)
     if not found:
         return index
-    named = {**dict(enumerate(atoms)), **{tensor.name: tensor for tensor in data_of(index)}}
+    named = {**dict(enumerate(atoms)), **{tensor.name: tensor for tensor in data_of(rest)}}
     remainders = [
         _expression(part, named) * Mod(_expression(dividend, named), _expression(divisor, named), evaluate=False)
         for part, dividend, divisor in found
     ]
-    return Add(_expression(form, named), *remainders)
+    return Add(_expression(form, named), *remainders, *written)
+
+
+def remainders_of(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affine]]]:
+    """A form as it is shown: without what `remainders_in` and `digits_in` find, and that."""
+    if not form.compounds():
+        return form, []
+    form, remainders = remainders_in(form)
+    form, digits = digits_in(form)
+    return form, remainders + digits
 
 
 def remainders_in(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affine]]]:
@@ -187,10 +199,11 @@ def _ends_at(divisor: Affine, rest: Affine, part: Affine) -> bool:
 
 
 def _least(form: Affine, modulus: Affine) -> Affine:
-    """The form of the same remainder with coefficients from 0 to ``modulus - 1``, where that is a number."""
+    """The form of the same remainder with coefficients -1 or from 0 to ``modulus - 1``, where that is a number."""
     if not modulus.is_constant:
         return form
-    return Affine({v: c % modulus.constant for v, c in form.terms}, form.constant % modulus.constant)
+    d = modulus.constant
+    return Affine({v: -1 if c == -1 else c % d for v, c in form.terms}, form.constant % d)
 
 
 def _quotients_of(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:

@@ -12,6 +12,7 @@ from sympy import Eq, KroneckerDelta, Max, Min, Mod, Piecewise, exp, floor
 from sympy_tensordiff import (
     IndexedSum,
     TensorComprehension,
+    TensorEntry,
     TensorSymbol,
     gradient,
     hessian,
@@ -88,7 +89,8 @@ def test_one_congruence_for_each_factor_above_one(name):
     found = congruences(result)
     assert all(c.rhs in range(c.lhs.args[1]) for c in found)
     assert sorted(int(c.lhs.args[1]) for c in found) == moduli
-    assert bool(moduli) == bool(result.atoms(Mod) - {m for c in conditions(result) - found for m in c.atoms(Mod)})
+    others = [*(conditions(result) - found), *(i for entry in result.atoms(TensorEntry) for i in entry.indices)]
+    assert bool(moduli) == bool(result.atoms(Mod) - {m for other in others for m in other.atoms(Mod)})
 
 
 @pytest.mark.parametrize("name", READS)

@@ -173,7 +173,7 @@ BY_HAND = {
     "f3": TensorComprehension(3 * KroneckerDelta(p, q) * square[p, p] ** 2 * g1[p], (p, N), (q, N)),
     "f4 by x": TensorComprehension(IndexedSum(g2[p, j] * Y[q, j], (j, 0, M - 1)), (p, N), (q, K)),
     "f4 by y": TensorComprehension(IndexedSum(g2[i, q] * X[i, p], (i, 0, N - 1)), (p, K), (q, M)),
-    "f5": TensorComprehension(exp(flat[p]) * g5[floor(p / 4), p - 4 * floor(p / 4)], (p, 12)),
+    "f5": TensorComprehension(exp(flat[p]) * g5[floor(p / 4), Mod(p, 4)], (p, 12)),
     "f6": TensorComprehension(2 * x[p] * IndexedSum(g2[p, j], (j, 0, M - 1)), (p, N)),
     "f7": TensorComprehension(
         exp(long[p]) * IndexedSum(g2[i, p - i], (i, Max(0, p - M + 1), Min(N - 1, p))), (p, N + M - 1)

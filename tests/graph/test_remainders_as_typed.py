@@ -1,0 +1,104 @@
+"""What a result holds is what a user has who types its text: remainders as ``Mod``, evaluated where SymPy is right."""
+
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sympy import Max, Mod, Rational, ceiling, floor
+
+import sympy_tensordiff as td
+from sympy_tensordiff import IndexedSum as Sum
+from sympy_tensordiff import TensorComprehension as Table
+from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
+from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.graph.write import write
+
+i, j, p, n, m, a = SYMBOLS = td.indices("i j p n m a")
+N = sympy.Symbol("N", integer=True, positive=True)
+NAMES = {str(symbol): symbol for symbol in (*SYMBOLS, N)} | {"Mod": Mod, "floor": floor, "ceiling": ceiling, "Max": Max}
+x, G = td.TensorSymbol("x", n), td.TensorSymbol("G", n)
+
+
+def written(index):
+    """The index of an entry that has been read into the graph, and is written again."""
+    reader = Reader(Graph())
+    (again,) = write(reader, reader.read(x[index])).indices
+    return again
+
+
+def typed(index):
+    """What the text of an index is to SymPy."""
+    return sympy.sympify(str(x[index])[2:-1], locals=NAMES)
+
+
+def test_a_result_equals_what_is_typed():
+    derivative = sympy.diff(Sum(x[Mod(i + a, n)] * x[i], (i, 0, n - 1)), x[p])
+    assert derivative == x[Mod(a + p, n)] + x[Mod(p - a, n)]
+    assert derivative.subs(a, 0) == 2 * x[Mod(p, n)]
+    pullback = td.vjp(Table(x[Mod(i - 1, n)] ** 2, (i, n)), x, G)
+    assert pullback.body == 2 * G[Mod(p + 1, n)] * x[p]
+
+
+AS_TYPED = {
+    "digits": 4 * Mod(p, 2) + 2 * Mod(floor(p / 2), 2) + floor(p / 4),
+    "from the end": n - 1 - Mod(p, n),
+    "backwards by a number": Mod(3 - p, 4),
+    "positive size": Mod(p - 1, N),
+    "sum of sizes": Mod(p + 2, 2 * n - 2),
+    "inside of a quotient": floor((Mod(p, n) + 1) / 2),
+    "in an absolute value": sympy.Abs(Mod(p, 2 * n - 2) - n + 1),
+    "beside a maximum": Max(0, p - 2) + Mod(p, 3),
+}
+
+
+@pytest.mark.parametrize("name", AS_TYPED)
+def test_forms_are_written_as_they_are_typed(name):
+    again = written(AS_TYPED[name])
+    assert again.has(Mod)
+    assert typed(again) == again
+
+
+def test_a_positive_size_is_no_term_of_what_is_printed():
+    """SymPy adds the size, ``Mod(N + p - 1, N)``, to make the number positive."""
+    assert written(Mod(p - 1, N)) == Mod(p - 1, N) == Mod(N + p - 1, N)
+    assert str(x[Mod(p - 1, N)]) == "x[Mod(p - 1, N)]"
+
+
+def test_wrong_and_endless_evaluations_are_left_out():
+    """SymPy 1.14 has ``2*Mod(i, 3)`` for the first, ``Mod(n, 6)`` for the second, and never ends on the third."""
+    for index in (
+        Mod(2 * Mod(i, 3), 3, evaluate=False),
+        Mod(n + Max(0, 2 * i), 6, evaluate=False),
+        Mod(p - 2, N + 1, evaluate=False),
+    ):
+        again = written(index)
+        for value in range(8):
+            numbers = {i: value, n: value + 1, p: value - 3, N: 5}
+            assert again.subs(numbers) == index.args[0].subs(numbers) % index.args[1].subs(numbers)
+
+
+@st.composite
+def forms(draw, depth=2):
+    total = sum((draw(st.integers(-2, 2)) * s for s in (i, p, n, N)), sympy.Integer(draw(st.integers(-4, 4))))
+    if depth and draw(st.booleans()):
+        inner, by = draw(forms(depth - 1)), draw(st.sampled_from((2, 3, 4, n, N, 2 * n, n * m)))
+        rounded = draw(st.sampled_from((floor, ceiling)))(inner / by)
+        compound = draw(st.sampled_from((rounded, inner - by * floor(inner / by), Mod(inner, by, evaluate=False))))
+        total += draw(st.sampled_from((1, -1, 2))) * compound
+    return total
+
+
+@settings(max_examples=60, deadline=None)
+@given(forms(), st.lists(st.integers(1, 9), min_size=5, max_size=5))
+def test_random_forms_keep_their_values_and_are_what_is_typed(index, values):
+    try:
+        entry = x[index]
+    except (IndexExpressionError, OutOfShapeError):  # several sizes multiply an index, or it is a negative number
+        return
+    again = written(entry.indices[0])
+    assert typed(again) == again
+    numbers = dict(zip((i, p, n, N, m), map(sympy.Integer, values), strict=True))
+    floors = index.replace(Mod, lambda above, below: above - below * floor(above / below))
+    assert again.subs(numbers) == floors.subs(numbers)
+    assert Rational(again.subs(numbers)).is_integer
