@@ -363,6 +363,12 @@ FUNCTIONS = {
             ("condition", x[0] > 1, UnsupportedError, r"x\[0\] > 1"),
             ("complex", I * x[0], UnsupportedError, "the constant I is not a finite real number"),
             ("infinite", oo * s, UnsupportedError, "oo is not a finite real number"),
+            (
+                "least of all",
+                Piecewise((s, s > 0), (-oo, True)),
+                UnsupportedError,
+                "the greatest or least take a large",
+            ),
             ("no number", nan * x[0], UnsupportedError, "nan is not a finite real number"),
             ("does not commute", c * x[0], UnsupportedError, "symbol c is not real"),
             ("angle", arg(x[0]), UnsupportedError, "arg is not supported .*; write Piecewise"),

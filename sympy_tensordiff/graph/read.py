@@ -137,7 +137,10 @@ class Reader(Tensors):
         if self._branches and expr in (sympy.zoo, sympy.nan):
             # SymPy finds a division by 0 in a branch, such as that of 1/Piecewise(..., (0, True)): it is not taken.
             return self.graph.const(nan)
-        raise UnsupportedError(f"the constant {expr} is not a finite real number; tensors are real")
+        raise UnsupportedError(
+            f"the constant {expr} is not a finite real number; tensors are real"
+            + (": for a value that is never the greatest or least take a large number" if expr.is_infinite else "")
+        )
 
     def _symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:
         yield from ()
