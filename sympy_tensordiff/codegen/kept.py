@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 from sympy_tensordiff.codegen.lower import Lowering
@@ -12,9 +13,10 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instances
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
-from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.integer.data import compounds_in, data_entries
 from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.implication import implied, is_empty
+from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
 from sympy_tensordiff.simplify.choices import inside_conditions
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.roundings import settled
@@ -228,13 +230,14 @@ class Keeper:
             return
         for mapping, back in self.written(known):
             again = self.graph.substitute(value, mapping)
-            own = instances(self.graph, kept.candidate.node, kept.axes, again, self.alike)
+            own = instances(self.graph, kept.candidate.node, kept.axes, again, partial(self.alike, known=known))
             for found in chain(own, self.instances_where(kept, again, known)):
                 yield [found.get(axis, form).substitute(back) for axis, form in around.items()]
 
-    def alike(self, node: Node) -> Node:
-        """What values have in common that differ in signs alone: ``(a - b)**2`` and ``(b - a)**2`` are one number."""
-        return with_signs(self.graph, [node])[0]
+    def alike(self, node: Node, known: Rows) -> Node:
+        """What values have in common that are one number: ``(a - b)**2`` and ``(b - a)**2``, quotients of opposites."""
+        facts = (*self.lowering.facts, *known)
+        return with_signs(self.graph, [self.graph.map_forms(node, lambda form: _upright(settled(form, facts)))])[0]
 
     def written(self, known: Rows) -> Iterator[tuple[dict[int, Affine], dict[int, Affine]]]:
         """Forms in place of indices of a value, as the values of a maximum may be written; and what these stand for."""
@@ -267,10 +270,22 @@ class Keeper:
             parts = seen
         holes = {next(form.variables()): part for part, form in values.items()}
         facts = (*self.lowering.facts, *known)
-        for found in instances(self.graph, pattern, (*axes, *holes), value, self.alike) if holes else ():
+        alike = partial(self.alike, known=known)
+        for found in instances(self.graph, pattern, (*axes, *holes), value, alike) if holes else ():
             given = (found[hole] - Affine.variable(part).substitute(found) for hole, part in holes.items())
             if all(implied(Row("eq", settled(difference, facts)), facts) for difference in given):
                 yield found
+
+
+def _upright(form: Affine) -> Affine:
+    """A form with ``-1 - floor((p - 1)/n)`` in place of ``floor(-p/n)``."""
+    turned = {}
+    for found in compounds_in([form]):
+        if isinstance(found, SymbolicQuotient):
+            first = next((c for v, c in found.form.terms if v not in found.divisor.atoms()), 1)
+            if first < 0:
+                turned[found] = -1 - quotient_by(-1 - found.form, Affine.of(found.divisor))
+    return form.substitute(turned) if turned else form
 
 
 def _tested(node: Node) -> Iterator[Node]:
