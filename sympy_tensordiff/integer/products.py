@@ -165,6 +165,10 @@ def quotient_by(form: Affine, divisor: Affine) -> Affine:
         form, divisor = form.divided(common), divisor.divided(common)
         more, form = divided(form, divisor)
         whole += more
+    if len(divisor.terms) == 1 and not divisor.constant:  # floor((3*n + p) / (2*n)) = floor((n + p) / (2*n)) + 1
+        ((v, c),) = divisor.terms
+        more = Affine.of(form.coefficient(v) // c)
+        whole, form = whole + more, form - times(more, divisor)
     if form.is_constant and form.constant in (0, -1):  # -1 is -divisor at the least
         return whole + form.constant
     for v, c in form.terms:

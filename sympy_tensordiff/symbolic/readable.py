@@ -6,7 +6,7 @@ arranged anew for printing, in an expression that nothing evaluates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import lcm
 from typing import Any
 
@@ -16,7 +16,8 @@ from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
-from sympy_tensordiff.integer.products import Product, divided, parts_by, rounded, times
+from sympy_tensordiff.integer.products import Product
+from sympy_tensordiff.integer.remainders import remainders_of
 from sympy_tensordiff.symbolic.indices import data_of, parse
 
 
@@ -60,7 +61,7 @@ def arranged(index: Any) -> Any:
         return type(index)(*map(arranged, index.args), evaluate=False)
     if index.is_Mul and index.args[0].is_Integer:
         return _times(*index.as_coeff_Mul())
-    if index.is_Mul and any(factor.is_Add for factor in index.args):
+    if index.is_Mul and not all(factor.is_Atom for factor in index.args):
         return Mul(*map(arranged, index.args), evaluate=False)
     return index
 
@@ -115,106 +116,6 @@ def _with_remainders(index: Any) -> Any:
         for part, dividend, divisor in found
     ]
     return Add(_expression(form, named), *remainders, *written)
-
-
-def remainders_of(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affine]]]:
-    """A form as it is shown: without what `remainders_in` and `digits_in` find, and that."""
-    if not form.compounds():
-        return form, []
-    form, remainders = remainders_in(form)
-    form, digits = digits_in(form)
-    return form, remainders + digits
-
-
-def remainders_in(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affine]]]:
-    """The form without its remainders, and their factors, dividends and divisors.
-
-    >>> from sympy_tensordiff.integer.affine import quotient
-    >>> p = Affine.variable("p")
-    >>> remainders_in(2 * p + 1 - 8 * quotient(p, 4))
-    (1, [(2, p, 4)])
-    """
-    found = sorted(dict.fromkeys(rounded(form)))
-    remainders = []
-    for quotient in found:
-        for dividend, divisor in _quotients_of(quotient, found):
-            if any(abs(part.constant) != 1 for part, _, _ in remainders_in(dividend)[1]):
-                continue  # typed in again, Mod(2*Mod(i, 3), 3) is 2*Mod(i, 3) to SymPy
-            multiple = times(divisor, Affine.variable(quotient))
-            for part in parts_by(form, multiple):
-                short = form + times(part, multiple - dividend)
-                if len(short.terms) == len(form.terms) - len(multiple.terms) - len(dividend.terms):
-                    if part in (Affine.of(1), Affine.of(-1)) and _ends_at(divisor, short, part):
-                        # d - 1 - f mod d is (-f - 1) mod d
-                        short, part = short + times(part, divisor - 1), -part
-                        dividend = _least(-dividend - 1, divisor)
-                    form = short
-                    remainders.append((part, dividend, divisor))
-    return form, remainders
-
-
-def digits_in(form: Affine) -> tuple[Affine, list[tuple[Affine, Affine, Affine]]]:
-    """The form with smaller coefficients, where remainders give these; beside it those remainders as `remainders_in`.
-
-    Of ``a*p + c*floor(p/d)`` either ``p`` is split into its digits, or ``p - Mod(p, d)`` replaces ``d*floor(p/d)``
-    where no other quotient of ``p`` has digits of its own.
-
-    >>> from sympy_tensordiff.integer.affine import quotient
-    >>> p = Affine.variable("p")
-    >>> digits_in(4 * p - 6 * quotient(p, 2) - 3 * quotient(p, 4))
-    (floor((p)/4), [(4, p, 2), (2, floor((p)/2), 2)])
-    >>> digits_in(4 * quotient(p, 2) - p)
-    (p, [(-2, p, 2)])
-    """
-    found = sorted(form.quotients())
-    remainders = []
-    for quotient in found:
-        for dividend, by in _quotients_of(quotient, found):
-            v, d = _only_variable(dividend), by.constant
-            a, c = form.coefficient(v), form.coefficient(quotient)
-            if v is None or not a or not c:
-                continue
-            size, split, joined = abs(a) + abs(c), abs(a) + abs(a * d + c), abs(a + c // d) + abs(c // d)
-            alone = sum(other.form == quotient.form for other in found) == 1
-            if alone and c % d == 0 and joined < size and joined <= split:
-                form += Affine({v: c // d, quotient: -c})
-                remainders.append((Affine.of(-(c // d)), dividend, by))
-            elif split < size:
-                form += Affine({v: -a, quotient: a * d})
-                remainders.append((Affine.of(a), dividend, by))
-    return form, remainders
-
-
-def _only_variable(form: Affine) -> Any:
-    """The variable of a form that is nothing else; None for others."""
-    return form.terms[0][0] if len(form.terms) == 1 and form.terms[0][1] == 1 and not form.constant else None
-
-
-def _ends_at(divisor: Affine, rest: Affine, part: Affine) -> bool:
-    """Whether a remainder is subtracted from its largest value, or that from it where it is a symbol."""
-    if divisor.is_constant:
-        return part.constant < 0 and rest.constant == divisor.constant - 1
-    left = rest + times(part, divisor - 1)
-    return left.constant == 0 and len(left.terms) == len(rest.terms) - len(divisor.terms)
-
-
-def _least(form: Affine, modulus: Affine) -> Affine:
-    """The form of the same remainder with coefficients -1 or from 0 to ``modulus - 1``, where that is a number."""
-    if not modulus.is_constant:
-        return form
-    d = modulus.constant
-    return Affine({v: -1 if c == -1 else c % d for v, c in form.terms}, form.constant % d)
-
-
-def _quotients_of(quotient: Any, others: Sequence[Any]) -> list[tuple[Affine, Affine]]:
-    """Dividends and divisors whose quotient it is: ``floor(f/(d*e))`` is also that of ``floor(f/d)`` by ``e``."""
-    result = [(quotient.form, Affine.of(quotient.divisor))]
-    for other in others:
-        if other != quotient and other.form == quotient.form:
-            whole, rest = divided(Affine.of(quotient.divisor), Affine.of(other.divisor))
-            if rest == Affine():
-                result.append((Affine.variable(other), whole))
-    return result
 
 
 def _expression(form: Affine, atoms: Mapping[Any, Any]) -> Any:

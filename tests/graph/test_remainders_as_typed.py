@@ -13,6 +13,7 @@ from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
+from sympy_tensordiff.testing import assert_derivative_exact
 
 i, j, p, n, m, a = SYMBOLS = td.indices("i j p n m a")
 N = sympy.Symbol("N", integer=True, positive=True)
@@ -102,3 +103,36 @@ def test_random_forms_keep_their_values_and_are_what_is_typed(index, values):
     floors = index.replace(Mod, lambda above, below: above - below * floor(above / below))
     assert again.subs(numbers) == floors.subs(numbers)
     assert Rational(again.subs(numbers)).is_integer
+
+
+k, w = td.indices("k"), td.TensorSymbol("w", m)
+MIRROR = Table(Sum(x[sympy.Abs(Mod(i + n - 1 + k - 2, 2 * n - 2) - n + 1)] * w[k], (k, 0, m - 1)), (i, n))
+SHIFTS = {
+    "by a half": (floor(n / 2), "G[Mod(p - floor(n/2), n)]"),
+    "back by a half": (-floor(n / 2), "G[Mod(p + floor(n/2), n)]"),
+    "by a rounded symbol": (floor(a / 2), "G[Mod(p - floor(a/2), n)]"),
+    "by a remainder": (Mod(a, 3), "G[Mod(p - Mod(a, 3), n)]"),
+}
+
+
+@pytest.mark.parametrize("name", SHIFTS)
+def test_shifts_by_what_is_rounded_are_remainders(name):
+    shift, text = SHIFTS[name]
+    function = Table(x[Mod(i + shift, n)], (i, n))
+    pullback = td.vjp(function, x, G)
+    assert str(pullback) == f"TensorComprehension({text}, (p, n))"
+    assert pullback.body == G[Mod(p - shift, n)]
+    assert_derivative_exact(function**2, x, {n: 5, a: 7})
+
+
+def test_reads_of_the_user_stay_remainders():
+    assert "x[Abs(Mod(i + n + p - 3, 2*n - 2) - n + 1)]" in str(td.vjp(MIRROR, w, G))
+    assert_derivative_exact(MIRROR, w, {n: 4, m: 3})
+    nested = Table(x[Mod(Mod(i + 2, 3), n)] ** 2, (i, n))
+    assert td.jvp(nested, x, G).body == 2 * G[Mod(Mod(i + 2, 3), n)] * x[Mod(Mod(i + 2, 3), n)]
+
+
+def test_equal_quotients_have_one_spelling():
+    """A factor in front changes nothing inside."""
+    inner = floor((i + n + p - 3) / (2 * n - 2))
+    assert str(x[p + inner - 2 * n * inner]).count("floor((i + n + p - 3)/(2*n - 2))") == 2
