@@ -161,8 +161,8 @@ class PrintedComprehension(Printed):
 
 
 def shown_body(printer: Any, body: Any) -> Any:
-    """The body of a binder, with the terms that are added first."""
-    with positive_first(printer):
+    """The body of a binder, with the terms that are added first, and what is rounded over one denominator."""
+    with positive_first(printer), fractions_joined(printer):
         return printer._print(body)
 
 
@@ -183,6 +183,24 @@ def positive_first(printer: Any) -> Iterator[None]:
         yield
     finally:
         del printer._as_ordered_terms
+
+
+@contextmanager
+def fractions_joined(printer: Any) -> Iterator[None]:
+    """Within it, ``floor(p/2 + 1/2)`` is printed as in indices and bounds: ``floor((p + 1)/2)``."""
+    if "_print_floor" in vars(printer):
+        yield
+        return
+
+    def rounded(expr: Any, **how: Any) -> Any:
+        own = getattr(type(printer), f"_print_{type(expr).__name__}", type(printer)._print_Function)
+        return own(printer, expr, **how) if printer.order == "none" else show_index(printer, expr, **how)
+
+    printer._print_floor = printer._print_ceiling = rounded
+    try:
+        yield
+    finally:
+        del printer._print_floor, printer._print_ceiling
 
 
 def place_in_formula(asking: FrameType) -> str:

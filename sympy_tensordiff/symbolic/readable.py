@@ -21,8 +21,8 @@ from sympy_tensordiff.integer.remainders import remainders_of
 from sympy_tensordiff.symbolic.indices import data_of, parse
 
 
-def show_index(printer: Any, index: Any) -> Any:
-    """An index or a bound, printed by ``printer`` with its terms where a person expects them.
+def show_index(printer: Any, index: Any, **how: Any) -> Any:
+    """An index or a bound, printed by ``printer`` as it is told, with the terms where a person expects them.
 
     >>> from sympy import StrPrinter, floor, Symbol
     >>> k, p = Symbol("k", integer=True), Symbol("p", integer=True)
@@ -39,7 +39,7 @@ def show_index(printer: Any, index: Any) -> Any:
     # In LaTeX SymPy brackets every term that has a remainder anywhere, also where that has brackets of its own.
     printer._needs_add_brackets = lambda term: term.is_Add or isinstance(term, Mod)
     try:
-        return printer._print(arranged(index))
+        return printer._print(arranged(index), **how)
     finally:
         printer._settings["order"] = order
         if brackets is None:

@@ -87,3 +87,17 @@ def test_the_value_stays(index, values):
     again = sympy.sympify(str(arranged(index)), locals={"i": i, "k": k, "p": p})
     assert again.subs(numbers) == index.subs(numbers)
     assert isinstance(arranged(index), Mod) or arranged(index).subs(numbers) == index.subs(numbers)
+
+
+def test_what_is_rounded_has_one_denominator_all_over_a_body():
+    """SymPy has ``floor(p/3 + 2/3)``; in conditions and in front of tensors it reads as in indices and bounds."""
+    halves = floor((p + 1) / 2) ** 2 * x[floor((p + 2) / 3)]
+    body = sympy.Piecewise((halves, p >= floor((p + 2) / 3) + ceiling((N - p) / 2)), (0, True))
+    table = td.TensorComprehension(body, (p, 5))
+    assert str(table) == (
+        "TensorComprehension(Piecewise((floor((p + 1)/2)**2*x[floor((p + 2)/3)], "
+        "p >= ceiling((N - p)/2) + floor((p + 2)/3)), (0, True)), (p, 5))"
+    )
+    assert r"\left\lfloor{\frac{p + 1}{2}}\right\rfloor^{2}" in sympy.latex(table)
+    assert "p + 1" in sympy.pretty(table)
+    assert str(body.args[0][0]) == "floor(p/2 + 1/2)**2*x[floor((p + 2)/3)]"  # SymPy's own product
