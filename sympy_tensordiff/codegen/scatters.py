@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.fourier_motzkin import eliminate
 from sympy_tensordiff.integer.implication import implied
 
 Rows = tuple[Row, ...]
@@ -145,7 +146,9 @@ def _part(
         tests = tuple(test.substitute(new) for test in tests if test is not row)
         moved = tuple(row.substitute(new) for row in bounds)
         tests += tuple(after for before, after in zip(bounds, moved, strict=True) if before is not after)
-        bounds = tuple(before for before, after in zip(bounds, moved, strict=True) if before is after)
+        tied = tuple(before for before, after in zip(bounds, moved, strict=True) if before is not after)
+        bounds = tuple(row for row in bounds if row not in tied)
+        bounds += tuple(row for row in _told(axis, rows, tied) if not implied(row, bounds))
         value = graph.substitute(value, new)
     free = tuple(axis for axis in axes if index[axis] == Affine.variable(axis))
     ranges = tuple(row for row in tests if row in rows and row.form.atoms() & frozenset(free))
@@ -175,6 +178,12 @@ def _part(
     if not _bound(loops, (*ranges, *outer)):
         return None
     return _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
+
+
+def _told(axis: int, rows: Rows, tied: Rows) -> Rows:
+    """What bounds that hold an axis say of the loops by where the axis runs, before data take its place."""
+    plain = [row for row in tied if axis not in row.form.hidden() and not data_entries([row.form])]
+    return eliminate((*(row for row in rows if row.form.coefficient(axis)), *plain), axis) or () if plain else ()
 
 
 def _shelter(graph: Graph, forms: Sequence[Affine], outer: Rows) -> bool:

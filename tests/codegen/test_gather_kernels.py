@@ -275,3 +275,20 @@ def test_a_window_of_data_that_a_test_of_data_keeps_inside_is_tested(backend):
     values = {pairs: np.array([0, 2, 1, 7]), z: np.arange(1.0, 5.0), idx: np.array([0, 1, 1, 2])}
     found = td.lambdify(list(values), function, backend)(*values.values())
     np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))
+
+
+def test_what_an_axis_says_of_a_loop_stays_where_data_give_the_axis():
+    """``i >= 3 - p`` keeps ``i`` from being negative, where the other lower bound lets it."""
+    a, b, c = td.indices("a b c")
+    chosen, u = td.TensorSymbol("chosen", 4, dtype=int), td.TensorSymbol("u", 4)
+    limits = (c, sp.Max(2 - 6 * b, 3 - a), sp.Min(3, 5 - a))
+    body = td.IndexedSum(sp.KroneckerDelta(c, 5 - a - chosen[c]) * u[c], limits)
+    table = td.TensorComprehension(body, (a, 4), (b, 2))
+    function = td.lambdify([u, chosen], table, "numpy")
+    assert "scatter" in function.plan
+    for data in ([2, 1, 0, 2], [0, 2, 2, -1], [9, -9, 1, 1]):
+        expected = np.zeros((4, 2))
+        for row, column in np.ndindex(4, 2):
+            for at_ in range(max(2 - 6 * column, 3 - row), min(3, 5 - row) + 1):
+                expected[row, column] += (at_ + 1.5) * (at_ == 5 - row - data[at_])
+        assert function(np.arange(4) + 1.5, np.array(data)).tolist() == expected.tolist()
