@@ -29,7 +29,7 @@ from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.unfolding import relaxed, unfolded
+from sympy_tensordiff.integer.unfolding import visible, visible_or_relaxed
 from sympy_tensordiff.integer.unions import joined
 from sympy_tensordiff.simplify.choices import Choices, unprotected
 from sympy_tensordiff.simplify.clamps import systems_without_clamps
@@ -293,7 +293,7 @@ class Sweep:
         cotangent = summation(self.graph, dropped, inner, cotangent)
         if cotangent.op == "guard":
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
-        if not node.total and all(_visible([row], frozenset(dropped)) for row in rows):
+        if not node.total and all(visible([row], frozenset(dropped)) for row in rows):
             cotangent = self._chosen_outside(cotangent)
         normal = normalise_rows(outer)
         return ((), self.graph.zero) if normal is None else (normal, cotangent)
@@ -332,7 +332,7 @@ class Sweep:
         if all(row.form.atoms() <= gone for row in inner):
             return outer
         systems = systems_without_clamps(self.graph, gone, inner)
-        found = (project(_visible(system, gone), dropped, outer, most) for system in systems)
+        found = (project(visible_or_relaxed(system, gone), dropped, outer, most) for system in systems)
         projected = [rows for rows in found if rows is not None]
         if not projected:
             return None
@@ -383,19 +383,6 @@ def _projects_exactly(row: Row, variables: set[int]) -> bool:
     unit = all(abs(row.form.coefficient(v)) <= 1 for v in variables)
     # Equations are solved exactly by the sum itself, with what is left of them as guards.
     return row.kind == "eq" or (unit and (row.kind == "ge" or row.form.atoms().isdisjoint(variables)))
-
-
-def _visible(rows: Iterable[Row], variables: frozenset[int]) -> list[Row]:
-    """What elimination sees of the rows: those without a congruence or product that holds a variable.
-
-    Of a quotient it sees how far it is from what is divided.
-    """
-    plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
-    parts = [part for row in plain for part in unfolded(row, variables) or [row]]
-    # In lowest terms a quotient by a symbol is a product with it.
-    reduced = normalise_rows(parts)
-    seen = [part for row in (parts if reduced is None else reduced) for part in relaxed(row, variables)]
-    return [part for part in seen if part.form.hidden().isdisjoint(variables)]
 
 
 def _axes(count: int) -> list[str]:

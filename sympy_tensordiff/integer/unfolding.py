@@ -5,7 +5,7 @@ A loop over ``j`` takes no bound from ``2*floor(j/3) >= k``, but the same from `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.errors import LoopBoundError
 
@@ -13,6 +13,7 @@ from .affine import Affine, Quotient, Row, Variable, quotient
 from .data import data_entries
 from .extrema import separated
 from .implication import without_redundant
+from .normalise import normalise_rows
 from .products import SymbolicQuotient, rounded, times
 
 
@@ -93,6 +94,24 @@ def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:
         return row
     form = _rounded_up(row.form, frozenset([innermost])) if row.kind == "ge" else Affine()
     return None if innermost in form.hidden() or form.is_constant else Row("ge", form)
+
+
+def visible(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
+    """What the rows say of variables by coefficients alone: nothing of congruences, quotients and products with one."""
+    return [row for row in _in_lowest_terms(rows, variables) if row.form.hidden().isdisjoint(variables)]
+
+
+def visible_or_relaxed(rows: Iterable[Row], variables: frozenset[Variable]) -> list[Row]:
+    """As `visible`, and of a quotient how far it is from what is divided: enough for a projection."""
+    return visible((part for row in _in_lowest_terms(rows, variables) for part in relaxed(row, variables)), variables)
+
+
+def _in_lowest_terms(rows: Iterable[Row], variables: frozenset[Variable]) -> Sequence[Row]:
+    plain = [row for row in rows if row.kind != "mod" or row.form.atoms().isdisjoint(variables)]
+    parts = [part for row in plain for part in unfolded(row, variables) or [row]]
+    # There a quotient by a symbol is a product with it.
+    reduced = normalise_rows(parts)
+    return parts if reduced is None else reduced
 
 
 def relaxed(row: Row, variables: frozenset[Variable]) -> list[Row]:

@@ -36,14 +36,12 @@ def grant_divisors(graph: Graph, divisors: Collection[Affine], roots: Sequence[N
             continue
         if not implied(Row("ge", divisor), facts):
             shown = divisor.substitute({v: Affine.variable(graph.names[v]) for v in divisor.atoms()})
+            is_symbol = len(divisor.terms) == 1 and not divisor.constant
+            way_out = "" if is_symbol else f"; give {shown} a name of its own, and write the extents with it"
             raise UnsupportedError(
                 f"an index is divided by {shown}, which is not known to be positive: it must be an extent of a tensor, "
                 "or made of such extents and of symbols that are declared so, Symbol('m', integer=True, positive=True)"
-                + (
-                    ""
-                    if len(divisor.terms) == 1 and not divisor.constant
-                    else f"; give {shown} a name of its own, and write the extents with it"
-                )
+                + way_out
             )
         if not all(implied(positive, (*facts, *around)) for around in _uses(graph, divisor, roots)):
             graph.granted.update(dict.fromkeys(normalise_rows([positive]) or ()))
