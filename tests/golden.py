@@ -1,0 +1,234 @@
+"""A record of all that is printed, to be compared before and after a change that should change nothing.
+
+    python -m tests.golden --write FOLDER [--fuzz 2000] [--only PATTERN]
+    python -m tests.golden --check FOLDER [--show 40]
+
+For every case of the tables, every result that the documentation names and every random function with the seeds
+0 to ``--fuzz``, the record has the function, its pullbacks or derivatives, their LaTeX, how often the loops of the
+kernel run, and the kernel's text in three backends. One file a case: ``--check`` derives everything anew, and shows
+what differs as unified differences, most similar texts first, with counts of each part. The exit code is 1 where
+something differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import doctest
+import json
+import re
+import signal
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import cases
+import cases_einsum
+import sympy
+import test_docs
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.count import count
+from sympy_tensordiff.testing import call_arguments, random_values
+from sympy_tensordiff.testing.generate import RandomFunction
+from sympy_tensordiff.testing.generate_tensors import random_tensors
+from sympy_tensordiff.testing.maps import random_maps
+from sympy_tensordiff.testing.ranges import random_ranges
+from sympy_tensordiff.testing.values import shape_of
+
+BACKENDS = ("numpy", "numba", "cuda")
+SECONDS = 120
+"""A case that takes longer is recorded as such."""
+Record = dict[str, str]
+
+
+# ---------------------------------------------------------------------------- what is recorded
+
+
+def printed(results: tuple[Any, ...]) -> Record:
+    return {"text": "\n".join(map(str, results)), "latex": "\n".join(map(sympy.latex, results))}
+
+
+def kernels(results: tuple[Any, ...], sizes: dict[Any, int] | None) -> Record:
+    """The operations at these sizes, and the text in each backend."""
+    free = sorted(set().union(*(result.free_symbols for result in results)), key=str)
+    record: Record = {}
+    arguments = free
+    if sizes is not None:
+        arguments, _ = call_arguments(results, random_values(results, sizes))
+        record["counts"] = attempted(lambda: counted(arguments, results, sizes))
+    for backend in BACKENDS:
+        record[backend] = attempted(lambda backend=backend: td.generate_code(arguments, results, backend))
+    return record
+
+
+def counted(arguments: Any, results: tuple[Any, ...], sizes: dict[Any, int]) -> str:
+    program = build_program(arguments, results)
+    counts = count(program, {str(size): value for size, value in sizes.items()})
+    return f"{counts.iterations} iterations, {counts.stores} stores"
+
+
+def attempted(make: Callable[[], str]) -> str:
+    try:
+        return make()
+    except Exception as error:  # a refusal is part of the record
+        return f"{type(error).__name__}: {error}"
+
+
+def pullbacks(function: Any, variables: tuple[Any, ...], sizes: dict[Any, int] | None) -> Record:
+    """The function and its pullbacks by all variables, in one sweep."""
+    cotangent = td.TensorSymbol("cotangent", shape_of(function))
+    results = (function, *td.vjp(function, variables, cotangent))
+    return printed(results) | kernels(results, sizes)
+
+
+def of_case(name: str) -> Record:
+    case = cases.build(name)
+    return pullbacks(case.function, case.variables, dict(case.sizes))
+
+
+def of_einsum(table: str, key: str) -> Record:
+    row = next(row for name, row in getattr(cases_einsum, table).items() if str(name) == key)
+    results = [row.build()]
+    for variable in row.wrt:
+        results.append(td.jacobian(results[-1], variable))
+    return printed(tuple(results)) | kernels(tuple(results), {})
+
+
+def of_random(kind: str, seed: str) -> Record:
+    made = GENERATORS[kind](int(seed))
+    return pullbacks(made.function, tuple(made.variables), dict(made.draws[0]) if made.draws else dict(made.sizes))
+
+
+def of_page(name: str) -> Record:
+    """Every named result of a page of the documentation, as it is at the page's end."""
+    page = next(page for page in test_docs.PAGES if page.name == name)
+    globs: dict[str, Any] = {}
+    examples = doctest.DocTestParser().get_doctest(test_docs.session(page), globs, name, str(page), 0)
+    runner = doctest.DocTestRunner(optionflags=test_docs.FLAGS)
+    runner.run(examples, out=lambda text: None, clear_globs=False)
+    record: Record = {}
+    for name, value in sorted(examples.globs.items()):
+        if isinstance(value, sympy.Basic):
+            record |= {f"{name} {part}": text for part, text in printed((value,)).items()}
+        elif hasattr(value, "source") and hasattr(value, "plan"):
+            record[f"{name} kernel"] = value.source
+    return record
+
+
+def _ranges(seed: int) -> RandomFunction:
+    return random_ranges(seed, kinks=seed % 3 == 0, products=seed % 32 == 5, depth=2 + seed // 4 % 3)
+
+
+def _maps(seed: int) -> RandomFunction:
+    return random_maps(seed, kinks=seed % 5 == 0, depth=1 + seed // 4 % 3)
+
+
+def _tensors(seed: int) -> RandomFunction:
+    kind: Any = "smooth" if seed % 4 == 0 else "rational"
+    return random_tensors(seed, rank=seed % 3, kind=kind, kinks=seed % 5 == 0, depth=2 + seed % 2)
+
+
+GENERATORS = {"ranges": _ranges, "maps": _maps, "tensors": _tensors}
+RECORDERS: dict[str, Callable[..., Record]] = {
+    "case": of_case,
+    "einsum": of_einsum,
+    "page": of_page,
+    "random": of_random,
+}
+
+
+def keys(fuzz: int) -> Iterator[str]:
+    """The names of all records: ``kind/…``."""
+    yield from (f"case/{name}" for name in cases.names())
+    for table in ("PEERS", "THESIS", "FIGURES"):
+        yield from (f"einsum/{table}/{key}" for key in getattr(cases_einsum, table))
+    yield from (f"page/{page.name}" for page in test_docs.PAGES if page.name not in test_docs.NEEDED)
+    for seed in range(fuzz):
+        yield f"random/{tuple(GENERATORS)[seed % len(GENERATORS)]}/{seed}"
+
+
+class _TooSlowError(BaseException):
+    """Ends a case that takes too long."""
+
+
+def record(key: str) -> Record:
+    """The record of one case; a refusal, a crash and a limit of time are records as well."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise _TooSlowError
+
+    signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    kind, *names = key.split("/")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return RECORDERS[kind](*names)
+    except _TooSlowError:
+        return {"error": f"more than {SECONDS} seconds"}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+# ---------------------------------------------------------------------------- the command
+
+
+def path_of(folder: Path, key: str) -> Path:
+    return folder / (re.sub(r"[^\w./+,-]", lambda found: f"%{ord(found[0]):x}", key) + ".json")
+
+
+def differences(key: str, before: Record, after: Record) -> list[tuple[str, list[str]]]:
+    """Each part that differs, with the lines of its difference."""
+    found = []
+    for part in sorted(before.keys() | after.keys()):
+        old, new = before.get(part, ""), after.get(part, "")
+        if old != new:
+            lines = difflib.unified_diff(old.splitlines(), new.splitlines(), f"{key} {part}", "now", lineterm="", n=1)
+            found.append((part, list(lines)))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--write", type=Path, metavar="FOLDER")
+    what.add_argument("--check", type=Path, metavar="FOLDER")
+    parser.add_argument("--fuzz", type=int, default=2000, help="how many random functions")
+    parser.add_argument("--only", default="", help="a regular expression for the names of cases")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--show", type=int, default=20, help="how many differences are shown in full")
+    options = parser.parse_args()
+    chosen = [key for key in keys(options.fuzz) if re.search(options.only, key)]
+    found: list[tuple[str, list[str]]] = []
+    parts: Counter[str] = Counter()
+    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=200) as pool:
+        for key, new in zip(chosen, pool.map(record, chosen, chunksize=4), strict=True):
+            path = path_of(options.write or options.check, key)
+            if options.write:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(json.dumps(new, indent=0), encoding="utf-8")
+            elif path.exists():
+                different = differences(key, json.loads(path.read_text(encoding="utf-8")), new)
+                found += different
+                parts.update(part.rpartition(" ")[2] for part, _ in different)
+            else:
+                parts["new"] += 1
+    for _, lines in sorted(found, key=lambda difference: len(difference[1]))[: options.show]:
+        print("\n".join(lines), end="\n\n")
+    print(f"{len(chosen)} cases", *(f"{number} differ in {part}" for part, number in sorted(parts.items())), sep="; ")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
