@@ -22,7 +22,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -212,8 +212,8 @@ def main() -> int:
     chosen = [key for key in keys(options.fuzz) if re.search(options.only, key)]
     found: list[tuple[str, list[str]]] = []
     parts: Counter[str] = Counter()
-    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=200) as pool:
-        for key, new in zip(chosen, pool.map(record, chosen, chunksize=4), strict=True):
+    with get_context("spawn").Pool(options.jobs, maxtasksperchild=50) as pool:
+        for key, new in zip(chosen, pool.imap(record, chosen, chunksize=4), strict=True):
             path = path_of(options.write or options.check, key)
             if options.write:
                 path.parent.mkdir(parents=True, exist_ok=True)
