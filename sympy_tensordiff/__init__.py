@@ -78,6 +78,7 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor as TensorC
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant as TensorDeterminant
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse as TensorInverse
 from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp as TensorLogSumExp
+from sympy_tensordiff.symbolic.partial_derivatives import Subs as Subs
 from sympy_tensordiff.symbolic.reductions import logsumexp as logsumexp
 from sympy_tensordiff.symbolic.reductions import mean as mean
 from sympy_tensordiff.symbolic.reductions import norm as norm
@@ -104,6 +105,7 @@ __all__ = [
     "IndexedProduct",
     "IndexedSum",
     "ParsedExpression",
+    "Subs",
     "TensorAdd",
     "TensorAdjugate",
     "TensorCofactor",

@@ -13,10 +13,11 @@ import sympy
 from sympy.core.function import UndefinedFunction
 
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.graph.functions import Partial, formula, orders_of
+from sympy_tensordiff.graph.functions import Partial, formula
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.symbolic.partial_derivatives import orders_of
 
 Scope = dict[Any, int]
 """The variables of the bound symbols around an expression."""
@@ -87,7 +88,8 @@ class Applications(ABC):
 
     def _derivative(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """A derivative that SymPy leaves as it is."""
-        derivative = orders_of(expr)
+        known = orders_of(expr)
+        derivative = None if known is None else Partial(*known)
         if derivative is None or (formula(derivative)[0] is not None) or _integers(expr.variables):
             raise UnsupportedError(
                 f"{expr} cannot be read as the derivative of one function by its arguments: evaluate it first, "

@@ -7,7 +7,6 @@ derivative that SymPy leaves unevaluated. Orders per argument commute by themsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -79,26 +78,3 @@ def _first(applied: Any, position: int) -> Any:
     if isinstance(found, sympy.Derivative) and found.expr == applied:
         return None
     return found
-
-
-def orders_of(derivative: Any) -> Partial | None:
-    """The derivative that an unevaluated ``Derivative(f(a, b), a)`` stands for; None where it is not as simple.
-
-    Each variable is an argument of its own, and nothing in another argument depends on it.
-    """
-    applied = derivative.expr
-    if not isinstance(applied, sympy.Function):
-        return None
-    orders = [0] * len(applied.args)
-    for variable, times in derivative.variable_count:
-        places = [n for n, arg in enumerate(applied.args) if arg == variable]
-        if len(places) != 1 or not times.is_Integer or _is_shared(variable, applied.args, places[0]):
-            return None
-        orders[places[0]] += int(times)
-    return Partial(applied.func, tuple(orders))
-
-
-def _is_shared(variable: Any, args: Sequence[Any], position: int) -> bool:
-    """Whether another argument may depend on the variable: entries of one tensor may be the same entry."""
-    base = variable.tensor if getattr(variable, "is_tensor_entry", False) else variable
-    return any(base in arg.free_symbols for n, arg in enumerate(args) if n != position)

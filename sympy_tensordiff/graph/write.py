@@ -14,10 +14,10 @@ from sympy_tensordiff.graph.arithmetic import opposites
 from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import takes_tensors
-from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable, replace
+from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.graph.write_forms import Scope, unlike
+from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
@@ -25,6 +25,7 @@ from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate
+from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
 from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
@@ -88,7 +89,9 @@ class _Writer(TensorWriter):
                     return sympy.Pow(*args, evaluate=False)
                 return applied(sympy.Pow, args)
             case "call":
-                return self.partial(node, args, scope) if isinstance(node.data, Partial) else applied(node.data, args)
+                if isinstance(node.data, Partial):
+                    return partial_derivative(node.data.function, node.data.orders, args)
+                return applied(node.data, args)
             case "and" | "or" | "not":
                 return {"and": sympy.And, "or": sympy.Or, "not": sympy.Not}[node.op](*args)
             case _:
@@ -96,23 +99,6 @@ class _Writer(TensorWriter):
                 if left.is_Number and node.data in _TURNED:  # 0 < x reads better as x > 0
                     return _TURNED[node.data](right, left, evaluate=False)
                 return _RELATIONS[node.data](left, right, evaluate=False)
-
-    def partial(self, node: Node, args: Sequence[Any], scope: Scope) -> Any:
-        """A derivative in SymPy's terms: by an argument itself where that is a variable, else by a symbol for it."""
-        taken = self.used | {str(symbol.name) for _, symbol in scope}
-        inner, symbols, points, wrt = list(args), [], [], []
-        for n, order in enumerate(node.data.orders):
-            if order and not _is_variable(node, n):
-                symbols.append(sympy.Symbol(unlike("xi" if len(args) == 1 else f"xi_{n + 1}", taken), real=True))
-                points.append(args[n])
-                inner[n] = symbols[-1]
-            if order:
-                wrt.append((inner[n], order))
-        applied = node.data.function(*inner)
-        if not isinstance(applied, node.data.function) or list(applied.args) != inner:
-            applied = node.data.function(*inner, evaluate=False)
-        derivative = sympy.Derivative(applied, *wrt)
-        return sympy.Subs(derivative, tuple(symbols), tuple(points)) if symbols else derivative
 
     def read(self, node: Node, scope: Scope) -> Recursion[Any]:
         if node.args[0].op == "cof" and node.args[0].data == 1:  # an entry of the adjugate
@@ -293,18 +279,6 @@ def _without_minus(factors: list[Any]) -> list[Any]:
                 turned = sympy.Add(*(-term for term in factor.args))
                 return [-factors[0], *factors[1:n], turned, *factors[n + 1 :]]
     return factors
-
-
-def _is_variable(node: Node, position: int) -> bool:
-    """Whether an argument is an entry of a variable tensor, or a scalar symbol, that no other argument depends on.
-
-    Two entries of one tensor may be the same entry, whatever their indices are called.
-    """
-    arg = node.args[position]
-    base = arg.args[0] if arg.op == "read" else arg
-    if base.op != "tensor" and not (base.op == "scalar" and isinstance(base.data, sympy.Symbol)):
-        return False
-    return not any(base in reachable(other) for n, other in enumerate(node.args) if n != position)
 
 
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}

@@ -13,7 +13,6 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.graph.contractions import is_core, is_view
-from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
@@ -180,10 +179,7 @@ class TensorWriter(Forms, ABC):
         args = []
         for arg in node.args:
             args.append((yield self._leaf(arg, leaves, scope)))
-        if not isinstance(node.data, Partial):
-            return self.plain(node, args, scope)
-        orders = [(arg, order) for arg, order in zip(args, node.data.orders, strict=True) if order]
-        return sympy.Derivative(node.data.function(*args), *orders)
+        return self.plain(node, args, scope)
 
     def _choice(self, node: Node, leaves: dict[Node, Any], scope: Scope) -> Recursion[Any]:
         """A choice between values, or a condition."""

@@ -1,0 +1,222 @@
+"""Partial derivatives of functions that have no formula, in SymPy's notation.
+
+SymPy compares ``Subs(expr, variables, point)`` after it has named each variable by the text of its point, so that
+``Subs(Derivative(h(t, u), t), (t, u), (x, x))`` equals the one by ``u``. Here every argument of the function has a
+variable of its own, whatever the arguments are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import count
+from typing import Any
+
+import sympy
+from sympy.core.function import AppliedUndef
+
+from sympy_tensordiff.symbolic import hooks
+
+_FIRST = 2_900_000
+"""The index of the first dummy: the same in every process, so that pickled derivatives are equal."""
+
+
+class Subs(sympy.Subs):  # type: ignore[misc]
+    """SymPy's ``Subs`` of a derivative, in which variables with equal points stay distinct.
+
+    The expression is the derivative of a function of variables only; the point holds all arguments. SymPy's own
+    `Subs` of one variable is equal to this one.
+    """
+
+    def __new__(cls, expr: Any, variables: Any, point: Any, **assumptions: Any) -> Any:
+        plain = sympy.Subs(expr, variables, point)
+        if not isinstance(plain, sympy.Subs):
+            return plain
+        rule = dict(zip(plain.variables, plain.point, strict=True))
+        derivative = plain.expr
+        if not isinstance(derivative, sympy.Derivative):
+            return _at(derivative, rule)
+        if plain.variables != sympy.Tuple(*_variables(len(rule))) or not derivative.free_symbols <= set(rule):
+            known = orders_of(derivative)
+            return plain if known is None else _derivative(known, [_at(arg, rule) for arg in derivative.expr.args])
+        return cls._unchecked(derivative, plain.variables, plain.point)
+
+    @classmethod
+    def _unchecked(cls, derivative: Any, variables: Any, point: Any) -> Any:
+        if len(variables) == 1:
+            return super().__new__(cls, derivative, variables, point)
+        made = sympy.Expr.__new__(cls, derivative, sympy.Tuple(*variables), sympy.Tuple(*point))
+        made._expr = derivative
+        return made
+
+    def _hashable_content(self) -> Any:
+        return super()._hashable_content() if len(self.variables) == 1 else self.args
+
+    def __eq__(self, other: Any) -> bool:
+        if len(self.variables) > 1 and type(other) is not type(self):
+            return False
+        return bool(super().__eq__(other)) and self.point == other.point
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other
+
+    __hash__ = sympy.Subs.__hash__
+
+    def _xreplace(self, rule: Mapping[Any, Any]) -> tuple[Any, bool]:
+        """Only the arguments may change: the variables are bound, and nothing else is in the derivative."""
+        if self in rule:
+            return rule[self], True
+        point, changed = self.point._xreplace(rule)
+        return (self._unchecked(self.expr, self.variables, point), True) if changed else (self, False)
+
+    def doit(self, **hints: Any) -> Any:
+        """The derivative of a function that has a formula by now."""
+        point = [arg.doit(**hints) for arg in self.point] if hints.get("deep", True) else self.point
+        if orders_of(self.expr) is not None and isinstance(self.expr.expr, AppliedUndef):
+            return self.func(self.expr, self.variables, point)
+        body = self.expr.expr.doit(**hints)
+        for variable, times in self.expr.variable_count:
+            for _ in range(int(times)):
+                body = _differentiated(body, variable)
+        return _at(body, dict(zip(self.variables, point, strict=True)))
+
+    evalf = n = sympy.Expr.evalf
+
+    def _eval_evalf(self, prec: int) -> Any:
+        """The number, where there is one."""
+        value = self.doit()
+        return self if value == self else value._eval_evalf(prec)
+
+    def _eval_derivative(self, s: Any) -> Any:
+        """The chain rule: by each argument in turn."""
+        known = orders_of(self.expr)
+        if known is None:
+            value = self.doit()
+            return sympy.Derivative(self, s) if value == self else value.diff(s)
+        function, orders = known
+        terms = []
+        for position, arg in enumerate(self.point):
+            slope = arg.diff(s)
+            if slope != 0:
+                more = tuple(order + (n == position) for n, order in enumerate(orders))
+                terms.append(slope * _derivative((function, more), self.point))
+        return sympy.Add(*terms)
+
+    def _shown(self) -> Any:
+        """SymPy's own node to print: arguments by which nothing is differentiated stand at their places."""
+        wrt = set(self.expr.variables)
+        taken = {symbol.name for symbol in self.point.atoms(sympy.Symbol) | self.free_symbols}
+        rule, bound, point = {}, [], []
+        for variable, arg in zip(self.variables, self.point, strict=True):
+            rule[variable] = arg
+            if variable in wrt:
+                names = (f"{variable.name}_{n}" if n else variable.name for n in count())
+                rule[variable] = sympy.Symbol(next(name for name in names if name not in taken), real=True)
+                bound.append(rule[variable])
+                point.append(arg)
+        return sympy.Subs(self.expr.xreplace(rule), bound, point)
+
+    def _sympystr(self, printer: Any) -> str:
+        return str(printer._print_Subs(self._shown()))
+
+    def _sympyrepr(self, printer: Any) -> str:
+        return str(printer.emptyPrinter(self._shown()))
+
+    def _latex(self, printer: Any) -> str:
+        return str(printer._print_Subs(self._shown()))
+
+    def _pretty(self, printer: Any) -> Any:
+        return printer._print_Subs(self._shown())
+
+
+def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]) -> Any:
+    """The derivative of ``function(*args)``, ``orders[n]`` times by its argument ``n``.
+
+    SymPy's ``Derivative(g(x, y), x)`` where each of these arguments is a variable that no other one depends on.
+    """
+    wrt = [(n, order) for n, order in enumerate(orders) if order]
+    if all(_is_variable(args, n) for n, _ in wrt):
+        return sympy.Derivative(_applied(function, args), *((args[n], order) for n, order in wrt))
+    variables = _variables(len(args))
+    derivative = sympy.Derivative(_applied(function, variables), *((variables[n], order) for n, order in wrt))
+    return Subs._unchecked(derivative, variables, args)
+
+
+def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
+    """The function that an unevaluated ``Derivative(f(a, b), a)`` is of, and how often by each argument.
+
+    Each variable is an argument of its own, and nothing in another argument depends on it; None where it is not as
+    simple.
+    """
+    applied = derivative.expr
+    if not isinstance(applied, sympy.Function):
+        return None
+    orders = [0] * len(applied.args)
+    for variable, times in derivative.variable_count:
+        places = [n for n, arg in enumerate(applied.args) if arg == variable]
+        if len(places) != 1 or not times.is_Integer or _is_shared(applied.args, places[0]):
+            return None
+        orders[places[0]] += int(times)
+    return applied.func, tuple(orders)
+
+
+def _derivative(known: tuple[Any, tuple[int, ...]], args: Sequence[Any]) -> Any:
+    return partial_derivative(*known, args)
+
+
+def _applied(function: Any, args: Sequence[Any]) -> Any:
+    """``function(*args)``, unevaluated where SymPy makes something else of it."""
+    applied = function(*args)
+    if isinstance(applied, function) and applied.args == tuple(args):
+        return applied
+    return function(*args, evaluate=False)
+
+
+@cache
+def _variables(size: int) -> tuple[Any, ...]:
+    """The variables of a function of ``size`` arguments."""
+    names = ["xi"] if size == 1 else [f"xi_{n + 1}" for n in range(size)]
+    return tuple(sympy.Dummy(name, dummy_index=_FIRST + n, real=True) for n, name in enumerate(names))
+
+
+def _is_variable(args: Sequence[Any], position: int) -> bool:
+    """Whether an argument is an entry of a variable tensor, or a scalar symbol, that no other argument depends on."""
+    arg = args[position]
+    is_symbol = isinstance(arg, sympy.Symbol) and not arg.is_integer
+    return (
+        is_symbol
+        or bool(getattr(arg, "is_tensor_entry", False) and arg.tensor.is_symbol)
+        or (getattr(arg, "is_tensor_expr", False) and arg.is_symbol)
+    ) and not _is_shared(args, position)
+
+
+def _is_shared(args: Sequence[Any], position: int) -> bool:
+    """Whether another argument may depend on an argument: entries of one tensor may be the same entry."""
+    arg = args[position]
+    base = arg.tensor if getattr(arg, "is_tensor_entry", False) else arg
+    return any(base in other.free_symbols for n, other in enumerate(args) if n != position)
+
+
+def _differentiated(formula: Any, variable: Any) -> Any:
+    """The derivative of a formula; SymPy's own rules would merge those of named functions in it."""
+    if formula.has(AppliedUndef, sympy.Subs):
+        return hooks.derivative(formula, variable)
+    return formula.diff(variable)
+
+
+def _at(expr: Any, rule: Mapping[Any, Any]) -> Any:
+    """An expression with values for its variables, which unevaluated derivatives keep."""
+    changed = dict(rule)
+    walk = sympy.preorder_traversal(expr)
+    for node in walk:
+        if isinstance(node, Subs):
+            walk.skip()
+        elif isinstance(node, sympy.Derivative) and not rule.keys().isdisjoint(node.variables):
+            known = orders_of(node)
+            walk.skip()
+            changed[node] = (
+                sympy.Subs(node, *zip(*rule.items(), strict=True))
+                if known is None
+                else _derivative(known, [_at(arg, rule) for arg in node.expr.args])
+            )
+    return expr.xreplace(changed)

@@ -1,0 +1,169 @@
+"""Named functions with equal arguments: their partial derivatives are different ones, whatever SymPy says of `Subs`."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from fractions import Fraction
+from functools import partial
+from math import factorial
+
+import numpy as np
+import pytest
+import sympy
+from sympy import Derivative, Function, Lambda, Subs
+
+import sympy_tensordiff as td
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
+
+i, p, n = td.indices("i p n")
+x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+a, s, t, u, w = sympy.symbols("a s t u w")
+h, k = Function("h"), Function("k")
+MONOMIALS = [(1, 0), (2, 1), (3, 2), (2, 1, 1), (0, 3, 2)]
+POINT = Fraction(7, 10)
+POINTS = {"plain": lambda v: v, "scaled": lambda v: 2 * v, "squared": lambda v: v**2 + 1}
+
+
+def formula(powers):
+    """A monomial as the value of a function: how it is differentiated is known without SymPy."""
+    parameters = (s, t, w)[: len(powers)]
+    return Lambda(parameters, sympy.Mul(*(v**power for v, power in zip(parameters, powers, strict=True))))
+
+
+def monomial_slope(powers, orders, point):
+    """The partial derivative of a monomial at equal arguments."""
+    value = Fraction(1)
+    for power, order in zip(powers, orders, strict=True):
+        if order > power:
+            return Fraction(0)
+        value *= Fraction(factorial(power), factorial(power - order)) * point ** (power - order)
+    return value
+
+
+def total_slope(inner, powers, order):
+    """The derivative of the monomial of equal arguments: that of one power of the argument."""
+    v = sympy.Symbol("v")
+    return sympy.diff(inner(v) ** sum(powers), v, order).subs(v, sympy.Rational(7, 10))
+
+
+@pytest.mark.parametrize("inner", POINTS.values(), ids=POINTS)
+@pytest.mark.parametrize("powers", MONOMIALS, ids=str)
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_derivatives_of_all_orders(inner, powers, order):
+    function = h if len(powers) == 2 else k
+    value = function(*[inner(a)] * len(powers))
+    expected = total_slope(inner, powers, order)
+    direct = td.diff(value, a, order)
+    stepwise = sympy.diff(td.diff(value, a), a, order - 1) if order > 1 else direct
+    for put in (direct.subs(function, formula(powers)), stepwise.replace(function, formula(powers))):
+        assert put.doit().subs(a, sympy.Rational(7, 10)) == expected
+    of_entries = td.IndexedSum(function(*[inner(x[i])] * len(powers)), (i, 0, n - 1))
+    entry = td.diff(of_entries, x[0], order)
+    values = {x: [POINT, 2], function: formula(powers)}
+    assert evaluate(entry, values) == Fraction(int(expected.p), int(expected.q))
+    assert entry.subs(function, formula(powers)).doit().subs(x[0], sympy.Rational(7, 10)) == expected
+
+
+def partials(function, count, args):
+    """All partial derivatives of orders 1 to 3."""
+    for orders in itertools.product(range(4), repeat=count):
+        if 1 <= sum(orders) <= 3:
+            yield orders, partial_derivative(function, orders, args)
+
+
+@pytest.mark.parametrize("point", [a, sympy.Integer(2), x[0], 2 * x[p], sympy.sin(a)], ids=str)
+@pytest.mark.parametrize(("function", "count"), [(h, 2), (k, 3)])
+def test_different_orders_are_never_equal(function, count, point):
+    found = dict(partials(function, count, [point] * count))
+    assert len(found) == len(set(found.values())) == (9 if count == 2 else 19)
+    assert len((sum(found.values()) / 3).atoms(td.Subs)) == len(found)
+    for orders, derivative in found.items():
+        assert derivative.func(*derivative.args) == derivative
+        assert pickle.loads(pickle.dumps(derivative)) == derivative
+        assert sympy.sympify(derivative).free_symbols == point.free_symbols
+        value = derivative.subs(function, formula((3, 2, 2)[:count])).doit()
+        assert value == formula_slope((3, 2, 2)[:count], orders, point)
+        names = {**vars(sympy), **vars(td), "h": h, "k": k, "x": x, "n": n, "p": p, "a": a}
+        names |= {name: sympy.Symbol(name) for name in ("xi_1", "xi_2", "xi_3")}
+        assert eval(str(derivative), names) == derivative
+        assert eval(sympy.srepr(derivative), {**vars(sympy), **vars(td)}) == derivative
+    moved = {orders: derivative.xreplace({x: y}) for orders, derivative in found.items()}
+    assert len(set(moved.values())) == len(moved)
+
+
+def formula_slope(powers, orders, point):
+    coefficient = monomial_slope(powers, orders, Fraction(1))
+    return sympy.Integer(int(coefficient)) * point ** max(0, sum(powers) - sum(orders))
+
+
+def test_mixed_partials_commute():
+    one = td.Subs(Derivative(h(t, u), t, u), (t, u), (a, a))
+    assert one == td.Subs(Derivative(h(s, t), t, s), (t, s), (a, a))
+    assert one == td.Subs(Derivative(h(a, t), t), t, a).diff(a).args[0] or one in td.diff(h(a, a), a, 2).atoms(td.Subs)
+
+
+def test_the_derivatives_of_the_issue():
+    third = td.diff(td.IndexedSum(h(x[i], x[i]), (i, 0, n - 1)), x[0], 3)
+    ttu, tuu = (partial_derivative(h, orders, (x[0], x[0])) for orders in ((2, 1), (1, 2)))
+    assert third.coeff(ttu) == third.coeff(tuu) == 3
+    point = td.Subs(Derivative(h(t, u), t, u), (t, u), (x[0], x[0]))
+    assert sympy.diff(point, x[0]) == td.diff(point, x[0]) == ttu + tuu
+    assert td.diff(Subs(Derivative(h(t, u), t, u), (t, u), (x[0], x[0])), x[0]) == ttu + tuu
+    twice = td.diff(k(a, a, a), a, 2).subs(k, Lambda((s, t, w), s**2 * t * w)).doit()
+    assert twice == 12 * a**2
+
+
+def test_kernels():
+    third = td.TensorComprehension(td.diff(k(x[p], x[p], x[p]), x[p], 3), (p, n))
+    orders = {orders: derivative for orders, derivative in partials(k, 3, (x[0],) * 3) if sum(orders) == 3}
+    assert set(orders) == {key for key in itertools.product(range(4), repeat=3) if sum(key) == 3}
+    functions = {("k", key): partial(monomial, (2, 1, 1), key) for key in orders}
+    kernel = td.lambdify([x], third, "numpy", functions=functions)
+    np.testing.assert_allclose(kernel(np.array([0.7, 1.0])), [16.8, 24.0])
+
+
+def monomial(powers, orders, point, *same):
+    """A partial derivative of a monomial for kernels."""
+    return float(monomial_slope(powers, orders, Fraction(1))) * point ** (sum(powers) - sum(orders))
+
+
+@pytest.mark.parametrize("args", [(x, x), (x, x, x), (x, y, x), (2 * x, 2 * x), (x, 3)], ids=str)
+@pytest.mark.parametrize("order", [1, 2])
+def test_functions_of_whole_tensors(args, order):
+    function = h if len(args) == 2 else k
+    powers = (3, 2, 2)[: len(args)]
+    scalar = td.sum(td.elementwise(function, *args))
+    slope = td.gradient(scalar, x) if order == 1 else td.gradient(td.sum(td.gradient(scalar, x)), x)
+    values = {x: [POINT, 2, 3], y: [1, 5, 2]}
+    v, other = sympy.symbols("v other")
+    body = formula(powers)(*({x: v, y: other, 2 * x: 2 * v}.get(arg, arg) for arg in args))
+    expected = [
+        sympy.diff(body, v, order).subs({v: sympy.Rational(at), other: b})
+        for at, b in zip(values[x], values[y], strict=True)
+    ]
+    values = values if slope.has(y) else {x: values[x]}
+    assert list(evaluate(slope.subs(function, formula(powers)).doit(), values)) == expected
+    assert list(evaluate(slope, {**values, function: formula(powers)})) == expected
+
+
+def test_texts():
+    second = partial_derivative(h, (1, 1), (x[0], x[0]))
+    assert str(second) == "Subs(Derivative(h(xi_1, xi_2), xi_1, xi_2), (xi_1, xi_2), (x[0], x[0]))"
+    assert r"\xi_{1}=x_{0}\\ \xi_{2}=x_{0}" in sympy.latex(second)
+    assert "xi_1=x" in sympy.pretty(second, use_unicode=False).replace(" ", "")
+    xi = sympy.Symbol("xi_1")
+    assert str(partial_derivative(h, (1, 0), (xi, xi))) == "Subs(Derivative(h(xi_1_1, xi_1), xi_1_1), xi_1_1, xi_1)"
+
+
+def test_a_formula_with_names_of_its_own():
+    """What is put in for a function may hold any symbol, and other functions with equal arguments."""
+    xi = sympy.Symbol("xi", real=True)
+    slope = partial_derivative(h, (1,), (2 * a,))
+    assert slope.subs(h, Lambda(t, xi * t**2)).doit() == 4 * xi * a
+    third = td.diff(h(2 * a), a, 3).subs(h, Lambda(t, k(t, t, t))).doit()
+    assert third.subs(k, Lambda((s, t, w), s**2 * t * w)).doit() == 24 * 8 * 2 * a
+    assert td.Subs(t * Derivative(h(t, u), t) + u, (t, u), (a, a)) == a * partial_derivative(h, (1, 0), (a, a)) + a
+    assert float(slope.subs(h, sympy.exp).subs(a, 0)) == 1
+    assert slope.evalf() == slope
