@@ -83,6 +83,12 @@ class Planner:
         """
         forms, inverse = self._basis(node, context)
         axes = self._numbered(len(forms))
+        node = self._over(node, axes, list(inverse), list(inverse.values()))
+        # A quotient may be a form once it is written in axes, and the node then depends on fewer of them.
+        held = [axis for axis in axes if axis in node.free]
+        forms = [form for axis, form in zip(axes, forms, strict=True) if axis in held]
+        axes = self._numbered(len(held))
+        node = self.graph.substitute(node, dict(zip(held, map(Affine.variable, axes), strict=True)))
         rows = self._needed(forms, axes, context)
         if rows is None:
             return None
@@ -98,7 +104,6 @@ class Planner:
         known = (*rows, *self.facts)
         inside = [all(implied(row, known) for row in self.graph.inside_data([test.form])) for test in tests]
         tests, exact = tuple(compress(tests, inside)), exact and all(inside)
-        node = self._over(node, axes, list(inverse), list(inverse.values()))
         return Candidate(node, axes, tuple(forms), (*rows, *tests), tuple(lows), tuple(highs), exact)
 
     def outside_of(self, inner: Context, outer: Context) -> Context:
