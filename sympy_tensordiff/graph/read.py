@@ -23,6 +23,7 @@ from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin,
 from sympy_tensordiff.symbolic.indices import data_of, may_be_real, to_affine
 from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
@@ -48,6 +49,7 @@ class Reader(Tensors):
 
     def read(self, expr: Any) -> Node:
         """The node of a scalar or tensor expression."""
+        expr = distinct(expr)
         # Free symbols are variables in the order of their names, so that no choice that goes by variables
         # depends on the order of terms.
         free = free_symbols_in([expr])

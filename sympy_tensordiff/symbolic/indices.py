@@ -39,6 +39,7 @@ from sympy_tensordiff.integer.affine import Affine, Variable
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import divided, quotient_by, times
+from sympy_tensordiff.symbolic.partial_derivatives import distinct
 
 Slots = dict[Expr, int]
 
@@ -129,7 +130,7 @@ def as_expr(value: object, what: str) -> Any:
     if not isinstance(expr, Basic):
         array = "; name an array as a td.TensorSymbol, and pass it to the kernel" if hasattr(value, "__array__") else ""
         raise ArgumentTypeError(f"{what} must be a SymPy expression or a number, not {value!r}{array}")
-    return expr
+    return distinct(expr) if expr.args else expr
 
 
 def may_be_real(symbol: Any) -> bool:

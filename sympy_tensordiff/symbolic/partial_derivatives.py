@@ -142,6 +142,42 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
     return Subs._unchecked(derivative, variables, args)
 
 
+def distinct(expr: Any) -> Any:
+    """An expression with the class of this module wherever SymPy's `Subs` compares wrongly, or may do so later.
+
+    Nodes are told apart by identity, since two that SymPy calls equal may be different ones. Classes of the package
+    are left as they are: they are made of such expressions.
+    """
+    waiting, seen = [expr], {}
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, sympy.Basic) and not hasattr(node, "is_tensor_entry") and id(node) not in seen:
+            seen[id(node)] = node
+            waiting += node.args
+    return _rebuilt(expr, {}, seen) if any(_is_doubtful(node) for node in seen.values()) else expr
+
+
+def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any]) -> Any:
+    if id(node) not in inner:
+        return node
+    if id(node) not in made:
+        args = [_rebuilt(arg, made, inner) for arg in node.args]
+        if _is_doubtful(node):
+            made[id(node)] = Subs(*args)
+        elif all(new is old for new, old in zip(args, node.args, strict=True)):
+            made[id(node)] = node
+        else:
+            made[id(node)] = node.func(*args)
+    return made[id(node)]
+
+
+def _is_doubtful(node: Any) -> bool:
+    """Whether a node is one of SymPy's that is equal to another one where two points are equal."""
+    if type(node) is not sympy.Subs or len(node.point) == 1:
+        return False
+    return isinstance(node.expr, sympy.Derivative) or len(set(node.point)) < len(node.point)
+
+
 def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
     """The function that an unevaluated ``Derivative(f(a, b), a)`` is of, and how often by each argument.
 

@@ -167,3 +167,19 @@ def test_a_formula_with_names_of_its_own():
     assert td.Subs(t * Derivative(h(t, u), t) + u, (t, u), (a, a)) == a * partial_derivative(h, (1, 0), (a, a)) + a
     assert float(slope.subs(h, sympy.exp).subs(a, 0)) == 1
     assert slope.evalf() == slope
+
+
+def test_the_notation_of_sympy_is_taken_before_it_merges():
+    """SymPy calls these two equal, and so would every cache that holds them."""
+    ttu, tuu = (Derivative(h(t, u), *orders) for orders in (((t, 2), u), (t, (u, 2))))
+    first, second = (Subs(derivative, (t, u), (x[i], x[i])) for derivative in (ttu, tuu))
+    assert first == second
+    sums = [td.IndexedSum(part, (i, 0, n - 1)) for part in (first, second)]
+    assert sums[0] != sums[1]
+    assert [evaluate(part, {x: [POINT, 2], h: formula((2, 1))}) for part in sums] == [4, 0]
+    both = td.lift(x[i] * Subs(ttu, (t, u), (x[i], x[i])) + sympy.exp(Subs(tuu, (t, u), (x[i], x[i]))))
+    assert len(both.atoms(td.Subs)) == 2
+    values = {x: [POINT, 2], i: 0, h: formula((2, 1))}
+    assert evaluate(x[i] * first + x[i] ** 2 * second, values) == 2 * POINT
+    slope = td.gradient(x[i] * first + x[i] ** 2 * second, x)
+    assert list(evaluate(slope, values)) == [2, 0]
