@@ -21,7 +21,7 @@ _FIRST = 2_900_000
 """The index of the first dummy: the same in every process, so that pickled derivatives are equal."""
 
 
-class Subs(sympy.Subs):  # type: ignore[misc]
+class Subs(sympy.Subs):
     """SymPy's ``Subs`` of a derivative, in which variables with equal points stay distinct.
 
     The expression is the derivative of a function of variables only; the point holds all arguments. SymPy's own
@@ -41,20 +41,13 @@ class Subs(sympy.Subs):  # type: ignore[misc]
             return plain if known is None else _derivative(known, [_at(arg, rule) for arg in derivative.expr.args])
         return cls._unchecked(derivative, plain.variables, plain.point)
 
-    @classmethod
-    def _unchecked(cls, derivative: Any, variables: Any, point: Any) -> Any:
+    @staticmethod
+    def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
         if len(variables) == 1:
-            return super().__new__(cls, derivative, variables, point)
-        made = sympy.Expr.__new__(cls, derivative, sympy.Tuple(*variables), sympy.Tuple(*point))
-        made._expr = derivative
-        return made
-
-    def _hashable_content(self) -> Any:
-        return super()._hashable_content() if len(self.variables) == 1 else self.args
+            return sympy.Subs.__new__(Subs, derivative, variables, point)
+        return sympy.Expr.__new__(Derivative, derivative, sympy.Tuple(*variables), sympy.Tuple(*point))
 
     def __eq__(self, other: Any) -> bool:
-        if len(self.variables) > 1 and type(other) is not type(self):
-            return False
         return bool(super().__eq__(other)) and self.point == other.point
 
     def __ne__(self, other: Any) -> bool:
@@ -103,8 +96,8 @@ class Subs(sympy.Subs):  # type: ignore[misc]
         return sympy.Add(*terms)
 
     def _shown(self) -> Any:
-        """SymPy's own node to print: arguments by which nothing is differentiated stand at their places."""
-        wrt = set(self.expr.variables)
+        """SymPy's own node to print: arguments that are variables, or that nothing is differentiated by, are in it."""
+        wrt = {v for n, v in enumerate(self.variables) if v in self.expr.variables and not _is_variable(self.point, n)}
         taken = {symbol.name for symbol in self.point.atoms(sympy.Symbol) | self.free_symbols}
         rule, bound, point = {}, [], []
         for variable, arg in zip(self.variables, self.point, strict=True):
@@ -116,26 +109,35 @@ class Subs(sympy.Subs):  # type: ignore[misc]
                 point.append(arg)
         return sympy.Subs(self.expr.xreplace(rule), bound, point)
 
-    def _sympystr(self, printer: Any) -> str:
-        return str(printer._print_Subs(self._shown()))
+    def _printed(self, printer: Any) -> Any:
+        return printer._print(self._shown())
 
-    def _sympyrepr(self, printer: Any) -> str:
-        return str(printer.emptyPrinter(self._shown()))
+    _sympystr = _sympyrepr = _latex = _pretty = _printed
 
-    def _latex(self, printer: Any) -> str:
-        return str(printer._print_Subs(self._shown()))
 
-    def _pretty(self, printer: Any) -> Any:
-        return printer._print_Subs(self._shown())
+class Derivative(Subs):
+    """That of a function of several arguments, equal to nothing of SymPy's.
+
+    SymPy's printers set it in parentheses by this name.
+    """
+
+    def _hashable_content(self) -> Any:
+        return self.args
+
+    def __eq__(self, other: Any) -> bool:
+        return type(other) is Derivative and self.args == other.args
+
+    __hash__ = sympy.Subs.__hash__
 
 
 def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]) -> Any:
     """The derivative of ``function(*args)``, ``orders[n]`` times by its argument ``n``.
 
-    SymPy's ``Derivative(g(x, y), x)`` where each of these arguments is a variable that no other one depends on.
+    SymPy's ``Derivative(g(a, b), a)`` where each of these arguments is a symbol that no other one depends on. Entries
+    of tensors may become the same one when other tensors or indices are put in, of which SymPy knows nothing.
     """
     wrt = [(n, order) for n, order in enumerate(orders) if order]
-    if all(_is_variable(args, n) for n, _ in wrt):
+    if all(_is_variable(args, n) and (len(args) == 1 or args[n].is_Symbol) for n, _ in wrt):
         return sympy.Derivative(_applied(function, args), *((args[n], order) for n, order in wrt))
     variables = _variables(len(args))
     derivative = sympy.Derivative(_applied(function, variables), *((variables[n], order) for n, order in wrt))
@@ -163,7 +165,7 @@ def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any]) -> Any:
     if id(node) not in made:
         args = [_rebuilt(arg, made, inner) for arg in node.args]
         if _is_doubtful(node):
-            made[id(node)] = Subs(*args)
+            made[id(node)] = Subs(*args) if type(node) is sympy.Subs else _derivative(orders_of(node), args[0].args)
         elif all(new is old for new, old in zip(args, node.args, strict=True)):
             made[id(node)] = node
         else:
@@ -172,10 +174,11 @@ def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any]) -> Any:
 
 
 def _is_doubtful(node: Any) -> bool:
-    """Whether a node is one of SymPy's that is equal to another one where two points are equal."""
-    if type(node) is not sympy.Subs or len(node.point) == 1:
-        return False
-    return isinstance(node.expr, sympy.Derivative) or len(set(node.point)) < len(node.point)
+    """Whether a node is one of SymPy's that is equal to another one where two arguments are, or become, equal."""
+    if type(node) is sympy.Subs and len(node.point) > 1:
+        return isinstance(node.expr, sympy.Derivative) or len(set(node.point)) < len(node.point)
+    is_derivative = type(node) is sympy.Derivative and isinstance(node.expr, AppliedUndef) and len(node.expr.args) > 1
+    return is_derivative and not all(v.is_Symbol for v in node.variables) and orders_of(node) is not None
 
 
 def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:
