@@ -748,9 +748,9 @@ CLOSED = {
         r"y\[-i - n - 1\] .* whatever the sizes",
     ),
     "read past every size, inside of two ranges": (
-        lambda: td.lambdify([y], TABLES(SUMS(y[j - i - n - 1], (j, 0, i)), (i, 3)), "numpy")(np.ones(4)),
+        lambda: td.lambdify([y], TABLES(SUMS(y[j - i - n - 1], (j, 0, i)), (i, 3)), "numpy"),
         OutOfShapeError,
-        r"do not fit the expression \(n = 4 from axis 0 of y\)",
+        "whatever the sizes: for i = 2, j = 0 the index is -n - 3, not in 0 … n - 1; mend the range",
     ),
     "masked output": (
         lambda: square(numbers, out=np.ma.masked_all(5)),

@@ -9,11 +9,12 @@ from typing import Any
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.arguments import arguments_of, check_reads
+from sympy_tensordiff.app.arguments import arguments_of
 from sympy_tensordiff.app.page import Page
 from sympy_tensordiff.app.reading import UnreadableError, is_interactive, read_input
 from sympy_tensordiff.app.size_checks import worst_errors
 from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, ParseError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.simplify.outside_reads import check_expression
 from sympy_tensordiff.symbolic.for_readers import for_readers
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 
@@ -137,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
 def _answer(parsed: Any, options: argparse.Namespace) -> int:
     """Print what is asked for."""
     page = Page(sys.stdout)
-    check_reads(parsed)
+    check_expression(parsed.expression)
     note = "%" if options.form == "latex" else "#"  # the sign of comments: the answer stays what it is
     expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)
     page.say(_formatted(parsed, expression, options.form, page))

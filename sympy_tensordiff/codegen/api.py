@@ -21,6 +21,7 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.facts import size_variables
+from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -192,6 +193,7 @@ def build_program(
     _check_complete(graph, nodes, names, arrays)
     known = size_variables([*reader.leaves(), *nodes])
     grant_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
+    check_reads(reader, nodes)
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
     arguments = tuple(

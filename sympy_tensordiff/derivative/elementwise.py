@@ -31,6 +31,7 @@ from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.einsums import as_einsums
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
+from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.signs import with_signs
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
@@ -60,9 +61,11 @@ class Differentiation:
     def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = ()) -> None:
         self.graph = Graph()
         self.reader = Reader(self.graph)
-        self.root, *self.inputs = recognise(self.graph, [self.reader.read(part) for part in (expr, *also)])
+        given = [self.reader.read(part) for part in (expr, *also)]
+        self.root, *self.inputs = recognise(self.graph, given)
         known = [self.root, *self.inputs, *self._tensors(by)]
         grant_divisors(self.graph, self.reader.divisors, known)
+        check_reads(self.reader, given)
         self.facts = input_facts(self.graph, known)
         self.names = names_in([expr, *also])
 

@@ -41,11 +41,9 @@ def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
     ranges around it. Reads that can never do so say nothing: they have to stay, so that the call
     can refuse them.
     """
-    extents = extents_of([*roots, *graph.integers.values()])
-    if not graph.granted and not any(root.free for root in roots) and all(extent.is_constant for extent in extents):
+    positive = positive_sizes(graph, roots)
+    if not positive and not any(root.free for root in roots):
         return ()
-    sizes = [*extents, *map(Affine.variable, factors_in(extents))]
-    positive = normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes))) or ()
     rows = dict.fromkeys(positive)
     seen: Seen = set()
     for root in roots:
@@ -54,6 +52,13 @@ def input_facts(graph: Graph, roots: Sequence[Node]) -> Facts:
             if not parts_in((row.form,)):
                 rows[row] = None
     return positive if is_empty(tuple(rows), ()) else tuple(rows)
+
+
+def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Facts:
+    """What is granted, that every extent is at least 1, and so is each factor of one that is a product."""
+    extents = extents_of([*roots, *graph.integers.values()])
+    sizes = [*extents, *map(Affine.variable, factors_in(extents))]
+    return normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes))) or ()
 
 
 Seen = set[tuple[Node, Facts]]
@@ -90,7 +95,7 @@ def unconditional_reads(
             stack.append((body, context + rows, (*variables, *bound)))
             continue
         for row in inside_shape(graph, node):
-            extreme = _at_extreme(row, bound, context)
+            extreme = at_extreme(row, bound, context)
             if extreme is not None:
                 found.append(extreme)
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
@@ -98,7 +103,7 @@ def unconditional_reads(
     return normalise_rows(row for row in parts if not (row.form.compounds() and implied(row, ()))) or ()
 
 
-def _limits(variable: int, rows: Sequence[Row]) -> tuple[list[Affine], list[Affine]]:
+def limits_of(variable: int, rows: Sequence[Row]) -> tuple[list[Affine], list[Affine]]:
     """The unit-coefficient lower and upper bounds of a variable."""
     lows, highs = [], []
     for row in rows:
@@ -117,7 +122,7 @@ def _nonempty(rows: Facts, variables: Sequence[int], known: Facts) -> bool:
         for v in sorted(open_variables):
             others = open_variables - {v}
             own = [row for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(others)]
-            lows, highs = _limits(v, own)
+            lows, highs = limits_of(v, own)
             if lows and highs and len(lows) + len(highs) == len(own):
                 around = [row for row in rows if row.form.atoms().isdisjoint(open_variables)]
                 if all(implied(Row("ge", high - low), (*known, *around)) for low in lows for high in highs):
@@ -128,7 +133,7 @@ def _nonempty(rows: Facts, variables: Sequence[int], known: Facts) -> bool:
     return True
 
 
-def _at_extreme(row: Row, bound: Sequence[int], context: Facts) -> Row | None:
+def at_extreme(row: Row, bound: Sequence[int], context: Facts) -> Row | None:
     """The row where it is hardest to meet, so that it holds for the sizes alone.
 
     ``bound`` are the variables around it, innermost first; None where a bound is not a single form.
@@ -138,7 +143,7 @@ def _at_extreme(row: Row, bound: Sequence[int], context: Facts) -> Row | None:
         c = form.coefficient(v)
         if c == 0:
             continue
-        candidates = _limits(v, context)[0 if c > 0 else 1]
+        candidates = limits_of(v, context)[0 if c > 0 else 1]
         if len(candidates) != 1:
             return None
         form = form.substitute({v: candidates[0]})

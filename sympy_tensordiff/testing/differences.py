@@ -16,6 +16,7 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import jacobian, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DerivativeMismatch, OutOfShapeError, ShapeError
 from sympy_tensordiff.reference import tensors_of
+from sympy_tensordiff.simplify.outside_reads import check_expression
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
@@ -147,6 +148,7 @@ def check_derivative(
     if not isinstance(seed, int) or seed < 0 or not isinstance(rtol, (int, float)) or not rtol > 0:
         raise ArgumentTypeError(f"seed must be an int from 0 on and rtol a positive number, not {seed!r} and {rtol!r}")
     _check_sizes((expression, *variables), {} if sizes is None else sizes)
+    check_expression(expression)
     claims = _claims(expression, variables, derivative, isinstance(wrt, (tuple, list, sympy.Tuple)))
     return max(
         _check_one(expression, v, dict(sizes or {}), seed, rtol, claim)

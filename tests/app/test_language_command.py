@@ -328,7 +328,7 @@ def test_reads_outside_of_shapes_are_refused(run, body):
     """The derivative takes all reads for granted, and would be that of another expression."""
     code, out, err = run(f"declare x[n]  s = {body}  derivative wrt x")
     assert (code, out) == (1, "")
-    assert "is read outside of the shape of x, along axis 0, whatever the sizes; mend the range" in err
+    assert "is read outside of the shape of x, along axis 0, whatever the sizes: for k = " in err
 
 
 # ---------------------------------------------------------------------------- graphs

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.arguments import arguments_of, check_reads
+from sympy_tensordiff.app.arguments import arguments_of
 from sympy_tensordiff.app.size_checks import worst_errors
 from sympy_tensordiff.app.web.requests import Language, Request
 from sympy_tensordiff.errors import DerivativeMismatch, ParseError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.simplify.outside_reads import check_expression
 from sympy_tensordiff.symbolic.for_readers import for_readers
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 
@@ -46,7 +47,7 @@ def answer(request: Request) -> Answer:
 def derived(language: Language, source: str, order: int) -> tuple[Any, Any, Any]:
     """The expression, its derivative, and what was parsed; a page asks for several forms of one."""
     parsed = td.parse_indexed(source) if language == "index" else td.parse(source)
-    check_reads(parsed)
+    check_expression(parsed.expression)
     if order == 2:
         parsed = td.ParsedExpression(parsed.tensors, parsed.expression, (*parsed.arguments, parsed.arguments[-1]))
     return parsed.expression, parsed.derivative(), parsed
