@@ -22,6 +22,7 @@ from sympy_tensordiff.symbolic.operations import (
     shape_of,
     varying_in,
 )
+from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
 
@@ -279,6 +280,9 @@ def closed_template(template: Any) -> Any:
             "give them as operands; td.elementwise does that"
         )
     variables = placeholders(len(template.signature))
+    body = distinct(template.expr, template=True)
+    if body is not template.expr:
+        template = Lambda(template.signature, body)
     return template if tuple(variables) == tuple(template.signature) else Lambda(tuple(variables), template(*variables))
 
 

@@ -36,6 +36,7 @@ from sympy_tensordiff.symbolic.notation import (
     transposed,
 )
 from sympy_tensordiff.symbolic.notation_text import ADD, ATOM, CONTRACTED, MUL, POW, SCALED, Writer
+from sympy_tensordiff.symbolic.partial_derivatives import Subs
 
 # Functions with a notation of their own; the others are names in roman.
 SPECIAL = {
@@ -197,6 +198,7 @@ class LatexWriter(TraditionalWriter):
     def applied(self, notation: Applied) -> str:
         args = self.parenthesized(", ".join(self.at(arg, 0) for arg in notation.args))
         body, names = notation.template.expr, notation.template.variables
+        body = body.shown() if isinstance(body, Subs) else body
         primes = "'" * len(body.variables) if isinstance(body, Derivative) and len(names) == 1 else ""
         function = body.expr if primes else body
         if isinstance(function, AppliedUndef) and function.args == names:

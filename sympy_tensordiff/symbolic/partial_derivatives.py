@@ -43,7 +43,7 @@ class Subs(sympy.Subs):
 
     @staticmethod
     def _unchecked(derivative: Any, variables: Any, point: Any) -> Any:
-        if len(variables) == 1:
+        if len(variables) == 1 and not _is_variable(point, 0):
             return sympy.Subs.__new__(Subs, derivative, variables, point)
         return sympy.Expr.__new__(Derivative, derivative, sympy.Tuple(*variables), sympy.Tuple(*point))
 
@@ -95,7 +95,7 @@ class Subs(sympy.Subs):
                 terms.append(slope * _derivative((function, more), self.point))
         return sympy.Add(*terms)
 
-    def _shown(self) -> Any:
+    def shown(self) -> Any:
         """SymPy's own node to print: arguments that are variables, or that nothing is differentiated by, are in it."""
         wrt = {v for n, v in enumerate(self.variables) if v in self.expr.variables and not _is_variable(self.point, n)}
         taken = {symbol.name for symbol in self.point.atoms(sympy.Symbol) | self.free_symbols}
@@ -110,13 +110,13 @@ class Subs(sympy.Subs):
         return sympy.Subs(self.expr.xreplace(rule), bound, point)
 
     def _printed(self, printer: Any) -> Any:
-        return printer._print(self._shown())
+        return printer._print(self.shown())
 
     _sympystr = _sympyrepr = _latex = _pretty = _printed
 
 
 class Derivative(Subs):
-    """That of a function of several arguments, equal to nothing of SymPy's.
+    """That of a function of several arguments, or of a variable, equal to nothing of SymPy's.
 
     SymPy's printers set it in parentheses by this name.
     """
@@ -139,33 +139,42 @@ def partial_derivative(function: Any, orders: Sequence[int], args: Sequence[Any]
     wrt = [(n, order) for n, order in enumerate(orders) if order]
     if all(_is_variable(args, n) and (len(args) == 1 or args[n].is_Symbol) for n, _ in wrt):
         return sympy.Derivative(_applied(function, args), *((args[n], order) for n, order in wrt))
+    return _closed((function, orders), args)
+
+
+def _closed(known: Any, args: Sequence[Any]) -> Any:
+    """The derivative in the classes of this module."""
+    function, orders = known
     variables = _variables(len(args))
-    derivative = sympy.Derivative(_applied(function, variables), *((variables[n], order) for n, order in wrt))
-    return Subs._unchecked(derivative, variables, args)
+    wrt = ((v, order) for v, order in zip(variables, orders, strict=True) if order)
+    return Subs._unchecked(sympy.Derivative(_applied(function, variables), *wrt), variables, args)
 
 
-def distinct(expr: Any) -> Any:
-    """An expression with the class of this module wherever SymPy's `Subs` compares wrongly, or may do so later.
+def distinct(expr: Any, *, template: bool = False) -> Any:
+    """An expression with the classes of this module wherever SymPy's own compare wrongly, or may do so later.
 
     Nodes are told apart by identity, since two that SymPy calls equal may be different ones. Classes of the package
-    are left as they are: they are made of such expressions.
+    are left as they are: they are made of such expressions. In a template any value may take the place of a symbol.
     """
-    waiting, seen = [expr], {}
+    waiting, inner, doubtful = [expr], {}, set()
     while waiting:
         node = waiting.pop()
-        if isinstance(node, sympy.Basic) and not hasattr(node, "is_tensor_entry") and id(node) not in seen:
-            seen[id(node)] = node
-            waiting += node.args
-    return _rebuilt(expr, {}, seen) if any(_is_doubtful(node) for node in seen.values()) else expr
+        if isinstance(node, sympy.Basic) and not hasattr(node, "is_tensor_entry") and id(node) not in inner:
+            inner[id(node)] = node
+            if _is_doubtful(node, template):
+                doubtful.add(id(node))
+            waiting += node.args[2:] if isinstance(node, Subs) else node.args
+    return _rebuilt(expr, {}, inner, doubtful) if doubtful else expr
 
 
-def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any]) -> Any:
+def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any], doubtful: set[int]) -> Any:
     if id(node) not in inner:
         return node
     if id(node) not in made:
-        args = [_rebuilt(arg, made, inner) for arg in node.args]
-        if _is_doubtful(node):
-            made[id(node)] = Subs(*args) if type(node) is sympy.Subs else _derivative(orders_of(node), args[0].args)
+        args = [_rebuilt(arg, made, inner, doubtful) for arg in node.args]
+        if id(node) in doubtful:
+            is_subs = isinstance(node, sympy.Subs)
+            made[id(node)] = Subs(*args) if is_subs else _closed(orders_of(node), args[0].args)
         elif all(new is old for new, old in zip(args, node.args, strict=True)):
             made[id(node)] = node
         else:
@@ -173,12 +182,14 @@ def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any]) -> Any:
     return made[id(node)]
 
 
-def _is_doubtful(node: Any) -> bool:
+def _is_doubtful(node: Any, template: bool) -> bool:
     """Whether a node is one of SymPy's that is equal to another one where two arguments are, or become, equal."""
     if type(node) is sympy.Subs and len(node.point) > 1:
         return isinstance(node.expr, sympy.Derivative) or len(set(node.point)) < len(node.point)
-    is_derivative = type(node) is sympy.Derivative and isinstance(node.expr, AppliedUndef) and len(node.expr.args) > 1
-    return is_derivative and not all(v.is_Symbol for v in node.variables) and orders_of(node) is not None
+    if type(node) is not sympy.Derivative or not isinstance(node.expr, AppliedUndef):
+        return False
+    may_become_equal = len(node.expr.args) > 1 and not all(v.is_Symbol for v in node.variables)
+    return (template or may_become_equal) and orders_of(node) is not None
 
 
 def orders_of(derivative: Any) -> tuple[Any, tuple[int, ...]] | None:

@@ -183,3 +183,28 @@ def test_the_notation_of_sympy_is_taken_before_it_merges():
     assert evaluate(x[i] * first + x[i] ** 2 * second, values) == 2 * POINT
     slope = td.gradient(x[i] * first + x[i] ** 2 * second, x)
     assert list(evaluate(slope, values)) == [2, 0]
+
+
+@pytest.mark.parametrize("arg", [x, 2 * x, x**2 + 1, y], ids=str)
+def test_templates_take_any_operands(arg):
+    """What stands for a symbol of a template may depend on what stands for another one."""
+    slope = td.gradient(td.sum(td.elementwise(h, x, arg) + td.elementwise(k, x)), x)
+    moved = slope.subs(y, x) if arg == y else slope
+    values = {x: [POINT, 2, 3], p: 1, h: formula((2, 1)), k: Lambda(s, s**3)}
+    v = sympy.Symbol("v")
+    inner = {x: v, 2 * x: 2 * v, x**2 + 1: v**2 + 1, y: v}[arg]
+    expected = (sympy.diff(v**2 * inner, v) if arg != y else 2 * v * inner).subs(v, 2) + 12
+    for form in (moved, moved.doit(), moved.subs({h: values[h], k: values[k]}).doit()):
+        assert evaluate(form, {key: values[key] for key in values if key != p})[1] == expected
+        assert evaluate(form[p].doit(), values) == expected
+    assert "k'" in sympy.latex(moved)
+
+
+@pytest.mark.parametrize("put", [lambda e: e.subs(y, x), lambda e: e.xreplace({y: x}), lambda e: e.subs(y[p], x[p])])
+def test_another_tensor_may_be_put_in(put):
+    ttu, tuu = (td.diff(h(x[p], y[p]), *by) for by in ((x[p], x[p], y[p]), (x[p], y[p], y[p])))
+    assert str(ttu) == "Derivative(h(x[p], y[p]), (x[p], 2), y[p])"
+    assert r"\left(\frac{\partial^{3}}" in sympy.latex(ttu**2)
+    assert [put(e).subs(h, formula((2, 1))).doit() for e in (ttu, tuu)] == [2, 0]
+    whole = [put(td.IndexedSum(e, (p, 0, n - 1))) for e in (ttu, tuu, Derivative(h(x[p], y[p]), (x[p], 2), y[p]))]
+    assert whole[0] == whole[2] != whole[1]
