@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from math import gcd
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer import smith
@@ -180,14 +181,18 @@ class Planner:
     def _basis(self, node: Node, context: Context) -> tuple[list[Affine], dict[int, tuple[int, ...]]]:
         """Combinations that all index forms in ``node`` are made of, and each variable in terms of them."""
         used = [v for v in context.variables if v in node.free]
-        vectors = dict.fromkeys(_vectors(node, used))
+        # In the directions in which they stand, which no substitution of the variables changes.
+        vectors = dict.fromkeys(_vectors(node, used, signed=True))
         basis: list[tuple[int, ...]] = []
         for vector in vectors:
-            if smith.smith_decomposition([*basis, vector], len(used)).rank > len(basis):
-                basis.append(vector)
+            primitive = tuple([c // gcd(*vector) for c in vector])
+            if smith.smith_decomposition([*basis, primitive], len(used)).rank > len(basis):
+                basis.append(primitive)
         inverse = _integer_inverse(basis, vectors, len(used))
-        if inverse is None:  # the variables themselves always do
-            basis = inverse = _units(len(used))
+        if inverse is None:  # all vectors of integers in their span are reached
+            basis = list(smith.kernel_basis(smith.kernel_basis(list(vectors), len(used)), len(used)))
+            inverse = _integer_inverse(basis, vectors, len(used))
+            assert inverse is not None
         forms = [Affine({v: c for v, c in zip(used, vector, strict=True)}) for vector in basis]
         return forms, dict(zip(used, inverse, strict=True))
 

@@ -170,12 +170,19 @@ def _length_checks(program: Program) -> tuple[Check, ...]:
 def _read_checks(program: Program) -> tuple[Check, ...]:
     """A check for each read that the sizes alone decide."""
     checks = []
+    labels = {a.name: a.label for a in program.arguments}
     for read in unproven_reads(program):
         if read.has_data:
             continue
-        array = next((a.label for a in program.arguments if a.name == read.load.array), read.load.array)
+        name = read.load.array
+        array = labels.get(name, name)
         index = ", ".join(map(shown, read.load.index))
-        message = f"{array}[{index}] is read outside of the shape of {array}, along axis {read.axis}"
+        message = f"{array}[{index}] is read outside of the shape of {array}"
+        if name not in labels:
+            filling = [step for step in program.kernels if step.array == name]
+            sources = dict.fromkeys(label for step in filling for a in uses(step).arrays if (label := labels.get(a)))
+            message += f", which holds values of {', '.join(sources)}" if sources else ""
+        message += f", along axis {read.axis}"
         if read.certain:
             raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")
         message += "; the sizes of the arguments do not fit the expression"

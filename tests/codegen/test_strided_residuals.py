@@ -1,0 +1,68 @@
+"""The sum inside of a residual is computed once for each entry of the residual, whatever the strides of its reads."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from oracle import expected
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.count import count
+
+i, j, k, l = td.indices("i j k l")
+I, K = 7, 8
+STRIDES = [*itertools.product(range(1, 7), range(1, 7))]
+PLANES = [((3, 2), (1, 1)), ((3, 2), (2, 3)), ((2, 3), (4, 3)), ((4, 6), (3, 2)), ((5, 2), (1, 4))]
+
+
+def places(strides, lengths):
+    """All values of ``a*i + b*k`` in one axis, counted from the least one, and the offset and extent."""
+    index = sum(s * np.arange(n).reshape((-1,) + (1,) * p) for s, n, p in zip(strides, lengths, (1, 0), strict=True))
+    return index - index.min(), -int(index.min()), int(np.ptp(index)) + 1
+
+
+def in_a_line(a, b):
+    index, offset, extent = places((a, b), (I, K))
+    x, w, z = td.TensorSymbol("x", extent), td.TensorSymbol("w", K), td.TensorSymbol("z", I)
+    y = td.IndexedSum(x[a * i + b * k + offset] * w[k], (k, 0, K - 1))
+    return (x, w, z), td.IndexedSum((y - z[i]) ** 2, (i, 0, I - 1)), (index,)
+
+
+def in_a_plane(first, second):
+    (p, down, m), (q, right, n) = (places(s, lengths) for s, lengths in [(first, (I, K)), (second, (6, 5))])
+    x, w, z = td.TensorSymbol("x", (m, n)), td.TensorSymbol("w", (K, 5)), td.TensorSymbol("z", (I, 6))
+    read = x[first[0] * i + first[1] * k + down, second[0] * j + second[1] * l + right]
+    y = td.IndexedSum(read * w[k, l], (k, 0, K - 1), (l, 0, 4))
+    return (x, w, z), td.IndexedSum((y - z[i, j]) ** 2, (i, 0, I - 1), (j, 0, 5)), (p, q)
+
+
+def wanted(places, x, w, z):
+    """The gradients with respect to x and w, tuple by tuple."""
+    by_x, by_w = np.zeros_like(x), np.zeros_like(w)
+    windows = [(entry, tuple(p[e] for p, e in zip(places, entry, strict=True))) for entry in np.ndindex(z.shape)]
+    for entry, window in windows:
+        window = np.ix_(*window)
+        slope = 2 * ((x[window] * w).sum() - z[entry])
+        by_x[window] += slope * w
+        by_w += slope * x[window]
+    return by_x, by_w
+
+
+@pytest.mark.parametrize("strides", [*STRIDES, *PLANES], ids=str)
+def test_gradients_of_a_residual(strides):
+    symbols, loss, index = in_a_line(*strides) if strides in STRIDES else in_a_plane(*strides)
+    x, w, _ = symbols
+    rng = np.random.default_rng(0)
+    arguments = [rng.integers(-4, 5, s.shape).astype(float) for s in symbols]
+    right = wanted(index, *arguments)
+    tuples = int(np.prod([p.size for p in index]))
+    program = build_program(symbols, td.gradient(loss, x))
+    assert count(program, {}).iterations == 2 * tuples
+    np.testing.assert_array_equal(expected(program, arguments)[0], right[0])
+    both = build_program(symbols, td.gradient(loss, (x, w)))
+    assert count(both, {}).iterations == 3 * tuples
+    for found, value in zip(expected(both, arguments), right, strict=True):
+        np.testing.assert_array_equal(found, value)
