@@ -15,17 +15,20 @@ import atexit
 import contextlib
 import functools
 import hashlib
+import importlib
 import importlib.abc
 import importlib.util
 import itertools
 import linecache
 import os
+import platform
 import re
 import shutil
 import stat
 import sys
 import tempfile
 import threading
+from importlib import metadata
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -40,28 +43,52 @@ _count = itertools.count(1)
 _lock = threading.Lock()
 
 
-def load_source(source: str, versions: str, own: bool = False) -> ModuleType:
+def load_source(source: str, versions: str, own: bool = False, on_disk: bool = True) -> ModuleType:
     """The module of ``source``; ``versions`` says what compiled code depends on besides the text.
 
-    ``own``: a module that nobody else gets, because more will be put into it than its text says.
+    ``own``: a module that nobody else gets, because more will be put into it than its text says. One that is not
+    ``on_disk`` is compiled without a file.
     """
+    own = own or not on_disk
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()
     name = f"sympy_tensordiff_generated.k_{digest}" + (f"_{next(_count)}" if own else "")
     with _lock:
         if name in sys.modules:
             return sys.modules[name]
-        for folder in () if os.environ.get(VARIABLE) == OFF else (cache_folder, temporary_folder):
-            try:
+        folders = (cache_folder, temporary_folder) if on_disk and os.environ.get(VARIABLE) != OFF else ()
+        for folder in folders:
+            # Numba has no place for compiled code: RuntimeError.
+            with contextlib.suppress(OSError, RuntimeError):
                 path = _write(folder(), f"k_{digest}.py", source)
                 _drop_unknown_code(path)
-            except OSError:
-                continue
-            loader = _TextLoader(source, str(path))
-            return _import(name, importlib.util.spec_from_file_location(name, path, loader=loader))
+                loader = _TextLoader(source, str(path))
+                return _import(name, importlib.util.spec_from_file_location(name, path, loader=loader))
         # Numba has no place for compiled code either.
         text, place = source.replace("cache=True, ", ""), f"<{name}>"
         linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
         return _import(name, importlib.util.spec_from_loader(name, _TextLoader(text, place), origin=place))
+
+
+@functools.cache
+def code_versions(backend: str) -> str:
+    """What compiled code depends on besides its text."""
+    packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba", "llvmlite"])
+    found = [f"Python {sys.version} on {platform.machine()}"]
+    if backend == "numba":
+        llvm = importlib.import_module("llvmlite.binding")
+        found.append(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}")
+    for package in packages:
+        try:
+            found.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            found.append(f"{package} from source")
+    return ", ".join(found)
+
+
+def forget(module: ModuleType) -> None:
+    """Let the next `load_source` of its text make another module."""
+    if sys.modules.get(module.__name__) is module:
+        del sys.modules[module.__name__]
 
 
 def clear_cache() -> int:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import functools
 import importlib
-import platform
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib import metadata
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared
-from sympy_tensordiff.codegen.cache import load_source, seal
+from sympy_tensordiff.codegen.cache import code_versions, forget, load_source, seal
 from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.device_call import DeviceCalls, explained, require_device
 from sympy_tensordiff.codegen.externals import bind, for_backend, parse_key
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
+from sympy_tensordiff.codegen.interrupts import undivided
 from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.mirrored import with_mirrored_kernels
 from sympy_tensordiff.codegen.partition import split_large
@@ -98,22 +97,6 @@ def compile_program(
     return CompiledFunction(program, backend, functions, parallel)
 
 
-@functools.cache
-def _versions(backend: str) -> str:
-    """What compiled code depends on besides its text."""
-    packages = ["sympy-tensordiff", "numpy"] + ([] if backend == "numpy" else ["numba", "llvmlite"])
-    found = [f"Python {sys.version} on {platform.machine()}"]
-    if backend == "numba":
-        llvm = importlib.import_module("llvmlite.binding")
-        found.append(f"{llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}")
-    for package in packages:
-        try:
-            found.append(f"{package} {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            found.append(f"{package} from source")
-    return ", ".join(found)
-
-
 def _shape(forms: tuple[Affine, ...]) -> str:
     return f"({', '.join(map(str, forms))})"
 
@@ -152,6 +135,7 @@ class CompiledFunction:
         self._checker = ArgumentChecker(program)
         self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Runs] = {}
         self._unsealed: list[ModuleType] = []
+        self._on_disk = True
         self._recent: Recent | None = None
         self._nest = nesting(program.structure)
         self._searches: dict[int, CompiledFunction] = {}
@@ -178,18 +162,40 @@ class CompiledFunction:
             self._run_on_cuda(prepared, filled, stream)
             run = None
         else:
-            run = self._load(prepared.dtype, self._in_parallel()).chosen([*prepared.values, *filled])
-            self._run_quietly(run, prepared.values, filled)
-        if self._unsealed:
-            loaded, self._unsealed = self._unsealed, []
-            for module in loaded:
-                seal(module)
+            run = self._compute(prepared, filled)
         for target, array in zip(targets, filled, strict=True):
             if target is not array:
                 target[...] = array
         if run is not None:
             self._recent = remember(self.program.arguments, args, prepared, run)
         return self._nested(filled) if out is None else out
+
+    def _compute(self, prepared: Prepared, filled: Sequence[Any]) -> Callable[..., None]:
+        """Fill the results of a call, in which Numba may compile; what has filled them."""
+        parallel = self._in_parallel()
+        is_compiled = (prepared.dtype, parallel) in self._runs and not self._unsealed
+        try:
+            with nullcontext() if is_compiled else undivided(self._forget):
+                run = self._load(prepared.dtype, parallel).chosen([*prepared.values, *filled])
+                self._run_quietly(run, prepared.values, filled)
+                loaded, self._unsealed = self._unsealed, []
+                for module in loaded:
+                    seal(module)
+        except OSError:
+            if not self._on_disk:
+                raise
+            self._on_disk = False  # there is no room for compiled code
+            self._forget()
+            return self._compute(prepared, filled)
+        return run
+
+    def _forget(self) -> None:
+        """Load all modules anew."""
+        for module in self._unsealed:
+            forget(module)
+        self._unsealed.clear()
+        self._runs.clear()
+        self._recent = None
 
     def _run_on_cuda(self, prepared: Prepared, filled: Sequence[Any], stream: Any) -> None:
         """Copy arrays of the host to the device, compute, copy the results back, and wait for them."""
@@ -289,12 +295,12 @@ class CompiledFunction:
 
     def _module(self, dtype: np.dtype[Any], parallel: frozenset[str] = frozenset()) -> ModuleType:
         """The generated module for results of a type."""
-        versions = _versions(self.backend)
+        versions = code_versions(self.backend)
         if self.backend == "numba":
             versions += f", {dtype}"
         is_printed = parallel == self._printed_parallel
         source = self.source if is_printed else _printed(self._bounded, self.backend, parallel)
-        module = load_source(source, versions, own=bool(self._implementations))
+        module = load_source(source, versions, own=bool(self._implementations), on_disk=self._on_disk)
         supplied = {
             (external.name, external.orders): for_backend(external, function, self.backend)
             for external, function in self._implementations.items()

@@ -20,7 +20,6 @@ from programs import CASES, N, array, i, load, op, result, single
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import cache
-from sympy_tensordiff.codegen import compile as compiling
 from sympy_tensordiff.codegen.compile import compile_program, print_source
 from sympy_tensordiff.codegen.loops import Argument, Store
 from sympy_tensordiff.errors import ArgumentError
@@ -291,10 +290,10 @@ def test_the_code_depends_on_the_machine_and_on_the_type(folder, request, monkey
     double = function._load(np.dtype(np.float64)).run
     assert function._load(np.dtype(np.float32)).run.__module__ != double.__module__
     monkeypatch.setattr("llvmlite.binding.get_host_cpu_name", lambda: "another")
-    compiling._versions.cache_clear()
+    cache.code_versions.cache_clear()
     assert loaded_again(function.program)._load(np.dtype(np.float64)).run.__module__ != double.__module__
     monkeypatch.undo()
-    compiling._versions.cache_clear()
+    cache.code_versions.cache_clear()
 
 
 def test_source_needs_no_numba(monkeypatch):
