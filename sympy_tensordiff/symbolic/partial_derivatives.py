@@ -28,6 +28,8 @@ class Subs(sympy.Subs):
     `Subs` of one variable is equal to this one.
     """
 
+    is_real = True  # as everything here
+
     def __new__(cls, expr: Any, variables: Any, point: Any, **assumptions: Any) -> Any:
         plain = sympy.Subs(expr, variables, point)
         if not isinstance(plain, sympy.Subs):

@@ -30,6 +30,7 @@ s = TensorSymbol("s", ())
 d = TensorSymbol("d", 8)
 X = TensorSymbol("X", (n, n))
 idx = TensorSymbol("idx", 4, dtype=int)
+h, u, v = sympy.Function("h"), Symbol("u", real=True), Symbol("v", real=True)
 THIRD = sympy.Rational(1, 3)
 VALUES: dict[Any, Any] = {
     A: [[1, 2, Fraction(1, 3)], [-2, 1, 1], [Fraction(1, 2), 3, -1]],
@@ -40,6 +41,7 @@ VALUES: dict[Any, Any] = {
     d: [1, -1, 2, Fraction(1, 2), 3, 1, 2, -2],
     idx: [1, 0, -1, 1],
     c: Fraction(3, 5),
+    h: sympy.Lambda((u, v), u**3 * v**2),
     n: 3,
     m: 3,
     **{i: 1, j: 2, k: 0, p: 2, q: 1},
@@ -158,6 +160,10 @@ def whole_samples(row: Any, squares: Any) -> dict[str, dict[str, Any]]:
             "all": td.logsumexp(x),
             "one axis": td.logsumexp(A, 0),
             "inside": c * td.logsumexp(A) + x[k],
+        },
+        "Subs": {
+            "equal points": td.Subs(sympy.Derivative(h(u, v), u, v), (u, v), (x[k], x[k])),
+            "one variable": td.Subs(sympy.Derivative(h(u, x[k]), u), u, x[i] + c),
         },
         "sigmoid": {"plain": td.sigmoid(c * x[k]), "of a tensor": td.sigmoid(x), "of a sum": td.sigmoid(td.sum(x)) * c},
         "softplus": {"plain": td.softplus(c * x[k]), "of a tensor": td.softplus(x - y)},
