@@ -46,12 +46,17 @@ class PrintedTensor(Printed):
 
     @property
     def precedence(self) -> int:
-        """How tightly the text binds; in LaTeX, products need parentheses unless they are the last factor."""
+        """How tightly the text binds; in LaTeX, products need parentheses unless they are the last factor.
+
+        SymPy writes the factors of a negative product as terms of a sum, and Python reads ``*``, ``/`` and ``@``
+        from the left: a text with an operator binds like a sum, and has parentheses as a factor and as a divisor.
+        """
         if measures(self).is_unprintable:
             return ATOM
         place = place_in_formula(sys._getframe(1))
         if place == "text":
-            return TextWriter(None).level(notation_of(self))
+            level = TextWriter(None).level(notation_of(self))
+            return level if level >= POW else ADD
         level = LatexWriter(None).level(notation_of(self))
         return (MUL - 1 if place == "factor" else MUL) if ADD < level < POW else level
 

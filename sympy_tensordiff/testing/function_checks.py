@@ -21,6 +21,7 @@ from sympy_tensordiff.testing.exact import as_scalar, assert_equal, assert_kerne
 from sympy_tensordiff.testing.generate import Kind, RandomFunction
 from sympy_tensordiff.testing.generate_tensors import random_tensors
 from sympy_tensordiff.testing.maps import random_maps
+from sympy_tensordiff.testing.printed import assert_printed
 from sympy_tensordiff.testing.ranges import random_ranges
 from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
 
@@ -51,13 +52,22 @@ def check_maps(seed: int) -> None:
 
 
 def check_tensors(seed: int) -> None:
-    """Check one random program of whole tensors, and its kernel; as `check_function`."""
+    """Check one random program of whole tensors, its kernel and its text; as `check_function`."""
     kind: Kind = "smooth" if seed % 4 == 0 else "rational"
     made = random_tensors(seed, rank=seed % 3, kind=kind, kinks=seed % 5 == 0, depth=2 + seed % 2)
     made.draws = [made.sizes]
     if made.variables:
         check_orders(made, seed)
+        _check_printed(made, seed)
         assert_kernel_exact(made.function, made.variables, made.sizes, seed, low=-1, high=1, rtol=1e-6)
+
+
+def _check_printed(made: RandomFunction, seed: int) -> None:
+    """The texts of the function and of its pullbacks, read as Python."""
+    cotangent = TensorSymbol("cotangent", shape_of(made.function))
+    values = random_values((made.function, *made.variables, cotangent), made.sizes, seed)
+    for n, expr in enumerate((made.function, *vjp(made.function, tuple(made.variables), cotangent))):
+        assert_printed(expr, evaluate(expr, values), values, f"pullback {n}" if n else "function")
 
 
 def check_orders(made: RandomFunction, seed: int) -> None:

@@ -213,10 +213,16 @@ class TensorGenerator:
         left, right = self.scalar(depth - 1), self.scalar(depth - 2)
         forms: list[Callable[[Any, Any], Any]] = [
             *(lambda a, b: a * b, lambda a, b: a - 2 * b, lambda a, b: a**2 + b, lambda a, b: a / (1 + b**2)),
+            *(lambda a, b: -a / self.square(), lambda a, b: a - b / self.square()),
         ]
         if self.kind == "smooth":
             forms += [lambda a, b: sympy.sin(a), lambda a, b: b * sympy.exp(-(a**2))]
         return self.random.choice(forms)(left, right)
+
+    def square(self) -> Any:
+        """A contraction that is positive, so that it may be a divisor."""
+        vector = self.leaf((self.random.randrange(3),))
+        return functions.dot(vector, vector)
 
     def generate(self, rank: int, depth: int) -> RandomFunction:
         axes = tuple(self.random.randrange(3) for _ in range(rank))

@@ -314,7 +314,7 @@ NATIVE = [
     (ein("i,i->", x, y) * td.sum(z), "sum(z)*(x.T @ y)", r"\left(\mathbf{1}^{\top} z\right) x^{\top} y"),
     (ein("i,i->", x, y) ** 2, "(x.T @ y)**2", r"\left(x^{\top} y\right)^{2}"),
     (1 / ein("i,i->", x, y), "1/(x.T @ y)", r"\frac{1}{x^{\top} y}"),
-    (1 - ein("i,i->", x, y), "1 - x.T @ y", r"1 - x^{\top} y"),
+    (1 - ein("i,i->", x, y), "1 - (x.T @ y)", r"1 - x^{\top} y"),
     (td.sum(T) * a, "a*sum(T)", r"a \sum_{i, j, k} T_{i j k}"),
     (
         td.sum(T) * td.trace(A),

@@ -1,0 +1,90 @@
+"""What `str` writes is Python of the same value: ``*``, ``/`` and ``@`` bind alike, a minus sign binds tighter."""
+
+import itertools
+
+import pytest
+from sympy import Max, Symbol, exp
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import DerivativeMismatch, UnsupportedError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing import random_values
+from sympy_tensordiff.testing.printed import assert_printed, read_printed, symbols_by_name
+
+n = td.indices("n")
+a = Symbol("a", real=True)
+A = td.TensorSymbol("A", (n, n))
+x, y = (td.TensorSymbol(name, n) for name in "xy")
+
+SCALARS = {
+    "contraction": td.dot(x, y),
+    "form": x @ A @ x,
+    "scaled": td.einsum("i,i,->", x, y, 2 * a),
+    "negative": td.einsum("i,i,->", x, y, -2),
+    "sum": a + td.dot(x, y),
+    "product": a * td.dot(x, x),
+}
+PLACES = {
+    "minus": lambda s, t: -s,
+    "quotient": lambda s, t: s / t,
+    "minus quotient": lambda s, t: -s / t,
+    "minus above a scalar": lambda s, t: -a / t,
+    "minus square": lambda s, t: -(s**2) / t**3,
+    "difference": lambda s, t: a - s / t,
+    "number": lambda s, t: -3 * s / (2 * t),
+    "exponent": lambda s, t: (a**2) ** -s,
+    "argument": lambda s, t: exp(-s / t) + Max(-s, t),
+    "whole": lambda s, t: -s * x / t,
+    "whole quotient": lambda s, t: -x / t - s * (A @ y) / t,
+    "whole divisor": lambda s, t: (-s) / (t * x),
+    "whole exponent": lambda s, t: (x**2) ** -s,
+}
+
+
+def values_of(expr):
+    return random_values((expr, A, x, y, a), {n: 3}, 5)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("upper", SCALARS)
+def test_the_text_has_the_value(upper, place):
+    for lower in SCALARS:
+        expr = PLACES[place](SCALARS[upper], SCALARS[lower])
+        values = values_of(expr)
+        assert_printed(expr, evaluate(expr, values), values, f"{upper}, {lower}")
+
+
+def test_texts():
+    assert str(-(x @ A @ x) / td.dot(x, x)) == "-((A.T @ x).T @ x)/(x.T @ x)"
+    assert str(-a / td.dot(x, x)) == "-a/(x.T @ x)"
+    assert str(-x / td.dot(x, x)) == "-x/(x.T @ x)"
+
+
+def test_orders_of_factors():
+    """Element-wise factors, matrices and vectors in any order, with what divides them."""
+    factors = [A, A * A, A @ A, td.inv(A + 5 * td.DeltaTensor(n)), A + 1]
+    for left, right in itertools.product(factors, repeat=2):
+        for expr in (-left @ right / a, left * (right @ A), -(left @ x) / (right @ y), (left @ right).T * left / right):
+            values = values_of(expr)
+            assert_printed(expr, evaluate(expr, values), values, "factors")
+
+
+def test_another_value_is_seen():
+    expr = -a / td.dot(x, x)
+    values = values_of(expr)
+    assert evaluate(read_printed("-a/x.T @ x", symbols_by_name(expr)), values) != evaluate(expr, values)
+    with pytest.raises(DerivativeMismatch, match=r"quotient as text, -a/\(x.T @ x\): entry"):
+        assert_printed(expr, 1, values, "quotient")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("open('x')", "open is neither a name of the expression, nor of this package, nor of SymPy"),
+        ("x.__class__", "printed expressions have no Attribute"),
+        ("[s for s in x]", "printed expressions have no ListComp"),
+    ],
+)
+def test_nothing_else_is_read(text, message):
+    with pytest.raises(UnsupportedError, match=message):
+        read_printed(text, {"x": x})
