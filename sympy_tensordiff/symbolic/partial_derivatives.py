@@ -31,10 +31,12 @@ class Subs(sympy.Subs):
     is_real = True  # as everything here
 
     def __new__(cls, expr: Any, variables: Any, point: Any, **assumptions: Any) -> Any:
+        if isinstance(expr, Subs):  # SymPy would join the two, which have variables of the same names
+            return _at(expr, _in_turn(sympy.Subs(sympy.S.Zero, variables, point)))
         plain = sympy.Subs(expr, variables, point)
         if not isinstance(plain, sympy.Subs):
             return plain
-        rule = dict(zip(plain.variables, plain.point, strict=True))
+        rule = _in_turn(plain)
         derivative = plain.expr
         if not isinstance(derivative, sympy.Derivative):
             return _at(derivative, rule)
@@ -174,20 +176,20 @@ def _rebuilt(node: Any, made: dict[int, Any], inner: Mapping[int, Any], doubtful
         return node
     if id(node) not in made:
         args = [_rebuilt(arg, made, inner, doubtful) for arg in node.args]
-        if id(node) in doubtful:
-            is_subs = isinstance(node, sympy.Subs)
-            made[id(node)] = Subs(*args) if is_subs else _closed(orders_of(node), args[0].args)
-        elif all(new is old for new, old in zip(args, node.args, strict=True)):
+        if all(new is old for new, old in zip(args, node.args, strict=True)) and id(node) not in doubtful:
             made[id(node)] = node
+        elif isinstance(node, sympy.Derivative) and id(node) in doubtful:
+            made[id(node)] = _closed(orders_of(node), args[0].args)
         else:
-            made[id(node)] = node.func(*args)
+            made[id(node)] = (Subs if type(node) is sympy.Subs else node.func)(*args)
     return made[id(node)]
 
 
 def _is_doubtful(node: Any, template: bool) -> bool:
     """Whether a node is one of SymPy's that is equal to another one where two arguments are, or become, equal."""
     if type(node) is sympy.Subs and len(node.point) > 1:
-        return isinstance(node.expr, sympy.Derivative) or len(set(node.point)) < len(node.point)
+        is_one_in_another = any(arg.has(*node.variables) for arg in node.point)
+        return isinstance(node.expr, sympy.Derivative) or is_one_in_another or len(set(node.point)) < len(node.point)
     if type(node) is not sympy.Derivative or not isinstance(node.expr, AppliedUndef):
         return False
     may_become_equal = len(node.expr.args) > 1 and not all(v.is_Symbol for v in node.variables)
@@ -254,6 +256,14 @@ def _differentiated(formula: Any, variable: Any) -> Any:
     if formula.has(AppliedUndef, sympy.Subs):
         return hooks.derivative(formula, variable)
     return formula.diff(variable)
+
+
+def _in_turn(plain: sympy.Subs) -> dict[Any, Any]:
+    """The values of the variables; SymPy joins `Subs` of a `Subs`, so that a point may hold later variables."""
+    rule: dict[Any, Any] = {}
+    for variable, value in reversed([*zip(plain.variables, plain.point, strict=True)]):
+        rule[variable] = value.xreplace(rule)
+    return rule
 
 
 def _at(expr: Any, rule: Mapping[Any, Any]) -> Any:

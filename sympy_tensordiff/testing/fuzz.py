@@ -22,10 +22,10 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
     VerificationError,
 )
-from sympy_tensordiff.testing import function_checks, system_checks
+from sympy_tensordiff.testing import function_checks, named_functions, system_checks
 
-KINDS = ("systems", "functions", "tensors", "maps")
-_IN_A_BATCH = {"systems": 20, "functions": 1, "tensors": 1, "maps": 1}
+KINDS = ("systems", "functions", "tensors", "maps", "named")
+_IN_A_BATCH = {"systems": 20, "functions": 1, "tensors": 1, "maps": 1, "named": 1}
 _WRONG = (DerivativeMismatch, VerificationError, OutOfShapeError)
 _FORMULA = re.compile(r"\S*[^\w\s,;:.'-]\S*|\S*\d\S*|\b[A-Za-z]\b|\b_\w+")
 _EVERY = 10.0
@@ -68,6 +68,7 @@ def _check(kind: str, seed: int) -> Outcome:
         "functions": function_checks.check_function,
         "tensors": function_checks.check_tensors,
         "maps": function_checks.check_maps,
+        "named": named_functions.check_named_functions,
     }
     try:
         return Outcome(kind, seed, "right", "", checks[kind](seed) or 0.0)

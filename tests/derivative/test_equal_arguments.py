@@ -16,6 +16,7 @@ from sympy import Derivative, Function, Lambda, Subs
 import sympy_tensordiff as td
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
+from sympy_tensordiff.testing.named_functions import check_named_functions
 
 i, p, n = td.indices("i p n")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
@@ -208,3 +209,25 @@ def test_another_tensor_may_be_put_in(put):
     assert [put(e).subs(h, formula((2, 1))).doit() for e in (ttu, tuu)] == [2, 0]
     whole = [put(td.IndexedSum(e, (p, 0, n - 1))) for e in (ttu, tuu, Derivative(h(x[p], y[p]), (x[p], 2), y[p]))]
     assert whole[0] == whole[2] != whole[1]
+
+
+def test_points_in_points():
+    """SymPy joins a `Subs` of a `Subs`: its points may hold variables."""
+    v = sympy.Symbol("v")
+    inner = td.Subs(Derivative(h(t, v), t, v), (t, v), (v, v))
+    expected = partial_derivative(h, (1, 1), (2 * x[0], 2 * x[0]))
+    assert td.Subs(inner, v, 2 * x[0]) == expected
+    assert td.Subs(inner, (v,), (2 * x[0],)) == expected
+    values = {x: [POINT, 2], h: formula((3, 2))}
+    for joined in (Subs(inner, v, 2 * x[0]), Subs(Derivative(h(v, x[0]), v, x[0]), v, 2 * x[0])):
+        at = evaluate(joined, values)
+        assert at == evaluate(td.lift(joined), values) != 0
+    turned = partial_derivative(h, (2, 1), (a, 2 * a)).subs(h, Lambda((s, t), k(t, s, t)))
+    assert turned.doit().subs(k, formula((2, 1, 1))).doit() == turned.subs(k, formula((2, 1, 1))).doit() == 0
+    turned = partial_derivative(h, (1, 2), (a, 2 * a)).subs(h, Lambda((s, t), k(t, s, t)))
+    assert turned.doit().subs(k, formula((2, 1, 1))).doit() == 6 * 2 * a
+
+
+def test_random_sums_of_named_functions():
+    for seed in range(12):
+        check_named_functions(seed)
