@@ -1,22 +1,19 @@
 """Which extents a text fixes: that of a repeated number is fixed by its surroundings, or by nothing.
 
 ``parse`` finds extents by unification: an axis has the extent of the tensors that it meets. An axis that
-is summed over and meets no tensor would have an extent of its own, whatever it was before. There a
-zero tensor of the right shape is added, made from a tensor that has the extent.
+is summed over and meets no tensor has an extent of its own when the text is read back: such a sum is refused
+where the extent is that of something else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from sympy import Integer
-
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.parsing.pieces import LETTERS, Level, Piece, at_least, number, piece
-from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.parsing.pieces import LETTERS, Level, Piece, at_least, piece
 
 FIXED = 0
 Operand = tuple[Piece, str]
@@ -76,95 +73,37 @@ def all_hidden(parts: Iterable[Piece]) -> frozenset[Any]:
     found: frozenset[Any] = frozenset()
     for part in parts:
         if not found.isdisjoint(part.hidden):
-            refuse_shared(min(found & part.hidden, key=str))
+            refuse_summed(min(found & part.hidden, key=str))
         found |= part.hidden
     return found
 
 
-def refuse_shared(extent: Any) -> None:
-    """Raise for an extent that the text would name several times, each time as another one."""
+def refuse_summed(extent: Any) -> None:
+    """Raise for an extent that the text would read back as another one."""
     raise UnsupportedError(
-        f"to_text: the extent {extent} of a repeated number or delta is summed over, and no tensor of the expression "
-        "has an axis of it, so that the text cannot say it; use a tensor with this extent in the expression"
+        f"to_text: the extent {extent} of a repeated number or delta is summed over, and no tensor has an axis there, "
+        "so that the text cannot say it; write the sum as a number, or as a tensor of order 0"
     )
 
 
-class Ties:
-    """Makes axes known by tensors that have their extents."""
+def closed(operands: Sequence[Operand], output: str, sizes: Collection[Any]) -> list[Operand]:
+    """The operands of a product, with the extents hidden that are summed over and that no tensor fixes.
 
-    def __init__(self, tensors: Iterable[Any]) -> None:
-        self.tensors = sorted((tensor for tensor in tensors if tensor.rank), key=lambda tensor: tensor.rank)
-        self.symbols = {symbol for tensor in self.tensors for extent in tensor.shape for symbol in extent.free_symbols}
-
-    def closed(self, operands: Sequence[Operand], output: str) -> list[Operand]:
-        """The operands of a product such that each extent that is summed over is known, or hidden for good."""
-        operands = list(operands)
-        found = classes_of(operands)
-        kept = {FIXED, *(found[letter] for letter in output)}
-        for position, (part, letters) in enumerate(operands):
-            axes = [axis for axis, letter in enumerate(letters) if found[letter] not in kept]
-            known = [axis for axis in axes if self.owner(part.shape[axis]) is not None]
-            tied = self.tied(part, known) if known else part
-            for axis in axes:
-                root = found[letters[axis]]
-                if axis not in known and root not in kept:
-                    tied = replace(tied, hidden=tied.hidden | {self.unknown(part.shape[axis], tied.hidden)})
-                kept.add(root)
-            operands[position] = tied, letters
-        return operands
-
-    def unknown(self, extent: Any, hidden: frozenset[Any]) -> Any:
-        """An extent that is summed over and that nothing else names: the text may name it as it likes."""
-        if extent in hidden or not extent.is_Symbol or extent in self.symbols:
-            refuse_shared(extent)
-        return extent
-
-    def owner(self, extent: Any) -> tuple[Any, int] | None:
-        """A tensor and its axis of an extent; None where there is none."""
-        for tensor in self.tensors:
-            for axis, other in enumerate(tensor.shape):
-                if same_extent(extent, other):
-                    return tensor, axis
-        return None
-
-    def tied(self, part: Piece, axes: Sequence[int]) -> Piece:
-        """The piece plus zeros that fix the extents of some axes."""
-        letters = axis_letters(part.rank)
-        zeros = self.zeros(part.shape, axes, letters)
-        whole = piece((part, " + ", zeros), Level.SUM, part)
-        return with_axes(whole, [(part, letters), (zeros, letters)], letters)
-
-    def zeros(self, shape: Sequence[Any], axes: Sequence[int], letters: str) -> Piece:
-        """A tensor of zeros whose extents are known at some axes."""
-        text, done = self.any_of(shape, axes, letters)
-        zeros = piece((at_least(text, Level.TERM), f" *({done},->{done}) 0"), Level.CHAIN)
-        classes = tuple(FIXED if axis in axes else axis + 1 for axis in range(len(shape)))
-        return replace(zeros, shape=tuple(shape), classes=classes)
-
-    def any_of(self, shape: Sequence[Any], axes: Sequence[int], letters: str) -> Operand:
-        """Some tensor of a shape, whose extents are known at some axes, and its letters."""
-        same = (tensor for tensor in self.tensors if tensor.rank == len(shape) == len(axes))
-        whole = next((tensor for tensor in same if all(map(same_extent, tensor.shape, shape))), None)
-        if whole is not None:
-            return named(whole), letters
-        (left, done), *rest = (
-            (self.vector(shape[axis]) if axis in axes else number(Integer(1)), letters[axis])
-            for axis in sorted(range(len(shape)), key=lambda axis: axis not in axes)
-        )
-        for right, letter in rest:
-            together = "".join(sorted(done + letter, key=letters.index))
-            left, done = piece(product_text((left, done), (right, letter), together), Level.TERM), together
-        return left, done
-
-    def vector(self, extent: Any) -> Piece:
-        """Some vector of a known extent."""
-        owner = self.owner(extent)
-        assert owner is not None, extent
-        tensor, axis = owner
-        letters = axis_letters(tensor.rank)
-        if tensor.rank == 1:
-            return named(tensor)
-        return piece((f"({letters}->{letters[axis]}) ", named(tensor)), Level.FACTOR)
+    ``sizes`` are the symbols in the shapes of the tensors: no text says that a number is repeated along one.
+    """
+    operands = list(operands)
+    found = classes_of(operands)
+    kept = {FIXED, *(found[letter] for letter in output)}
+    for position, (part, letters) in enumerate(operands):
+        hidden = part.hidden
+        for extent, letter in zip(part.shape, letters, strict=True):
+            if found[letter] not in kept:
+                if extent in hidden or not extent.is_Symbol or extent in sizes:
+                    refuse_summed(extent)
+                hidden |= {extent}
+            kept.add(found[letter])
+        operands[position] = replace(part, hidden=hidden), letters
+    return operands
 
 
 def named(tensor: Any) -> Piece:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sympy_tensordiff.parsing.axes_of_text import Ties, axis_letters, product_text, with_axes
+from sympy_tensordiff.parsing.axes_of_text import axis_letters, closed, product_text, with_axes
 from sympy_tensordiff.parsing.pieces import Level, Part, Piece, at_least, called, negated, piece
 
 
@@ -60,9 +60,9 @@ def repeated(value: Piece, shape: Sequence[Any]) -> Piece:
     return replace(text, shape=tuple(shape), classes=tuple(range(1, len(shape) + 1)), hidden=value.hidden)
 
 
-def relabelled(operand: Piece, letters: str, output: str, ties: Ties) -> Piece:
+def relabelled(operand: Piece, letters: str, output: str, sizes: Collection[Any]) -> Piece:
     """The product of one operand."""
-    operands = ties.closed([(operand, letters)], output)
+    operands = closed([(operand, letters)], output, sizes)
     text = piece((f"({letters}->{output}) ", at_least(operands[0][0], Level.FACTOR)), Level.FACTOR)
     return with_axes(text, operands, output)
 
@@ -71,17 +71,17 @@ Factor = tuple[Piece, str, Piece | None]
 """An operand of a product, its letters, and the value of one that is a repeated scalar."""
 
 
-def contracted(operands: Sequence[Factor], output: str, ties: Ties) -> Piece:
+def contracted(operands: Sequence[Factor], output: str, sizes: Collection[Any]) -> Piece:
     """The product of operands, by two of them at a time: next the one that leaves the fewest axes."""
     left, *rest = operands
     if not rest:
-        return relabelled(left[0], left[1], output, ties)
+        return relabelled(left[0], left[1], output, sizes)
     while rest:
         kept = [_kept(left[1] + other[1], rest[:place] + rest[place + 1 :], output) for place, other in enumerate(rest)]
         place = min(range(len(rest)), key=lambda place: len(kept[place]))
         right = rest.pop(place)
         letters = kept[place] if rest else output
-        left = _product(left, right, letters, ties), letters, None
+        left = _product(left, right, letters, sizes), letters, None
     return left[0]
 
 
@@ -91,29 +91,27 @@ def _kept(letters: str, others: Sequence[Factor], output: str) -> str:
     return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
 
 
-def _product(left: Factor, right: Factor, output: str, ties: Ties) -> Piece:
+def _product(left: Factor, right: Factor, output: str, sizes: Collection[Any]) -> Piece:
     """The product of two operands.
 
     A repeated scalar is not repeated in the text where the other operand has none of its letters.
     """
     factors = left, right
-    operands = ties.closed([(part, letters) for part, letters, _ in factors], output)
+    operands = closed([(part, letters) for part, letters, _ in factors], output, sizes)
     shown = [part for part, _ in operands]
     for position in (1, 0):
-        part, own, value = factors[position]
-        is_untied = shown[position].parts is part.parts
+        _, own, value = factors[position]
         is_alone = len(set(own)) == len(own) and set(own).isdisjoint(factors[1 - position][1])
-        if value is not None and is_untied and is_alone:
+        if value is not None and is_alone:
             shown[position] = value
             break
     text = piece(product_text((shown[0], left[1]), (shown[1], right[1]), output), Level.TERM)
     return with_axes(text, operands, output)
 
 
-def of_matrix(function: str, matrix: Piece, ties: Ties) -> Piece:
+def of_matrix(function: str, matrix: Piece, sizes: Collection[Any]) -> Piece:
     """The determinant, which has no axes, or the inverse or the adjugate; the matrix is square."""
     kept = "" if function == "det" else "ij"
-    operands = ties.closed([(matrix, "ii")], "i" * bool(kept))
-    text = called(function, operands[0][0])
-    square = with_axes(text, [(matrix, "ii")], "i" * bool(kept))
+    operands = closed([(matrix, "ii")], "i" * bool(kept), sizes)
+    square = with_axes(called(function, matrix), operands, "i" * bool(kept))
     return replace(square, shape=2 * square.shape, classes=2 * square.classes)

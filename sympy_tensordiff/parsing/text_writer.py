@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
-from sympy_tensordiff.parsing.axes_of_text import Ties, axis_letters, named
+from sympy_tensordiff.parsing.axes_of_text import axis_letters, named
 from sympy_tensordiff.parsing.complaints import FUNCTIONS
 from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_relu, by_sign, is_total
 from sympy_tensordiff.parsing.joined_pieces import (
@@ -61,7 +61,7 @@ class Scope:
 class Writer:
     """One walk over one expression."""
 
-    def __init__(self, expr: Any, declared: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
         if any(isinstance(node, INDEXED) and held(node) is None for node in nodes_in([expr])):
             expr = to_einsum(expr)
         self.expr = expr
@@ -70,17 +70,13 @@ class Writer:
         for tensor in tensors:
             if tensor.dtype is int:
                 raise UnsupportedError(f"to_text: {tensor} is a tensor of integers, which the text language has not")
-        self.declared = declared
-        self.ties = Ties(tensors if declared is None else declared.values())
+        shapes = (tensor.shape for tensor in (*tensors, *declared))
+        self.sizes = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
         self.names: dict[str, Any] = {}
 
     def run(self) -> Piece:
         """The text of the whole."""
         result: Piece = trampoline(self.visit(self.expr, Scope({}, {})))
-        if self.declared is not None:  # the axes of the result as well are those of the declared tensors
-            open_axes = [axis for axis, known in enumerate(result.classes) if known]
-            axes = [axis for axis in open_axes if self.ties.owner(result.shape[axis]) is not None]
-            result = self.ties.tied(result, axes) if axes else result
         return result
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Piece]:
@@ -295,12 +291,12 @@ class Writer:
             is_repeated = isinstance(operand, FilledTensor) and operand.rank
             value = (yield self.visit(operand.value, scope)) if is_repeated else None
             factors.append(((yield self.visit(operand, scope)), letters, value))
-        return contracted(factors, output, self.ties)
+        return contracted(factors, output, self.sizes)
 
     def matrix(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """The inverse, the determinant or the adjugate."""
         matrix = yield self.visit(expr.matrix, scope)
-        return of_matrix({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, self.ties)
+        return of_matrix({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, self.sizes)
 
     def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Piece]:
         """The determinant, or its derivative."""
@@ -312,15 +308,15 @@ class Writer:
             )
         matrix = yield self.visit(expr.matrix, scope)
         if expr.order == 0:
-            return of_matrix("det", matrix, self.ties)
-        return relabelled(of_matrix("adj", matrix, self.ties), "ij", "ji", self.ties)
+            return of_matrix("det", matrix, self.sizes)
+        return relabelled(of_matrix("adj", matrix, self.sizes), "ij", "ji", self.sizes)
 
     def log_sum_exp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Piece]:
         """The logarithm of a sum of exponentials."""
         tensor = yield self.visit(expr.tensor, scope)
         letters = axis_letters(tensor.rank)
         kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
-        return called("log", relabelled(called("exp", tensor), letters, kept, self.ties))
+        return called("log", relabelled(called("exp", tensor), letters, kept, self.sizes))
 
     def indexed(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """A scalar that an entry holds; all else is no operation on whole tensors."""

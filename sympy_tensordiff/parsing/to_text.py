@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy_tensordiff.parsing.api import ParsedExpression
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.parsing.api import ParsedExpression, parse
 from sympy_tensordiff.parsing.pieces import Level, piece, written
 from sympy_tensordiff.parsing.text_writer import Writer
 from sympy_tensordiff.symbolic.indices import as_expr
@@ -31,8 +32,8 @@ def to_text(expr: Any) -> str:
     UnsupportedError
         If the language cannot say something: functions that it does not have nor can compose, the maximum
         of two tensors, exponents with axes, sizes as numbers, derivatives of the adjugate, single entries
-        and ranges that are no whole axes, more than 26 axes in a product, more than 200,000 characters. The
-        message names it.
+        and ranges that are no whole axes, more than 26 axes in a product, more than 200,000 characters, sizes
+        that a term gave which SymPy has evaluated to 0. The message names it.
     ArgumentError
         If a tensor has a name that the language does not have, or shares it with another.
     ArgumentTypeError
@@ -58,7 +59,29 @@ def to_text(expr: Any) -> str:
     """
     if not isinstance(expr, ParsedExpression):
         return written(Writer(as_expr(expr, "the argument of to_text")).run())
-    text = Writer(expr.expression, expr.tensors).run()
+    text = Writer(expr.expression, expr.tensors.values()).run()
     declarations = "".join(f"{name} {tensor.rank} " for name, tensor in expr.tensors.items())
     arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)
-    return written(piece((f"declare {declarations}expression ", text, arguments), Level.SUM))
+    whole = written(piece((f"declare {declarations}expression ", text, arguments), Level.SUM))
+    _refuse_other_sizes(expr, parse(whole))
+    return whole
+
+
+def _refuse_other_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
+    """Raise where a text reads back axes as equally long that were not, or the other way round.
+
+    SymPy evaluates ``0 *(,->) (x *(i,i->) y)`` to 0, and with the term goes what it says of the sizes.
+    """
+    first, second = ((*p.tensors.items(), ("the expression", p.expression)) for p in (parsed, again))
+    known: dict[Any, tuple[str, Any]] = {}
+    for (name, tensor), (_, other) in zip(first, second, strict=True):
+        for axis, (old, new) in enumerate(zip(getattr(tensor, "shape", ()), getattr(other, "shape", ()), strict=True)):
+            here = f"axis {axis} of {name}"
+            for before, after in ((("old", old), new), (("new", new), old)):
+                there, expected = known.setdefault(before, (here, after))
+                if expected != after:
+                    raise UnsupportedError(
+                        f"to_text: the text would not say whether {there} and {here} are equally long: a term that "
+                        "says so has vanished, as a product by 0 does; leave it out of the input, or write one that "
+                        "stays"
+                    )
