@@ -16,7 +16,6 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.inside_tests import with_inside_tests
-from sympy_tensordiff.codegen.logistic import without_overflow
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.nested import ordered_sums
@@ -36,6 +35,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
+from sympy_tensordiff.simplify.logistic import without_overflow
 from sympy_tensordiff.simplify.recognition import recognise
 
 

@@ -6,11 +6,17 @@ From the inside out, of numbers and of whole tensors, with s and p for `sigmoid`
     log(1 + exp(u))        p(u)                a - a*s(u)           a*s(-u)
     log(exp(u) + exp(v))   u + p(v - u)        exp(-m*u)*s(u)**n    s(-u)**m * s(u)**(n - m),  m <= n
     1/(1 + exp(u))**n      s(-u)**n            log(s(u))            -p(-u)
+
+What is differentiated is written so before: the functions above have derivatives that do not overflow either.
+Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*s(u) - y*s(-u)`` is ``s(u) - y``::
+
+    a*s(u) + b*s(-u)       (a - b)*s(u) + b
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, product
 
 import sympy
 
@@ -18,17 +24,36 @@ from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 
 _FEW = 6
+"""Longer additions are left as they are."""
 
 
-def without_overflow(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with logistic forms in place of sums of exponentials."""
+def without_overflow(graph: Graph, roots: Sequence[Node], *, whole: bool = True) -> list[Node]:
+    """``roots`` with logistic forms in place of sums of exponentials.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+    whole : bool
+        Whether nodes of whole tensors are rewritten, too: `recognition` has rules of its own for those.
+    """
+    work = _Logistic(graph)
+    return _rewritten(graph, roots, lambda node: work.form(node) if whole or not node.whole else node)
+
+
+def with_one_sigmoid(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` with ``(a - b)*s(u) + b`` in place of ``a*s(u) + b*s(-u)``, where ``a - b`` is one term."""
+    return _rewritten(graph, roots, _Opposites(graph).joined)
+
+
+def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]) -> list[Node]:
+    """``roots`` in the form that is made of each node over its rewritten arguments."""
     parts = reachable(*roots)
     if not any(part.op == "call" and part.data in (sympy.exp, sigmoid) for part in parts):
         return list(roots)
-    work = _Logistic(graph)
     done: dict[Node, Node] = {}
     for part in parts:
-        done[part] = work.form(graph.with_args(part, [done[arg] for arg in part.args]))
+        done[part] = form(graph.with_args(part, [done[arg] for arg in part.args]))
     return [done[root] for root in roots]
 
 
@@ -131,6 +156,59 @@ class _Logistic:
         if rest is not other or c % own != 0:
             return 0
         return int(c // own)
+
+
+class _Opposites:
+    """Joins terms that are multiples of a sigmoid and of that of the opposite argument."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def joined(self, node: Node) -> Node:
+        """An addition with one sigmoid for two; other nodes, and longer additions, as they are."""
+        graph = self.graph
+        if node.op != "add" or len(node.args) > _FEW:
+            return node
+        cofactors: dict[Node, dict[Node, Node]] = {}
+        for term in node.args:
+            found = self.split(term)
+            if found is not None:
+                cofactors.setdefault(found[0], {})[term] = found[1]
+        for base in sorted(cofactors, key=self.subtracted):
+            opposite = graph.call(sigmoid, (graph.neg(base.args[0]),))
+            if opposite in cofactors:
+                first, second = cofactors[base], cofactors[opposite]
+                constant = self.expanded(second.values())
+                difference = self.expanded([*first.values(), graph.neg(constant)])
+                if difference.op != "add":
+                    others = [term for term in node.args if term not in first and term not in second]
+                    return self.joined(graph.add([graph.mul((difference, base)), constant, *others]))
+        return node
+
+    def split(self, term: Node) -> tuple[Node, Node] | None:
+        """The one sigmoid among the factors of a term, and the product of all others."""
+        factors = self.graph.factors(term)
+        found = [factor for factor in factors if _is_call(factor, sigmoid)]
+        if len(found) != 1 or any(factor.op == "pow" and _is_call(factor.args[0], sigmoid) for factor in factors):
+            return None
+        return found[0], self.graph.mul([factor for factor in factors if factor is not found[0]])
+
+    def subtracted(self, base: Node) -> int:
+        """How many terms the argument of a sigmoid subtracts, less those that it adds."""
+        argument = base.args[0]
+        terms = argument.args if argument.op == "add" else (argument,)
+        return sum(1 if self.graph.split_view(term)[0] < 0 else -1 for term in terms)
+
+    def expanded(self, terms: Iterable[Node]) -> Node:
+        """An addition with few products of additions multiplied out, where the result has few terms."""
+        graph = self.graph
+        total = graph.add(terms)
+        parts: list[Node] = []
+        for term in total.args if total.op == "add" else (total,):
+            sums = [factor.args if factor.op == "add" else (factor,) for factor in graph.factors(term)]
+            products = list(islice(product(*sums), _FEW + 1))
+            parts += map(graph.mul, products) if len(products) <= _FEW else [term]
+        return graph.add(parts)
 
 
 def _is_call(node: Node, function: type) -> bool:
