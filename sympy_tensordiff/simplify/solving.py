@@ -17,6 +17,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable, quotient
 from sympy_tensordiff.integer.data import apart, is_opaque, selected_in
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.lattice import dot, negated, shortened
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
 from sympy_tensordiff.simplify.shelters import steady, without_index
@@ -226,12 +227,32 @@ def _smith_step(graph: Graph, kept: list[int], rows: tuple[Row, ...], equations:
     for row, factor, column in solution.particular:
         part = _exact(combine(row), factor)
         values = [value + c * part for value, c in zip(values, column, strict=True)]
+    values, kernel = _near_zero(values, solution.kernel)
     names = [graph.names[v] for v in unknowns]
-    new = [graph.fresh(name) for name, _ in zip(names, solution.kernel, strict=False)]
-    for z, vector in zip(new, solution.kernel, strict=True):
+    new = [graph.fresh(name) for name, _ in zip(names, kernel, strict=False)]
+    for z, vector in zip(new, kernel, strict=True):
         values = [value + Affine({z: c}) for value, c in zip(values, vector, strict=True)]
     conditions = [Row("mod", combine(row), modulus) for row, modulus in solution.congruences]
     conditions += [Row("eq", combine(row)) for row in solution.equations]
     rest = tuple(row for row in rows if row not in equations) + tuple(conditions)
     others = [v for v in kept if v not in unknowns]
     return dict(zip(unknowns, values, strict=True)), rest, [*others, *new]
+
+
+def _near_zero(values: Sequence[Affine], kernel: Sequence[Sequence[int]]) -> tuple[list[Affine], list[list[int]]]:
+    """The same solutions, in variables that count up from about 0 where the parameters do.
+
+    The multiples of each parameter are shortened by the kernel, a vector of which is turned where the variable would
+    have to fall as the parameters grow: ``3*i + 2*k == p`` is ``i = p - 2*z``, ``k = 3*z - p``.
+    """
+    basis = [list(vector) for vector in kernel]
+    held = sorted({v for value in values for v in value.variables()})
+    columns = [shortened([value.coefficient(v) for value in values], basis) for v in held]
+    constants = shortened([value.constant for value in values], basis)
+    moved = [
+        Affine({v: column[n] for v, column in zip(held, columns, strict=True)}, constant)
+        for n, constant in enumerate(constants)
+    ]
+    growth = [sum(column[n] for column in columns) for n in range(len(values))]
+    turned = [negated(n) if (dot(n, growth), dot(n, constants)) > (0, 0) else n for n in basis]
+    return moved, turned

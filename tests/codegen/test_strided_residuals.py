@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from math import gcd
 
 import numpy as np
 import pytest
+import sympy
 from oracle import expected
 
 import sympy_tensordiff as td
@@ -66,3 +68,23 @@ def test_gradients_of_a_residual(strides):
     assert count(both, {}).iterations == 3 * tuples
     for found, value in zip(expected(both, arguments), right, strict=True):
         np.testing.assert_array_equal(found, value)
+
+
+COPRIME = [(a, b) for a in range(2, 7) for b in range(2, 7) if gcd(a, b) == 1]
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (1, -1), (-1, 1), (-1, -1)])
+def test_the_variable_of_a_sum_counts_up_from_about_0(signs):
+    rows, columns = sympy.symbols("I K", integer=True, positive=True)
+    v, w = td.TensorSymbol("v", rows), td.TensorSymbol("w", columns)
+    for strides in COPRIME:
+        a, b = (s * c for s, c in zip(signs, strides, strict=True))
+        least = min(a, 0) * (rows - 1) + min(b, 0) * (columns - 1)
+        shift = (a + b) % 3
+        x = td.TensorSymbol("x", abs(a) * (rows - 1) + abs(b) * (columns - 1) + 1 + shift)
+        read = x[a * i + b * k - least + shift]
+        gradient = td.gradient(td.IndexedSum(read * v[i] * w[k], (i, 0, rows - 1), (k, 0, columns - 1)), x)
+        ((_, first, last),) = gradient.body.limits
+        (p,) = gradient.indices
+        low, high = (int(bound.subs({rows: 40, columns: 40, p: 37})) for bound in (first, last))
+        assert 0 <= low <= high + 1 <= 37, gradient
