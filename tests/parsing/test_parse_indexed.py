@@ -46,6 +46,13 @@ MEANINGS = {
     "f[i] = TensorComprehension(x[j]**2, (j, n))[n - 1 - i]*x[i]": table(
         table(x[j] ** 2, (j, n))[n - 1 - i] * x[i], (i, n)
     ),
+    "f[i] = x[i//2]*y[-i % 3] + A[2*i//3*2 % m, i % 2*2//3]*i/2*x[i]": table(
+        x[sympy.floor(i / 2)] * y[sympy.Mod(-i, 3)]
+        + A[sympy.Mod(2 * sympy.floor(2 * i / 3), m), sympy.floor(2 * sympy.Mod(i, 2) / 3)] * i / 2 * x[i],
+        (i, n),
+    ),
+    "f[i] = x[i]//2 + x[i] % a**2": table(sympy.floor(x[i] / 2) + sympy.Mod(x[i], a**2), (i, n)),
+    "s = x[7//2 - 2]*(7 % 4)//1.5": sympy.floor(2 * x[1]),
     "s = x[0]*E*pi  # the end = here": x[0] * sympy.E * sympy.pi,
     "s = ln(x[0])": sympy.log(x[0]),
     "s = ((a)); ": a,
@@ -142,6 +149,8 @@ REFUSED = {
     "declare x[n] s = 1 + TensorComprehension(x[i], i) derivative wrt x": "not a tensor with 1 axes: read an entry",
     "declare x[n] s = x[0]/0 derivative wrt x": "this divides by 0",
     "declare x[n] s = Mod(3, 0) derivative wrt x": "this divides by 0",
+    "declare x[n] s = x[0 % 0] derivative wrt x": "this divides by 0",
+    "declare x[n] s = x[n // (1 - 1)] derivative wrt x": "this divides by 0",
     "declare x[n] s = 0**(-1) derivative wrt x": "the value is not finite, or not real",
     "declare x[n] s = sqrt(-1) derivative wrt x": "the value is not finite, or not real",
     "declare x[n] s = log(0) derivative wrt x": "the value is not finite, or not real",

@@ -39,6 +39,7 @@ def parse_indexed(text: str) -> ParsedExpression:
     stands by itself at an axis, which it then runs along. The axes of the result run along the axes
     at which their indices stand, or have the extents of its own declaration (``declare f[n - 1], …``).
     Operators bind as in Python, but for ``&`` and ``|``, which are ``and`` and ``or``; ``^`` is ``**``.
+    ``//`` and ``%`` are ``floor`` of the quotient and ``Mod``.
     What is printed for expressions of the package can be read again.
 
     No part of the text is evaluated as code.

@@ -169,10 +169,17 @@ class Builder:
     def _product(self, part: Part, scope: Scope) -> Any:
         factors = [self.number(operand, scope) for operand in part.parts]
         for sign, factor, operand in zip(part.operators, factors[1:], part.parts[1:], strict=True):
-            if sign == "/" and factor.is_zero:
+            if sign != "*" and factor.is_zero:
                 self.fail("this divides by 0", operand.place)
-        signs = ("*", *part.operators)
-        return self.joined(Mul, [f if sign == "*" else 1 / f for sign, f in zip(signs, factors, strict=True)])
+        above = factors[:1]  # what the next operator, read from the left, is about
+        for sign, factor in zip(part.operators, factors[1:], strict=True):
+            if sign == "%":
+                above = [sympy.Mod(self.joined(Mul, above), factor)]
+            elif sign == "//":
+                above = [sympy.floor(self.joined(Mul, [*above, 1 / factor]))]
+            else:
+                above.append(factor if sign == "*" else 1 / factor)
+        return self.joined(Mul, above)
 
     def joined(self, function: Any, operands: list[Any]) -> Any:
         """A sum or a product whose numbers do not get too long."""
