@@ -98,7 +98,7 @@ INTERPRETER = {
         r"the read at \(5,\) leaves the shape \(5,\) of x",
     ),
     "function without a number": (
-        lambda: evaluate(sympy.LeviCivita(r, 2, 3), {r: 1}),
+        lambda: evaluate(sympy.LeviCivita(r, 2, 3), {r: sympy.S.Half}),
         UnsupportedError,
         "SymPy gives no number for LeviCivita",
     ),

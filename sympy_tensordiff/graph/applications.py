@@ -34,7 +34,6 @@ REFUSED: dict[Any, str] = {
     sympy.Ynm: "spherical harmonics are complex; use assoc_legendre and cos",
     sympy.DiracDelta: "it is no function; derivatives of steps are 0 here",
     sympy.SingularityFunction: "write it as a Piecewise",
-    sympy.LeviCivita: "write its values as a TensorSymbol",
 }
 """Functions without a meaning here, and why or what to write instead."""
 

@@ -32,6 +32,9 @@ from sympy_tensordiff.symbolic.whole import refuse_whole
 EXTREMA = 6
 """A value that more maxima and minima of indices make up is a function of them: as one form it doubles with each."""
 
+PERMUTED = 6
+"""The most indices of a LeviCivita, which has a factor for each two of them."""
+
 
 class Reader(Tensors):
     """Reads expressions into one graph; remembers which symbol is which variable, and which are in ranges."""
@@ -236,6 +239,16 @@ class Reader(Tensors):
             return cases
         return self.graph.guard([row], self.graph.one)
 
+    def _levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
+        """The product of the differences of the indices, over a number: what SymPy evaluates it to."""
+        if len(expr.args) > PERMUTED or not all(map(on_indices, expr.args)):
+            raise UnsupportedError(
+                f"{expr} is not supported in a tensor expression: LeviCivita takes up to {PERMUTED} indices; write its "
+                "values as a TensorSymbol"
+            )
+        node: Node = yield self._visit(expr.doit(), scope)
+        return node
+
 
 def _extrema(expr: Any) -> int:
     """How many maxima and minima of two an expression is made of."""
@@ -280,6 +293,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (sympy.Mul, Reader._mul),
     (sympy.Pow, Reader._pow),
     (sympy.KroneckerDelta, Reader._delta),
+    (sympy.LeviCivita, Reader._levi_civita),
     (sympy.Piecewise, Reader._piecewise),
     ((sympy.floor, sympy.ceiling, sympy.Mod, *_EXTREMA), Reader._integer),
     ((sympy.sign, sympy.Heaviside), Reader._indicator),

@@ -243,6 +243,12 @@ def _partial(kind: Any, count: int, n: int) -> tuple[tuple[Dummy, ...], Expr]:
     return dummies, derivative
 
 
+def _levi_civita(*numbers: Number) -> Number:
+    if any(number != int(number) for number in numbers):
+        raise UnsupportedError(f"SymPy gives no number for LeviCivita{numbers}")
+    return int(sympy.LeviCivita(*map(int, numbers)))
+
+
 def _fraction(number: Number) -> Number:
     return duals.add(number, -duals.floor(number))
 
@@ -265,6 +271,7 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.ceiling: _by(duals.ceiling),
     sympy.frac: _by(_fraction),
     sympy.Mod: _by(duals.modulo),
+    sympy.LeviCivita: _by(_levi_civita),
     sympy.Heaviside: _by(duals.heaviside),
     Cbrt: _by(duals.cube_root),
     sigmoid: _by(duals.sigmoid),
