@@ -41,9 +41,12 @@ class Arithmetic(Table):
                 else:
                     coefficients[rest] = coefficients.get(rest, 0) + factor
         parts = [self.scale(c, node) for node, c in coefficients.items() if c != 0]
-        cases = _joined_cases({rows: [self.add(bodies)] for rows, bodies in guarded.items()})
+        sums = {rows: bodies if len(bodies) == 1 else [self.add(bodies)] for rows, bodies in guarded.items()}
+        cases = _joined_cases(sums)
         anyway = cases.pop((), [])  # what holds in a case and in its opposite
-        parts += [self.guard(rows, self.add(bodies)) for rows, bodies in cases.items()]
+        parts += [
+            self.guard(rows, bodies[0] if len(bodies) == 1 else self.add(bodies)) for rows, bodies in cases.items()
+        ]
         held = [part.data for part in parts if part.op == "guard"]
         # A guard that bodies have in common may make two cases one.
         if anyway or len(set(held)) < len(held):

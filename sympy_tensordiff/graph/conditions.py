@@ -6,9 +6,9 @@ values become `select` nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import lcm, nan
-from typing import Any, TypeAlias
+from typing import Any
 
 import sympy
 from sympy.core.relational import Relational
@@ -16,6 +16,18 @@ from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from sympy_tensordiff.errors import IndexExpressionError, UnsupportedError
 from sympy_tensordiff.graph.applications import Applications, Scope
+from sympy_tensordiff.graph.decisions import (
+    Decision,
+    Literal,
+    Pairs,
+    TooManyCasesError,
+    conjuncts,
+    decided,
+    decisions,
+    logic,
+    relations,
+    written,
+)
 from sympy_tensordiff.graph.index_conditions import linear_condition, linear_relations, on_indices, values_of
 from sympy_tensordiff.graph.nodes import Node
 from sympy_tensordiff.graph.trampoline import Recursion
@@ -24,10 +36,8 @@ from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import PositivePart
 from sympy_tensordiff.symbolic.entries import TensorEntry
 
-Pairs: TypeAlias = list[tuple[Any, Any]]
-
-CASES_LIMIT = 16
-"""Conditions on indices that are no rows as they stand become at most so many cases; else they are masks."""
+XOR_LIMIT = 4
+"""Of more conditions, an odd number holds where a product of signs is negative: as `And` and `Or` its size doubles."""
 
 
 class Conditions(Applications):
@@ -38,71 +48,101 @@ class Conditions(Applications):
         self._branches = 0  # how many cases by values stand around
 
     def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
-        pairs = [(pair.expr, pair.cond) for pair in expr.args]
-        node: Node = yield self._cases(self._with_few_cases(pairs, scope), scope)
+        node: Node = yield self._choice([(pair.expr, pair.cond) for pair in expr.args], scope)
         return node
-
-    def _with_few_cases(self, pairs: Pairs, scope: Scope) -> Pairs:
-        """The cases with linear relations for as many of those on indices as can be; the others are masks."""
-        given: dict[Any, Any] = {}
-        for _, condition in pairs:
-            given |= linear_relations(condition, lambda expr: self._linear_form(expr, scope) is not None)
-        kept = given if not given or _are_few(_with_relations(pairs, given), ()) else {}
-        for relation in given if not kept else ():
-            more = {**kept, relation: given[relation]}
-            if _are_few(_with_relations(pairs, more), given.keys() - more.keys()):
-                kept = more
-        return _with_relations(pairs, kept)
 
     def _indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """A sign or a step: of indices it is cases, of values a function."""
         cases = values_of(expr) if on_indices(expr) else None
-        if cases is None:
-            node: Node = yield self._function(expr, scope)
-        else:
-            node = yield self._cases([(value, self._linear(test, scope)) for value, test in cases], scope)
+        node: Node = yield (self._function(expr, scope) if cases is None else self._choice(cases, scope))
         return node
 
     def _linear(self, condition: Any, scope: Scope) -> Any:
         """The condition with its relations on indices as combinations of linear ones, as far as there are such."""
         return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None)
 
-    def _cases(self, pairs: Pairs, scope: Scope) -> Recursion[Node]:
-        """Splits on one condition on indices after the other; what is left are conditions on values."""
-        graph = self.graph
-        for relation in _relations(pairs):
+    def _choice(self, pairs: Pairs, scope: Scope) -> Recursion[Node]:
+        """Values with conditions: cases of those on indices that make few, and choices by all others."""
+        given: dict[Any, Any] = {}
+        for _, condition in pairs:
+            given |= linear_relations(condition, lambda expr: self._linear_form(expr, scope) is not None)
+        rows = {relation: logic(combination) for relation, combination in given.items()}
+        trees = [(value, logic(condition)) for value, condition in pairs]
+        node: Node = yield self._cases(self._decisions(trees, rows, scope), scope)
+        return node
+
+    def _decisions(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
+        """The cases by all conditions on indices, or by as many as make few; the others are masks."""
+        try:
+            everything = decided(pairs, rows)
+            return decisions(everything, self._literals(_relations(everything), scope))
+        except TooManyCasesError:
+            return self._few_decisions(pairs, rows, scope)
+
+    def _few_decisions(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
+        """The cases by what a whole value needs, as it stands and rewritten, and by what else makes few.
+
+        Conditions on data may be protected by those that are masks, and are masks then, too.
+        """
+        needed = {part for _, tree in pairs for part in conjuncts(tree) if isinstance(part, Relational)}
+        found = _relations(pairs)
+        groups = [
+            [r for r in found if (r in needed) is first and (r in rows) is rewritten and not r.has(TensorEntry)]
+            for first in (True, False)
+            for rewritten in (False, True)
+        ]
+        accepted: list[Literal] = []
+        result: Any = pairs
+        for group in filter(None, groups):
+            inside = decided(pairs, {relation: rows[relation] for relation in group if relation in rows})
+            new = [r for relation in group for r in relations(rows.get(relation, relation))]
+            literals = self._literals(dict.fromkeys([*(a.relation for a in accepted), *new]), scope)
+            try:
+                result = decisions(inside, literals)
+            except TooManyCasesError:
+                continue
+            pairs, accepted = inside, literals
+        return result
+
+    def _literals(self, found: Iterable[Any], scope: Scope) -> list[Literal]:
+        """The relations that are rows, each once, in their order."""
+        result: dict[Any, Literal | None] = {}
+        for relation in found:
             literal = relation.negated if isinstance(relation, sympy.Ne) else relation
-            split = self._index_condition(literal, scope)
-            if split is None:
-                continue
-            yes, no = split
-            parts = [graph.guard(yes, (yield self._cases(_decide(pairs, literal, True), scope)))]
-            otherwise = yield self._cases(_decide(pairs, literal, False), scope)
-            return graph.add(parts + [graph.guard(rows, otherwise) for rows in no])
+            if literal not in result:
+                split = self._index_condition(literal, scope)
+                result[literal] = None if split is None else Literal(literal, *split)
+        return [literal for literal in result.values() if literal is not None]
+
+    def _cases(self, case: Any, scope: Scope) -> Recursion[Node]:
+        """Guards of cases; what is left are conditions on values, and masks."""
+        graph = self.graph
+        if isinstance(case, Decision):
+            parts = []
+            for rows, inside in case.cases:
+                parts.append(graph.guard(rows, (yield self._cases(inside, scope))))
+            return graph.add(parts)
         result = graph.const(nan)  # no condition holds: SymPy's own answer
-        for value, condition in reversed(pairs):
-            if isinstance(condition, BooleanFalse):
-                continue
+        for value, tree in reversed(case):
             self._branches += 1
             node = yield self._scalar(value, scope)
             self._branches -= 1
-            if isinstance(condition, BooleanTrue):
-                result = node
-            else:
-                result = graph.select((yield self._condition(condition, scope)), node, result)
+            result = node if tree is True else graph.select((yield self._condition(written(tree), scope)), node, result)
         return result
 
-    def _index_condition(self, relation: Any, scope: Scope) -> tuple[list[Row], list[list[Row]]] | None:
+    def _index_condition(
+        self, relation: Any, scope: Scope
+    ) -> tuple[tuple[Row, ...], tuple[tuple[Row, ...], ...]] | None:
         """Rows of a relation between indices and, apart from each other, those of its negation."""
         difference = self._linear_form(relation.lhs - relation.rhs, scope)
         if difference is None:
             return None
         if isinstance(relation, sympy.Eq):
-            return [Row("eq", difference)], [[Row("ge", difference - 1)], [Row("ge", -difference - 1)]]
+            return (Row("eq", difference),), ((Row("ge", difference - 1),), (Row("ge", -difference - 1),))
         form = difference if relation.gts is relation.lhs else -difference
         if isinstance(relation, sympy.StrictGreaterThan | sympy.StrictLessThan):
             form = form - 1
-        return [Row("ge", form)], [[Row("ge", -form - 1)]]
+        return (Row("ge", form),), ((Row("ge", -form - 1),),)
 
     def _linear_form(self, expr: Any, scope: Scope) -> Affine | None:
         """As `_scaled`, without a maximum or minimum, but of what selects data: of those a relation is several."""
@@ -134,6 +174,12 @@ class Conditions(Applications):
             return graph.compare(*_RELATIONS[type(condition)](left, right))
         if isinstance(condition, BooleanTrue | BooleanFalse):  # what is left of conditions on indices
             return graph.truth(bool(condition))
+        if isinstance(condition, sympy.Xor) and len(condition.args) > XOR_LIMIT:
+            signs = []
+            for arg in condition.args:
+                holds = yield self._condition(arg, scope)
+                signs.append(graph.select(holds, graph.const(-1), graph.one))
+            return graph.compare("lt", graph.mul(signs), graph.zero)
         if isinstance(condition, sympy.Xor | sympy.Implies | sympy.Equivalent):
             node = yield self._condition(condition.to_nnf(simplify=False), scope)
             return node
@@ -165,48 +211,8 @@ def _relations(pairs: Pairs) -> list[Any]:
 
     Those that hold data come last: others of one condition may say where the data are read inside of their tensors.
     """
-    found: dict[Any, None] = {}
-    for _, condition in pairs:
-        stack = [condition]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, Relational):
-                found[part] = None
-            else:
-                stack.extend(reversed(part.args))
+    found = dict.fromkeys(relation for _, tree in pairs for relation in relations(tree))
     return sorted(found, key=lambda relation: bool(relation.has(TensorEntry)))
-
-
-def _with_relations(pairs: Pairs, given: Mapping[Any, Any]) -> Pairs:
-    return [(value, condition.xreplace(given)) for value, condition in pairs] if given else pairs
-
-
-def _are_few(pairs: Pairs, masks: Collection[Any]) -> bool:
-    """Whether cases that do not overlap, without those of ``masks``, are few."""
-    count, waiting = 0, [pairs]
-    while waiting and count <= CASES_LIMIT:
-        top = waiting.pop()
-        relations = [r for r in _relations(top) if on_indices(r) and r not in masks]
-        if relations:
-            waiting += [_decide(top, relations[0], False), _decide(top, relations[0], True)]
-        else:
-            count += any(value != 0 for value, _ in top[:1])
-    return count <= CASES_LIMIT
-
-
-def _decide(pairs: Pairs, literal: Any, value: bool) -> Pairs:
-    """The cases once a relation is known; those behind a condition that is now true fall away."""
-    yes, no = (sympy.true, sympy.false) if value else (sympy.false, sympy.true)
-    negated = literal.negated
-    known = {literal: yes, literal.reversed: yes, negated: no, negated.reversed: no}
-    result = []
-    for expr, condition in pairs:
-        condition = condition.xreplace(known)
-        if condition != sympy.false:
-            result.append((expr, condition))
-        if condition == sympy.true:
-            break
-    return result
 
 
 _RELATIONS: dict[Any, Callable[[Node, Node], tuple[str, Node, Node]]] = {

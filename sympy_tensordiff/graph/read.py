@@ -235,7 +235,7 @@ class Reader(Tensors):
             condition = self._linear(sympy.Eq(left, right), scope)
             if condition == sympy.Eq(left, right):
                 raise
-            cases: Node = yield self._cases([(sympy.S.One, condition), (sympy.S.Zero, sympy.true)], scope)
+            cases: Node = yield self._choice([(sympy.S.One, condition), (sympy.S.Zero, sympy.true)], scope)
             return cases
         return self.graph.guard([row], self.graph.one)
 

@@ -121,6 +121,11 @@ class _Writer(TensorWriter):
     def compare(self, node: Node, scope: Scope, known: tuple[Row, ...] = ()) -> Recursion[Any]:
         """A comparison; one of values that conditions choose is a choice between comparisons."""
         choices = _one_choice(node)
+        if odd := _odd(node):
+            conditions = []
+            for condition in odd:
+                conditions.append((yield self.visit(condition, scope)))
+            return sympy.Xor(*conditions)
         if not choices:
             args = []
             for arg in node.args:
@@ -279,6 +284,16 @@ def _without_minus(factors: list[Any]) -> list[Any]:
                 turned = sympy.Add(*(-term for term in factor.args))
                 return [-factors[0], *factors[1:n], turned, *factors[n + 1 :]]
     return factors
+
+
+def _odd(node: Node) -> list[Node]:
+    """The conditions of which an odd number holds where a product of signs is negative, as a reader makes it."""
+    product, limit = node.args
+    if node.data != "lt" or limit.op != "const" or limit.data != 0 or product.op != "mul":
+        return []
+    signs = product.args
+    values = [[arg.data for arg in sign.args[1:] if arg.op == "const"] if sign.op == "select" else [] for sign in signs]
+    return [sign.args[0] for sign in signs] if all(pair == [-1, 1] for pair in values) else []
 
 
 _TURNED = {"lt": sympy.Gt, "le": sympy.Ge}

@@ -33,7 +33,7 @@ from sympy import (
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.errors import IndexExpressionError
-from sympy_tensordiff.graph.conditions import CASES_LIMIT
+from sympy_tensordiff.graph.decisions import CASES_LIMIT
 from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
@@ -265,15 +265,14 @@ def test_many_cases_inside_of_a_function_stay():
 
 
 def test_conditions_of_many_cases_stay():
-    distances = [Abs(i - n) for n in range(CASES_LIMIT)]
-    odd = Xor(*(distance <= 1 for distance in distances[::3]))
+    odd = Xor(*(Abs(i - 4 * n) <= 1 for n in range(CASES_LIMIT + 2)))
     function = td.IndexedSum(Piecewise((x[i] ** 2, odd), (0, True)), (i, 0, N - 1))
     assert td.gradient(function, x).has(Abs)
     assert_derivative_exact(function, x, sizes={N: 9})
 
 
 def test_conditions_of_few_cases_beside_many_are_ranges():
-    odd = Xor(*(Abs(i - 3 * n) <= 1 for n in range(CASES_LIMIT // 3 + 1)))
+    odd = Xor(*(Abs(i - 4 * n) <= 1 for n in range(CASES_LIMIT + 3)))
     function = pair_sum(Piecewise((x[i] ** 2 * y[j], odd & (Abs(i - j) <= 1)), (0, True)))
     by_y = td.gradient(function, y)
     assert {len(distance.free_symbols) for distance in by_y.atoms(Abs)} == {1}

@@ -1,0 +1,108 @@
+"""Conditions that make many cases: few loops or one test in the loop, with the values of the exact interpreter."""
+
+import pytest
+import sympy
+from sympy import And, Eq, KroneckerDelta, Mod, Ne, Not, Or, Piecewise, Xor, floor
+
+import sympy_tensordiff as td
+from sympy_tensordiff.graph.decisions import CASES_LIMIT, DECISIONS_LIMIT, Literal, TooManyCasesError, decisions, logic
+from sympy_tensordiff.graph.nodes import Graph, reachable
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.testing import assert_derivative_exact, assert_kernel_exact, assert_second_exact
+
+i, j, n, m = td.indices("i j n m")
+x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+
+HOLES = {
+    "Ne": lambda q, step: And(*(Ne(i, step * r) for r in range(q))),
+    "Ne of two indices": lambda q, step: And(*(Ne(i - j, step * r - 3) for r in range(q))),
+    "Ne of strides": lambda q, step: And(*(Ne(step * i, r) for r in range(q))),
+    "Eq": lambda q, step: Or(*(Eq(i, step * r) for r in range(q))),
+    "intervals": lambda q, step: Or(*((i >= step * r) & (i <= step * r + 1) for r in range(q))),
+    "gaps": lambda q, step: Not(Or(*((i >= step * r) & (i < step * r + 1) for r in range(q)))),
+    "remainders": lambda q, step: Or(*(Eq(Mod(i, 2 * step + r), 1) for r in range(q))),
+    "quotients": lambda q, step: And(*(Ne(floor(i / step), 2 * r) for r in range(q))),
+    "odd": lambda q, step: Xor(*(i > step * r for r in range(q))),
+    "sizes": lambda q, step: And(*(Ne(step * i, n - r) for r in range(q))),
+    "nested": lambda q, step: Or(Eq(j, 0), And(*(Or(Ne(i, step * r), j > r) for r in range(q)))),
+    "squares": lambda q, step: Or(*((i - step * r) ** 2 <= 1 for r in range(q))),
+}
+VARIANTS = [(name, q, step) for name in HOLES for q, step in ((3, 3), (12, 2), (64, 3))]
+
+
+def total(condition, body=None, other=0):
+    body = x[i] ** 2 * y[j] if body is None else body
+    return td.IndexedSum(Piecewise((body, condition), (other, True)), (i, 0, n - 1), (j, 0, n - 1))
+
+
+def choices(result):
+    """How often a result chooses."""
+    return sum(1 for part in sympy.preorder_traversal(result) if isinstance(part, Piecewise | KroneckerDelta))
+
+
+@pytest.mark.parametrize(("name", "q", "step"), VARIANTS)
+def test_many_conditions_on_one_index(name, q, step):
+    function = total(HOLES[name](q, step))
+    gradient = td.gradient(function, x)
+    assert choices(gradient) <= 2 * CASES_LIMIT + 4
+    assert_derivative_exact(function, x, sizes={n: 7})
+
+
+@pytest.mark.parametrize("name", ["Ne", "intervals", "nested", "odd"])
+@pytest.mark.parametrize("q", [12, 64])
+def test_many_conditions_in_kernels_text_and_second_derivatives(name, q):
+    function = total(HOLES[name](q, 3), body=x[i] ** 3 * y[j], other=x[j])
+    again = td.parse(td.to_text(function)) if name != "odd" else function
+    assert_derivative_exact(again, x, sizes={n: 5})
+    assert_second_exact(function, x, sizes={n: 4})
+    for result in (function, td.gradient(function, x)):
+        assert_kernel_exact(result, [x], sizes={n: 7})
+
+
+@pytest.mark.parametrize("q", [4, 16, 64])
+def test_reads_that_a_condition_protects_stay_inside(q):
+    for holes in (HOLES["Ne"](q, 3), HOLES["intervals"](q, 3)):
+        inside = And(i >= 1, holes, i + j < n)
+        function = total(inside, body=x[i - 1] * x[i + j] ** 2)
+        assert_derivative_exact(function, x, sizes={n: 6})
+        assert_kernel_exact(td.gradient(function, x), [x], sizes={n: 6})
+        either = td.IndexedSum(
+            Piecewise((x[i - 1] ** 2, inside), (x[i + 1] ** 3, And(i < n - 1, holes)), (x[i], True)),
+            (i, 0, n - 1), (j, 0, n - 1),
+        )  # fmt: skip
+        assert_derivative_exact(either, x, sizes={n: 6})
+
+
+def test_branches_are_worth_a_case_each():
+    chain = Piecewise(*((x[i] ** (r + 1), i < 3 * r) for r in range(1, 30)), (0, True))
+    function = td.IndexedSum(chain, (i, 0, n - 1))
+    assert_derivative_exact(function, x, sizes={n: 20})
+    assert not any(p.has(sympy.Or) for p in td.gradient(function, x).atoms(Piecewise))
+
+
+def test_cases_without_points_are_not_counted():
+    few = HOLES["Ne"](CASES_LIMIT, 3)
+    assert len(td.gradient(total(few), x).atoms(Ne)) == 0
+    many = HOLES["Ne"](2 * CASES_LIMIT, 3)
+    assert len(td.gradient(total(many), x).atoms(Ne)) == 2 * CASES_LIMIT
+
+
+def test_graphs_of_many_conditions_grow_as_they_do():
+    def nodes(name, q):
+        reader = Reader(Graph())
+        return sum(1 for _ in reachable(reader.read(total(HOLES[name](q, 3)))))
+
+    for name in ("Ne", "intervals", "gaps", "squares"):
+        assert nodes(name, 64) <= 2.2 * nodes(name, 32)
+
+
+def test_decisions_are_limited():
+    # Relations that nothing ties: each doubles the cases, and those of the value 0 count no less decisions.
+    symbols = sympy.symbols("a0:20", integer=True)
+    literals = [
+        Literal(a > 0, (Row("ge", Affine.variable(a) - 1),), ((Row("ge", -Affine.variable(a)),),)) for a in symbols
+    ]
+    with pytest.raises(TooManyCasesError):
+        decisions([(sympy.S.One, logic(Xor(*(a > 0 for a in symbols)))), (sympy.S.Zero, True)], literals)
+    assert DECISIONS_LIMIT <= 1000
