@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from math import gcd
 
-from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
+from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer import smith
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import apart, data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise
@@ -106,6 +106,27 @@ class Planner:
         inside = [all(implied(row, known) for row in self.graph.inside_data([test.form])) for test in tests]
         tests, exact = tuple(compress(tests, inside)), exact and all(inside)
         return Candidate(node, axes, tuple(forms), (*rows, *tests), tuple(lows), tuple(highs), exact)
+
+    def candidates(self, node: Node, context: Context) -> list[Candidate]:
+        """``node`` as a function of quotients of the variables where these are no more integers, and as `candidate`."""
+        plain = self.candidate(node, context)
+        if plain is None or not (found := self.quotients(node, context)):
+            return [] if plain is None else [plain]
+        fresh = {part: Affine.variable(self.graph.fresh("w")) for part in found}
+        rows = (*context.rows, *(row for part in found for row in part.definition()))
+        variables = (*context.variables, *(v for form in fresh.values() for v in form.variables()))
+        around = Context(variables, tuple([row.substitute(fresh) for row in rows]))
+        fewer = self.candidate(self.graph.substitute(node, fresh), around)
+        if fewer is None or len(fewer.axes) > len(plain.axes):
+            return [plain]
+        back = {v: Affine.variable(part) for part, form in fresh.items() for v in form.variables()}
+        return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
+
+    def quotients(self, node: Node, context: Context) -> list[Quotient]:
+        """The quotients of the axes and loops that stand in the index forms of ``node``."""
+        parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.quotients()}
+        held = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
+        return sorted(part for part in held if not part.atoms().isdisjoint(context.variables))
 
     def outside_of(self, inner: Context, outer: Context) -> Context:
         """``outer``, with what the rows of ``inner`` say about its variables and the sizes."""

@@ -205,17 +205,20 @@ class Storage:
             for stored in self.stored.get(node, ()):
                 if not stored.candidate.rows:
                     return stored, ()
-        candidate = self.planner.candidate(node, context)
-        if candidate is None:
+        candidates = self.planner.candidates(node, context)
+        if not candidates:
             return None
+        candidate = candidates[0]
         closed = node.op == "comprehension" and not candidate.axes
         if closed and not self.safety.is_safe(candidate.node, candidate.rows):
-            candidate = self.planner.sheltered(candidate, context)
-        for stored in self.stored.get(candidate.node, ()):
-            known = (*self.facts, *candidate.rows)
-            if all(implied(row, known) for row in stored.candidate.rows):
-                return stored, self._index(stored, candidate)
-        if not wanted and not self._worth_keeping(node, len(candidate.axes), context):
+            candidates = [self.planner.sheltered(candidate, context)]
+        for found in candidates:
+            if (stored := self._serving(found)) is not None:
+                return stored, self._index(stored, found)
+        candidate = candidates[0]
+        # A quotient takes fewer values than what it is a quotient of.
+        rank = len(candidate.axes) - any(form.compounds() for form in candidate.forms)
+        if not wanted and not self._worth_keeping(node, rank, context):
             return None
         if candidate.node in self._begun:  # a sum that is an array for the sake of a scatter, and turns out to be none
             return None
@@ -246,6 +249,12 @@ class Storage:
             # What data around a part say is lost outside.
             tested = bool(data_entries(row.form for row in around.rows))
             yield self._temporary(part, place, shared=True, chosen=tested)
+
+    def _serving(self, candidate: Candidate) -> Stored | None:
+        """An array that has been filled wherever the candidate is needed."""
+        known = (*self.facts, *candidate.rows)
+        arrays = self.stored.get(candidate.node, ())
+        return next((a for a in arrays if all(implied(row, known) for row in a.candidate.rows)), None)
 
     def _index(self, stored: Stored, candidate: Candidate) -> tuple[Affine, ...]:
         index = tuple(form - low for form, low in zip(candidate.forms, stored.lows, strict=True))
@@ -306,7 +315,8 @@ class Storage:
         return Affine.variable(v)
 
     def _may_be_worth(self, node: Node, context: Context) -> bool:
-        return self._worth_keeping(node, self.planner.rank(node, context), context)
+        rank = self.planner.rank(node, context)
+        return self._worth_keeping(node, rank - bool(self.planner.quotients(node, context)), context)
 
     def _worth_keeping(self, node: Node, rank: int, context: Context) -> bool:
         if not self.temporaries:

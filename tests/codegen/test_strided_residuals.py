@@ -16,8 +16,26 @@ from sympy_tensordiff.codegen.count import count
 
 i, j, k, l = td.indices("i j k l")
 I, K = 7, 8
-STRIDES = [*itertools.product(range(1, 7), range(1, 7))]
-PLANES = [((3, 2), (1, 1)), ((3, 2), (2, 3)), ((2, 3), (4, 3)), ((4, 6), (3, 2)), ((5, 2), (1, 4))]
+STRIDES = [
+    *itertools.product(range(1, 7), range(1, 7)),
+    (8, 1),
+    (11, 1),
+    (1, 7),
+    (1, 9),
+    (8, 3),
+    (9, 4),
+    (4, 9),
+    (10, 9),
+]
+PLANES = [
+    ((9, 1), (8, 1)),
+    ((1, 9), (1, 1)),
+    ((3, 2), (1, 1)),
+    ((3, 2), (2, 3)),
+    ((2, 3), (4, 3)),
+    ((4, 6), (3, 2)),
+    ((5, 2), (1, 4)),
+]
 
 
 def places(strides, lengths):
@@ -62,10 +80,10 @@ def test_gradients_of_a_residual(strides):
     right = wanted(index, *arguments)
     tuples = int(np.prod([p.size for p in index]))
     program = build_program(symbols, td.gradient(loss, x))
-    assert count(program, {}).iterations == 2 * tuples
+    assert count(program, {}).iterations <= 2 * tuples
     np.testing.assert_array_equal(expected(program, arguments)[0], right[0])
     both = build_program(symbols, td.gradient(loss, (x, w)))
-    assert count(both, {}).iterations == 3 * tuples
+    assert count(both, {}).iterations <= 3 * tuples
     for found, value in zip(expected(both, arguments), right, strict=True):
         np.testing.assert_array_equal(found, value)
 
