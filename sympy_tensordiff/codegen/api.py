@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import sympy
 
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
+from sympy_tensordiff.codegen.empty_axes import Sizes
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Program
 from sympy_tensordiff.codegen.program import assemble
 from sympy_tensordiff.codegen.results import flatten
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.divisors import grant_divisors
-from sympy_tensordiff.simplify.facts import size_variables
+from sympy_tensordiff.simplify.empty_axes import at_sizes
+from sympy_tensordiff.simplify.facts import extents_of, size_variables
 from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -131,8 +135,10 @@ def lambdify(
     array([ 2.,  0., 16.])
     """
     library = backend != "cuda"
-    program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library)
-    return compile_program(program, backend, functions, parallel)
+    options: dict[str, Any] = {"temporaries": temporaries, "expand": expand, "library": library}
+    program = build_program(args, expr, sizes=sizes, **options)
+    build = partial(_build_at, args, tuple(flatten(expr)[0]), program.structure, options)
+    return compile_program(program, backend, functions, parallel, build)
 
 
 def generate_code(
@@ -173,10 +179,12 @@ def build_program(
     sizes: Mapping[Any, int] | None = None,
     expand: bool = False,
     library: bool = True,
+    at: Mapping[str, int] | None = None,
 ) -> Program:
     """The verified loop nests of one or several expressions.
 
-    ``library``: whether sums of products in index notation may become calls of a library for matrices.
+    ``library``: whether sums of products in index notation may become calls of a library for matrices; ``at``: the
+    values of sizes, by the names that arguments have, that leave axes without entries.
     """
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -191,31 +199,47 @@ def build_program(
     args = [lift_native(arg, reader.tensors.values()) for arg in (args if isinstance(args, Sequence) else [args])]
     arguments, names, arrays = _arguments(reader, args)
     _check_complete(graph, nodes, names, arrays)
-    known = size_variables([*reader.leaves(), *nodes])
+    known_sizes = size_variables([*reader.leaves(), *nodes])
     grant_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
     check_reads(reader, nodes)
     for symbol, variable in reader.free.items():
         names.setdefault(variable, unique(str(symbol.name), {*names.values(), *arrays.values()}))
+    fixed = {v: Affine.of(at[name]) for v, name in names.items() if at and name in at}
+    tensors = reader.leaves()
+    extents = [extent for extent in extents_of([*nodes, *tensors]) if extent.terms]
+    if fixed:
+        nodes, tensors = at_sizes(graph, nodes, fixed), at_sizes(graph, tensors, fixed)
     arguments = tuple(
-        replace(a, shape=tuple(_named(reader.affine(extent), names) for extent in arg.shape))
+        replace(a, shape=tuple(_named(reader.affine(extent).substitute(fixed), names) for extent in arg.shape))
         if a.kind == "array"
         else a
         for a, arg in zip(arguments, args, strict=True)
     )
-    return assemble(
+    program = assemble(
         graph,
         nodes,
         arguments,
         names,
         arrays,
-        known,
-        tensors=reader.leaves(),
+        known_sizes,
+        tensors=tensors,
         temporaries=temporaries,
         structure=structure,
         hints=_hints(reader, {} if sizes is None else sizes),
         expand=expand,
         library=library,
     )
+    known = [_named(extent, names) for extent in extents if extent.atoms() <= names.keys()]
+    return replace(program, extents=() if fixed else tuple(known))
+
+
+def _build_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
+    """The program for sizes that leave axes without entries; a function that pickles."""
+    try:
+        return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)
+    except (ArgumentError, OutOfShapeError) as error:
+        known = ", ".join(f"{name} = {value}" for name, value in sizes)
+        raise type(error)(f"with {known}: {str(error).partition(', whatever')[0]}") from None
 
 
 def _hints(reader: Reader, sizes: Mapping[Any, int]) -> Hints:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.device_arrays import DeviceArray
 from sympy_tensordiff.codegen.dlpack import c_strides
+from sympy_tensordiff.codegen.empty_axes import EmptyAxes, refuse_empty
 from sympy_tensordiff.codegen.loops import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError, TensorDiffError
@@ -42,10 +43,18 @@ class Prepared:
 
 
 class ArgumentChecker:
-    """Checks and converts the arguments of one program."""
+    """Checks and converts the arguments of one program.
 
-    def __init__(self, program: Program) -> None:
+    Parameters
+    ----------
+    program : Program
+    may_be_empty : bool
+        Whether `EmptyAxes` is raised where a symbolic extent is 0; else it is refused.
+    """
+
+    def __init__(self, program: Program, may_be_empty: bool = False) -> None:
         self.program = program
+        self.may_be_empty = may_be_empty
         self.arguments = program.arguments
         self.solved = solve_sizes(program.arguments)
         self._last: tuple[tuple[Any, ...], tuple[tuple[int, ...], ...], dict[str, int]] | None = None
@@ -69,7 +78,7 @@ class ArgumentChecker:
             return ()
         values = dict(sizes)
         for argument, value in zip(self.arguments, read, strict=True):
-            if argument.dtype == "integer":
+            if argument.dtype == "integer" and value.size:
                 values[f"least {argument.name}"] = int(value.min())
                 values[f"greatest {argument.name}"] = int(value.max())
         checks = self.program.data_checks
@@ -96,11 +105,14 @@ class ArgumentChecker:
         values = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "integer"}
         given = {a.name: v for a, v in zip(self.arguments, read, strict=True) if a.kind == "array"}
         origin = {a.name: f"argument {a.label}" for a in self.arguments if a.kind == "integer"}
+        least = 0 if self.may_be_empty else 1
+        if not self.may_be_empty:
+            refuse_empty(self.arguments, given)
         for solved in self.solved:
-            values[solved.name] = _solve(solved, given[solved.argument.name].shape[solved.axis], values)
+            values[solved.name] = _solve(solved, given[solved.argument.name].shape[solved.axis], values, least)
             origin[solved.name] = f"axis {solved.axis} of {solved.argument.label}"
         for name in factors_in(form for argument in self.arguments for form in argument.shape):
-            if values[name] < 1:
+            if values[name] < least:
                 raise ArgumentError(
                     f"{name} is {values[name]} ({origin[name]}), but an extent is a multiple of it: give a positive one"
                 )
@@ -110,16 +122,29 @@ class ArgumentChecker:
                 self._compare(argument, given[argument.name].shape, values, origin)
         for output in self.program.outputs:
             for axis, form in enumerate(output.shape):
-                if form.evaluate(values) < 1:
+                if form.evaluate(values) < least and form.terms:
                     raise ArgumentError(
                         f"the result {output.name} would have length {form.evaluate(values)} on axis {axis}, "
                         f"which is {form} ({_known(form.atoms(), values, origin)}); lengths are positive"
                     )
+        self._check_extents(values, origin)
         for size in self.program.sizes:
             candidates = [form.evaluate(values) for form in size.lows or size.highs]
             values[size.name] = max(candidates) if size.lows else min(candidates)
         _make(self.program.checks, OutOfShapeError, values, origin)
         return values
+
+    def _check_extents(self, values: dict[str, int], origin: dict[str, str]) -> None:
+        """Refuse a tensor in the expression that would have less entries than none; say where it has none."""
+        lengths = {form: form.evaluate(values) for form in self.program.extents}
+        for form, length in lengths.items():
+            if length < 0 or not (length or self.may_be_empty):
+                told = _known(form.atoms(), values, origin)
+                raise OutOfShapeError(
+                    f"a tensor would have an axis of length {form}, which is not positive: {length} ({told})"
+                )
+        if empty := [form for form, length in lengths.items() if not length]:
+            raise EmptyAxes(empty, values)
 
     def _compare(
         self, argument: Argument, shape: tuple[int, ...], values: dict[str, int], origin: dict[str, str]
@@ -165,13 +190,13 @@ def _known(names: frozenset[str] | set[str], values: dict[str, int], origin: dic
     return ", ".join(f"{name} = {values[name]} from {origin.get(name, 'the sizes')}" for name in sorted(names))
 
 
-def _solve(solved: Solved, length: int, values: dict[str, int]) -> int:
+def _solve(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
-    value, remainder = divmod(length - rest, coefficient) if coefficient else (0, 0)
-    if remainder or value < 1:
+    value, remainder = divmod(length - rest, coefficient) if coefficient else (0, 1)
+    if remainder or value < least:
         raise ArgumentError(
             f"argument {solved.argument.label} has length {length} on axis {solved.axis}, "
-            f"which is not {solved.form} for any positive integer {solved.name}"
+            f"which is not {solved.form} for any {'positive ' * least}integer {solved.name}"
         )
     return value
 
@@ -185,11 +210,6 @@ def _read_array(argument: Argument, value: Any) -> Any:
     if array.ndim != len(argument.shape):
         raise ArgumentError(
             f"argument {argument.label} has {array.ndim} axes (shape {array.shape}), expected {len(argument.shape)}"
-        )
-    if 0 in array.shape:
-        raise ArgumentError(
-            f"argument {argument.label} has length 0 on axis {array.shape.index(0)} (shape {array.shape}); "
-            "arrays of length 0 are refused"
         )
     return array
 
@@ -221,7 +241,11 @@ def _check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
     """An array of integers of any type as one of indices."""
     array: NDArray[Any] = _read_array(argument, value)
-    if array.dtype.itemsize == 8 and (abs(int(array.max())) > _MOST_DATA or abs(int(array.min())) > _MOST_DATA):
+    if (
+        array.size
+        and array.dtype.itemsize == 8
+        and (abs(int(array.max())) > _MOST_DATA or abs(int(array.min())) > _MOST_DATA)
+    ):
         worst = max(int(array.max()), -int(array.min()), key=abs)
         raise ArgumentError(f"argument {argument.label} holds an integer of size {worst}, too large for an index")
     return array.astype(np.int64, order="C", copy=False)

@@ -16,7 +16,8 @@ from sympy_tensordiff.codegen.cache import code_versions, forget, load_source, s
 from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.device_call import DeviceCalls, explained, require_device
-from sympy_tensordiff.codegen.externals import bind, for_backend, parse_key
+from sympy_tensordiff.codegen.empty_axes import MOST, Builder, EmptyAxes, Sizes
+from sympy_tensordiff.codegen.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.interrupts import undivided
@@ -92,9 +93,19 @@ def compile_program(
     backend: str,
     functions: Mapping[Any, Callable[..., Any]] | None = None,
     parallel: bool | None = None,
+    build: Builder | None = None,
 ) -> CompiledFunction:
-    """The callable that computes ``program`` with ``backend`` and the user's ``functions``."""
-    return CompiledFunction(program, backend, functions, parallel)
+    """The callable that computes ``program`` with ``backend`` and the user's ``functions``.
+
+    ``build`` makes the programs for calls in which an axis has no entries; without it these are refused.
+    """
+    return CompiledFunction(program, backend, functions, parallel, build)
+
+
+def _compile_at(build: Builder, backend: str, functions: Any, parallel: bool | None, sizes: Sizes) -> CompiledFunction:
+    """The callable for sizes that leave an axis without entries."""
+    program = build(sizes)
+    return compile_program(program, backend, called(functions, externals(program)), parallel)
 
 
 def _shape(forms: tuple[Affine, ...]) -> str:
@@ -123,6 +134,7 @@ class CompiledFunction:
         backend: str,
         functions: Mapping[Any, Callable[..., Any]] | None = None,
         parallel: bool | None = None,
+        build: Builder | None = None,
     ) -> None:
         self.program = program
         self.backend = backend
@@ -132,7 +144,9 @@ class CompiledFunction:
         self._bounded = _checked(program, backend, parallel)
         self._printed_parallel = self._blockable if parallel else frozenset()
         self.source = _printed(self._bounded, backend, self._printed_parallel)
-        self._checker = ArgumentChecker(program)
+        self._build = build
+        self._checker = ArgumentChecker(program, may_be_empty=build is not None and backend != "cuda")
+        self._at = functools.lru_cache(MOST)(functools.partial(_compile_at, build, backend, self.functions, parallel))
         self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Runs] = {}
         self._unsealed: list[ModuleType] = []
         self._on_disk = True
@@ -154,7 +168,10 @@ class CompiledFunction:
             results = [np.empty(shape, recent.dtype) for shape in recent.shapes]
             self._run_quietly(recent.run, values, results)
             return self._nested(results)
-        prepared = self._checker.prepare(args)
+        try:
+            prepared = self._checker.prepare(args)
+        except EmptyAxes as empty:
+            return self._at(empty.sizes)(*args, out=out)
         self._check_suspects(prepared, args)
         targets = self._targets(args, prepared, out)
         filled = [t if t.flags.c_contiguous and t.flags.aligned else np.empty_like(t, order="C") for t in targets]
@@ -235,8 +252,7 @@ class CompiledFunction:
         """Raise `DataIndexError` where data lead a read out of its array."""
         search = self._searches.get(id(check))
         if search is None:
-            called = {external.name for external in externals(check.search)}
-            functions = {key: value for key, value in self.functions.items() if parse_key(key)[0] in called}
+            functions = called(self.functions, externals(check.search))
             # The search works with the arrays of the host.
             backend = "numba" if self.backend == "cuda" else self.backend
             search = self._searches[id(check)] = compile_program(check.search, backend, functions)
@@ -381,7 +397,7 @@ class CompiledFunction:
         return lines
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return compile_program, (self.program, self.backend, self.functions, self.parallel)
+        return compile_program, (self.program, self.backend, self.functions, self.parallel, self._build)
 
     def __repr__(self) -> str:
         arguments = ", ".join(a.label for a in self.program.arguments)

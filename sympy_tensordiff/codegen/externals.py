@@ -56,6 +56,12 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External]) -> Imp
     return {external: implementation for external, implementation in bound.items() if implementation is not None}
 
 
+def called(functions: Mapping[Any, Any], needed: Sequence[External]) -> dict[Any, Any]:
+    """The functions that a program needs, of those for a larger one."""
+    names = {external.name for external in needed}
+    return {key: function for key, function in functions.items() if parse_key(key)[0] in names}
+
+
 def parse_key(key: Any) -> tuple[str, tuple[int, ...]]:
     """The name and the orders that a key stands for, ``()`` for the function itself.
 

@@ -362,6 +362,8 @@ class Program:
     """Why each temporary exists, for ``fn.plan``."""
     copies: bool = True
     """Whether a backend may keep copies of arrays."""
+    extents: tuple[Affine, ...] = ()
+    """The symbolic extents of all tensors in the expression: what is computed takes them for positive."""
 
     @property
     def nests(self) -> tuple[Kernel, ...]:

@@ -247,13 +247,13 @@ class Graph(Elementwise):
             node.op, tuple(sorted(data)) if node.op in RANGED else data, body, self.hints[node.id], body.height
         )
 
-    def rebind(self, node: Node, body: Node) -> Node:
-        """A binder over another body, in which its bound variables stand as before."""
+    def rebind(self, node: Node, body: Node, mapping: Substitution | None = None) -> Node:
+        """A binder over another body, in which its bound variables stand as before; its own forms by ``mapping``."""
         names = self.hints[node.id]
-        if body.height == node.height - len(names) and body is not self._neutral(node.op):
+        if not mapping and body.height == node.height - len(names) and body is not self._neutral(node.op):
             return self._binder(node.op, node.data, body, names, body.height)
         opening = self._opening(node)
-        return self._closed_again(node, opening, self.substitute(body, opening), {})
+        return self._closed_again(node, opening, self.substitute(body, opening), mapping or {})
 
     def map_forms(self, node: Node, change: Callable[[Affine], Affine]) -> Node:
         """``node`` with the index forms of its reads, and indices used as numbers, changed to equal ones."""

@@ -138,7 +138,7 @@ def _solve_size(extent: Expr, length: int, tensor: TensorSymbol) -> int:
     (symbol,) = extent.free_symbols
     offset = extent.subs(symbol, 0)
     solution = (length - offset) / (extent.subs(symbol, 1) - offset)
-    if solution.is_integer and solution > 0 and extent.subs(symbol, solution) == length:
+    if solution.is_integer and solution >= 0 and extent.subs(symbol, solution) == length:
         return int(solution)
     raise ShapeError(f"an axis of {tensor} has length {length}; its extent {extent} never is")
 

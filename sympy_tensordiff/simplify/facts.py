@@ -58,7 +58,8 @@ def positive_sizes(graph: Graph, roots: Sequence[Node]) -> Facts:
     """What is granted, that every extent is at least 1, and so is each factor of one that is a product."""
     extents = extents_of([*roots, *graph.integers.values()])
     sizes = [*extents, *map(Affine.variable, factors_in(extents))]
-    return normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes))) or ()
+    # One that is a number says nothing: it may be 0 in a program for calls with empty arrays.
+    return normalise_rows((*graph.granted, *(Row("ge", size - 1) for size in sizes if size.terms))) or ()
 
 
 Seen = set[tuple[Node, Facts]]

@@ -1,0 +1,99 @@
+"""An expression at sizes that leave axes without entries.
+
+All else takes for granted that extents are positive. Where some are 0, the sizes in them are numbers here: sums over
+such an axis are 0 and products 1, tensors with one have no entries, and what is left has positive extents only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.graph.nodes import RANGED, REDUCTIONS, Graph, Node, Substitution, reachable
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.polyhedron import is_empty
+
+EMPTY = Affine()
+"""The extent of an axis without entries."""
+
+
+def at_sizes(graph: Graph, nodes: Sequence[Node], sizes: Substitution) -> list[Node]:
+    """The nodes with numbers in place of some sizes, in the shapes of their tensors, too.
+
+    Raises
+    ------
+    ArgumentError
+        If a value of the expression does not exist at these sizes, as the greatest of no entries.
+    """
+    for row in graph.granted:
+        if not row.form.atoms().isdisjoint(sizes) and is_empty((row.substitute(sizes),), ()):
+            named = row.form.substitute({v: Affine.variable(graph.names[v]) for v in row.form.atoms()})
+            least, value = -named.constant, (row.form - row.form.constant).substitute(sizes)
+            raise ArgumentError(f"{named + least} is declared to be at least {least}, and is {value} in this call")
+    work = _AtSizes(graph, sizes)
+    results = work.run(nodes)
+    for node in reachable(*results):
+        if node in work.missing:
+            raise ArgumentError(f"{work.missing[node]} has no value where an axis has no entries")
+    return results
+
+
+class _AtSizes:
+    def __init__(self, graph: Graph, sizes: Substitution) -> None:
+        self.graph = graph
+        self.sizes = sizes
+        self.missing: dict[Node, str] = {}
+        """What has no value, in words."""
+
+    def run(self, nodes: Sequence[Node]) -> list[Node]:
+        graph = self.graph
+        done: dict[Node, Node] = {}
+        for node in reachable(*nodes):
+            try:
+                done[node] = self.made(node, tuple([done[arg] for arg in node.args]))
+            except ValueError:  # an index is divided by a size that is 0
+                done[node] = self.without_value(graph.pow(graph.zero, graph.const(-1)), "an index divided by 0")
+        return [done[node] for node in nodes]
+
+    def made(self, node: Node, args: tuple[Node, ...]) -> Node:
+        """The node over arguments that are made already."""
+        graph = self.graph
+        shape = tuple([extent.substitute(self.sizes) for extent in node.shape])
+        if node.op == "tensor":
+            return graph.tensor(node.data[0], shape, is_integer=graph.integers.get(node.data[0]) is node)
+        if EMPTY in shape:
+            return graph.filled(0, shape)
+        broken = [arg for arg in args if arg in self.missing]
+        if broken and node.op in ("add", "mul", "pow", "call", "ein"):
+            return graph.broadcast(broken[0], shape)  # not 0, which a product with 0 is
+        match node.op:
+            case "comprehension":
+                return graph.rebind(node, args[0], self.sizes)
+            case "ein":
+                coefficient, inputs, output, extents = node.data
+                lengths = [extent.substitute(self.sizes) for extent in extents]
+                factor = 0 if EMPTY in lengths else coefficient
+                return graph.ein(factor, zip(args, inputs, strict=True), output, dict(enumerate(lengths)))
+            case "cof" if EMPTY in args[0].shape:
+                return graph.one  # the determinant of no entries
+            case "lse" if any(args[0].shape[axis] == EMPTY for axis in node.data):
+                return self.without_value(graph.rebuild(node, args), "logsumexp")
+            case "pow" if args[0] is graph.zero and args[1].op == "const" and args[1].data < 0:
+                return self.without_value(graph.rebuild(node, args), "a quotient by a size")
+        return self.reduced(node, args[0]) if node.op in RANGED else graph.rebuild(node, args, self.sizes)
+
+    def reduced(self, node: Node, body: Node) -> Node:
+        """A sum, a product or an extremum."""
+        graph = self.graph
+        rows = tuple([row.substitute(self.sizes) for row in node.data])
+        if is_empty(rows, ()):
+            if node.op in ("sum", "prod"):
+                return graph.zero if node.op == "sum" else graph.one
+            if not is_empty(node.data, ()):
+                return self.without_value(graph.rebind(node, body, self.sizes), REDUCTIONS[node.op])
+        return graph.rebind(node, body, self.sizes)
+
+    def without_value(self, made: Node, name: str) -> Node:
+        """The node, marked as one that has no value."""
+        self.missing[made] = name
+        return made
