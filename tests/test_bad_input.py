@@ -642,10 +642,11 @@ def test_a_refused_call_leaves_the_outputs_alone():
 
 TEXTS = ["a b", HOSTILE, '"""\nimport os\n"""', "\\", "1", "", "x\n\nimport os\n", "α", "np", "lambda"]
 NAMES = ["range", "math", "np", "numba", "cuda", "result", "run", "s", "v", "t", "i", "out", "__import__", "real", "é"]
+NAMES += [r"\theta", r"\hat{x}_{1,2}", "x'", "A_{1}", r"\lambda", "x^2"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_any_identifier_names_a_tensor(name):
+def test_any_identifier_and_name_of_latex_names_a_tensor(name):
     tensor = TENSORS(name, 5)
     function = TABLES(tensor[i] * td.IndexedSum(tensor[k], (k, 0, 4)), (i, 5))
     check_source([tensor], function)

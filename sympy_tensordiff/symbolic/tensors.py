@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import re
 import sys
 import unicodedata
 from typing import Any
@@ -23,12 +24,12 @@ __all__ = ["TensorComprehension", "TensorEntry", "TensorExpr", "TensorSymbol"]
 
 
 class TensorSymbol(PrintedSymbol, TensorExpr):
-    """A tensor variable; ``A[i, j]`` is its entry.
+    r"""A tensor variable; ``A[i, j]`` is its entry.
 
     Parameters
     ----------
     name : str
-        A Python identifier.
+        A Python identifier, or a name of LaTeX such as ``\theta``, for which code has a name of its own.
     shape : int, Expr, or sequence of them
         The extents: positive ints, or integer combinations of integer symbols; one alone means
         rank 1, ``()`` rank 0, a scalar.
@@ -61,7 +62,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def name(self) -> str:
-        """The name, a Python identifier."""
+        """The name."""
         return str(self.args[0].name)
 
     @property
@@ -138,6 +139,7 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
 
 
 _INT = Str("int")
+_LATEX_NAME = re.compile(r"(?:[^\W\d]|\\[A-Za-z])(?:\w|\\[A-Za-z]|[{}^',])*")
 
 
 def _is_integer(dtype: Any, name: str) -> bool:
@@ -156,8 +158,9 @@ def _checked_name(name: Any) -> str:
         raise ArgumentTypeError(f"the name of a tensor must be a str, not {name!r}")
     # As Python does with its own names, so that two spellings of one name stay one tensor in the kernels.
     normalised = unicodedata.normalize("NFKC", name)
-    if not normalised.isidentifier() or keyword.iskeyword(normalised):
+    if not (normalised.isidentifier() or _LATEX_NAME.fullmatch(normalised)) or keyword.iskeyword(normalised):
         raise ArgumentError(
-            f"{name!r} is no name for a tensor: use a Python identifier that is no keyword, e.g. 'x', 'x1' or 'weight'"
+            f"{name!r} is no name for a tensor: use a Python identifier that is no keyword, e.g. 'x' or 'weight', or "
+            r"a name of LaTeX, e.g. r'\theta' or r'\hat{x}_{1}'"
         )
     return normalised

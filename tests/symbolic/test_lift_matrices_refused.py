@@ -75,7 +75,7 @@ REFUSED = [
     (MatrixSymbol("A", Symbol("n"), 2), ShapeError, r"n is not declared an integer: use td.indices\('n'\)"),
     (MatrixSymbol("A", 0, 2), ShapeError, "the extent 0: an extent must be a positive integer"),
     (MatrixSymbol("A", 2**n, 2), ShapeError, r"the extent 2\*\*n: 2\*\*n is a power"),
-    (MatrixSymbol("A_{1}", 2, 2), ArgumentError, r"'A_\{1\}' is no name for a tensor: use a Python identifier"),
+    (MatrixSymbol("A_{-1}", 2, 2), ArgumentError, r"'A_\{-1\}' is no name for a tensor: use a Python identifier"),
     (MatrixSymbol("lambda", 2, 2), ArgumentError, "'lambda' is no name for a tensor"),
     (P[i, Symbol("r")], IndexExpressionError, "r is not declared an integer"),
     (P[0:3:k, 0:1], IndexExpressionError, r"multiplies indices or sizes"),

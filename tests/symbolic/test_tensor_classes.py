@@ -1,11 +1,15 @@
+import pickle
+
 import numpy as np
 import pytest
 import sympy
-from sympy import Idx, IndexedBase, Rational, Symbol, Tuple
+from sympy import Idx, IndexedBase, Rational, Sum, Symbol, Tuple, latex
 
+import sympy_tensordiff as td
 from sympy_tensordiff.errors import (
     ArgumentError,
     ArgumentTypeError,
+    DataIndexError,
     IndexExpressionError,
     OutOfShapeError,
     ShapeError,
@@ -46,11 +50,32 @@ def test_symbols_are_told_apart():
 
 
 @pytest.mark.parametrize(
-    "name", ["x);import os", "", "1x", "x y", "x-y", "lambda", "None", "x\n", "x.y", "eval()", " x", "x;"]
+    "name",
+    [
+        *("x);import os", "", "1x", "x y", "x-y", "lambda", "None", "x\n", "x.y", "eval()", " x", "x;", "\\", "x\\"),
+        *(r"\1", "{x}", "\\theta\n", r"\theta\"", "'", r"\theta#", r"\x y", "x{\0}"),
+    ],
 )
-def test_a_name_is_an_identifier(name):
-    with pytest.raises(ArgumentError, match="is no name for a tensor: use a Python identifier"):
+def test_a_name_is_an_identifier_or_one_of_latex(name):
+    with pytest.raises(ArgumentError, match=r"is no name for a tensor: use a Python identifier .* or a name of LaTeX"):
         TensorSymbol(name, 3)
+
+
+def test_names_of_latex_are_printed_as_they_are_and_never_reach_code():
+    theta, idx = IndexedBase(r"\theta", shape=n), TensorSymbol(r"\idx", m, dtype=int)
+    x = TensorSymbol("theta", n)
+    gradient = td.gradient(Sum(theta[i] ** 2 * x[i], (i, 0, n - 1)), theta)
+    assert latex(gradient) == r"\left[2 \theta_{p} \theta_{p}\right]_{p < n}"
+    assert str(gradient) == r"TensorComprehension(2*\theta[p]*theta[p], (p, n))"
+    lifted = td.lift(theta)
+    assert pickle.loads(pickle.dumps(lifted)) == lifted == TensorSymbol(r"\theta", n)
+    function = TensorComprehension(lifted[idx[i]] * x[idx[i]], (i, m))
+    for backend in ("numpy", "numba", "cuda"):
+        assert "run(theta, theta0, idx, result)" in td.generate_code([lifted, x, idx], function, backend)
+    kernel = td.lambdify([lifted, x, idx], function)
+    assert kernel([1.0, 2.0], [3.0, 4.0], [1, 0, 1]).tolist() == [8, 3, 8]
+    with pytest.raises(DataIndexError, match=r"\\idx"):
+        kernel([1.0, 2.0], [3.0, 4.0], [1, 0, 2])
 
 
 @pytest.mark.parametrize("name", [3, None, Symbol("x"), b"x", ("x",)])
