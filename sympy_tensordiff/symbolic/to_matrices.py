@@ -142,6 +142,8 @@ class _Matrices:
 
     def filled(self, expr: FilledTensor) -> Recursion[Any]:
         value = yield self.visit(expr.value)
+        if not expr.rank:
+            return value
         if value == 0:
             return ZeroMatrix(*columns(expr))
         return times(value, OneMatrix(*columns(expr)))
