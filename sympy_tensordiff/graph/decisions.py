@@ -7,21 +7,21 @@ which the loops test. Cases without a point, and those of the value 0, cost noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 from sympy.core.relational import Relational
 from sympy.logic.boolalg import BooleanAtom, BooleanFunction
 
-from sympy_tensordiff.integer.affine import Compound, Row
-from sympy_tensordiff.integer.polyhedron import is_empty
+from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.normalise import normalise
 
 CASES_LIMIT = 16
 """So many cases, and one for each value, are worth loops of their own."""
 
 DECISIONS_LIMIT = 256
-"""Cases that take more decisions to be told apart are not looked for; those beside remainders cost more."""
+"""Cases that take more decisions to be told apart are not looked for."""
 
 Pairs: TypeAlias = list[tuple[Any, Any]]
 Logic: TypeAlias = Any
@@ -126,17 +126,18 @@ def decisions(pairs: Pairs, literals: Sequence[Literal]) -> Any:
     TooManyCasesError
         If the cases are not worth it.
     """
-    return _Decisions(literals, CASES_LIMIT + len(pairs)).of(pairs, ())
+    return _Decisions(literals, CASES_LIMIT + len(pairs)).of(pairs, {})
 
 
 class _Decisions:
     def __init__(self, literals: Sequence[Literal], most: int) -> None:
         self.literals = literals
-        self.place = {alias: n for n, literal in enumerate(literals) for alias, _ in _aliases(literal)}
+        self.aliases = [_aliases(literal) for literal in literals]
+        self.place = {alias: n for n, aliases in enumerate(self.aliases) for alias, _ in aliases}
         self.cases, self.steps = most, DECISIONS_LIMIT
 
-    def of(self, pairs: Pairs, known: tuple[Row, ...]) -> Any:
-        """The cases that the pairs are made of where some rows hold."""
+    def of(self, pairs: Pairs, known: Mapping[Any, int]) -> Any:
+        """The cases that the pairs are made of where the terms of forms have at least some known values."""
         if pairs and pairs[-1][1] is True and all(value == 0 for value, _ in pairs):
             return pairs[-1:]
         places = {self.place[r] for _, tree in pairs for r in relations(tree) if r in self.place}
@@ -145,17 +146,41 @@ class _Decisions:
             if self.cases < 0:
                 raise TooManyCasesError
             return pairs
-        literal = self.literals[min(places)]
-        self.steps -= 1 + sum(any(isinstance(v, Compound) for v, _ in row.form.terms) for row in known)
+        self.steps -= 1
         if self.steps < 0:
             raise TooManyCasesError
-        cases = []
+        place, cases = min(places), []
+        literal = self.literals[place]
         for value, systems in ((True, (literal.yes,)), (False, literal.no)):
-            inside = decided(pairs, {alias: value is holds for alias, holds in _aliases(literal)})
+            inside = decided(pairs, {alias: value is holds for alias, holds in self.aliases[place]})
             for rows in systems:
-                if not (known and is_empty(rows, known)):
-                    cases.append((rows, self.of(inside, (*known, *rows))))
+                told = _with_rows(known, rows)
+                if told is not None:
+                    cases.append((rows, self.of(inside, told)))
         return Decision(tuple(cases))
+
+
+def _with_rows(known: Mapping[Any, int], rows: Iterable[Row]) -> dict[Any, int] | None:
+    """The least values of the terms of forms, once rows hold too; None where one contradicts another.
+
+    Forms that differ in a constant are compared and no others: cases without points that stay cost a part of the
+    budget, and the simplex method for each decision costs more.
+    """
+    result = dict(known)
+    for row in rows:
+        reduced = normalise(row)
+        if isinstance(reduced, bool):
+            if not reduced:
+                return None
+            continue
+        form = reduced.form
+        for side in {"ge": (form,), "eq": (form, -form), "mod": ()}[reduced.kind]:
+            least = max(-side.constant, result.get(side.terms, -side.constant))
+            opposite = (-side).terms
+            if opposite in result and least + result[opposite] > 0:
+                return None
+            result[side.terms] = least
+    return result
 
 
 def _aliases(literal: Literal) -> list[tuple[Any, bool]]:

@@ -9,7 +9,7 @@ from sympy_tensordiff.graph.decisions import CASES_LIMIT, DECISIONS_LIMIT, Liter
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.testing import assert_derivative_exact, assert_kernel_exact, assert_second_exact
+from sympy_tensordiff.testing import assert_derivative_exact, assert_kernel_exact
 
 i, j, n, m = td.indices("i j n m")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
@@ -28,7 +28,7 @@ HOLES = {
     "nested": lambda q, step: Or(Eq(j, 0), And(*(Or(Ne(i, step * r), j > r) for r in range(q)))),
     "squares": lambda q, step: Or(*((i - step * r) ** 2 <= 1 for r in range(q))),
 }
-VARIANTS = [(name, q, step) for name in HOLES for q, step in ((3, 3), (12, 2), (64, 3))]
+VARIANTS = [(name, q, step) for name in HOLES for q, step in ((3, 3), (12, 2), (40, 3))]
 
 
 def total(condition, body=None, other=0):
@@ -45,33 +45,36 @@ def choices(result):
 def test_many_conditions_on_one_index(name, q, step):
     function = total(HOLES[name](q, step))
     gradient = td.gradient(function, x)
-    assert choices(gradient) <= 2 * CASES_LIMIT + 4
-    assert_derivative_exact(function, x, sizes={n: 7})
+    assert choices(gradient) <= 36
+    assert_kernel_exact(function, [x], sizes={n: 7})
 
 
-@pytest.mark.parametrize("name", ["Ne", "intervals", "nested", "odd"])
-@pytest.mark.parametrize("q", [12, 64])
-def test_many_conditions_in_kernels_text_and_second_derivatives(name, q):
+@pytest.mark.parametrize(("name", "q"), [("Ne", 12), ("intervals", 40), ("nested", 12), ("odd", 40)])
+def test_many_conditions_in_second_derivatives(name, q):
     function = total(HOLES[name](q, 3), body=x[i] ** 3 * y[j], other=x[j])
-    again = td.parse(td.to_text(function)) if name != "odd" else function
-    assert_derivative_exact(again, x, sizes={n: 5})
-    assert_second_exact(function, x, sizes={n: 4})
-    for result in (function, td.gradient(function, x)):
-        assert_kernel_exact(result, [x], sizes={n: 7})
+    assert_kernel_exact(function, [x], sizes={n: 4}, order=2)
 
 
-@pytest.mark.parametrize("q", [4, 16, 64])
+@pytest.mark.parametrize("q", [12, 64])
+def test_many_conditions_in_text(q):
+    texts = {
+        " and ".join(f"i != {3 * r}" for r in range(q)): HOLES["Ne"](q, 3),
+        " or ".join(f"(i >= {3 * r} and i <= {3 * r + 1})" for r in range(q)): HOLES["intervals"](q, 3),
+    }
+    for text, condition in texts.items():
+        read = td.parse_indexed(f"declare x[n], s  s = sum(where({text}, x[i]**2, 0), i)  derivative wrt x").expression
+        function = td.IndexedSum(Piecewise((x[i] ** 2, condition), (0, True)), (i, 0, n - 1))
+        assert str(td.gradient(read, x)) == str(td.gradient(function, x))
+
+
+@pytest.mark.parametrize("q", [4, 40])
 def test_reads_that_a_condition_protects_stay_inside(q):
     for holes in (HOLES["Ne"](q, 3), HOLES["intervals"](q, 3)):
         inside = And(i >= 1, holes, i + j < n)
-        function = total(inside, body=x[i - 1] * x[i + j] ** 2)
-        assert_derivative_exact(function, x, sizes={n: 6})
-        assert_kernel_exact(td.gradient(function, x), [x], sizes={n: 6})
-        either = td.IndexedSum(
-            Piecewise((x[i - 1] ** 2, inside), (x[i + 1] ** 3, And(i < n - 1, holes)), (x[i], True)),
-            (i, 0, n - 1), (j, 0, n - 1),
-        )  # fmt: skip
-        assert_derivative_exact(either, x, sizes={n: 6})
+        one = total(inside, body=x[i - 1] * x[i + j] ** 2)
+        cases = (x[i - 1] ** 2, inside), (x[i + 1] ** 3, And(i < n - 1, holes)), (x[i], True)
+        for function in (one, td.IndexedSum(Piecewise(*cases), (i, 0, n - 1), (j, 0, n - 1))):
+            assert_kernel_exact(function, [x], sizes={n: 6})
 
 
 def test_branches_are_worth_a_case_each():
