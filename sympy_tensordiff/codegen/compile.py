@@ -102,9 +102,9 @@ def compile_program(
     return CompiledFunction(program, backend, functions, parallel, build)
 
 
-def _compile_at(build: Builder, backend: str, functions: Any, parallel: bool | None, sizes: Sizes) -> CompiledFunction:
+def _compile_at(build: Any, backend: str, functions: Any, parallel: bool | None, sizes: Sizes) -> CompiledFunction:
     """The callable for sizes that leave an axis without entries."""
-    program = build(sizes)
+    program: Program = build(sizes)
     return compile_program(program, backend, called(functions, externals(program)), parallel)
 
 

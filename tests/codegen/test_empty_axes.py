@@ -145,3 +145,9 @@ def test_what_a_declared_sign_forbids_is_refused():
     z = TensorSymbol("z", size)
     with pytest.raises(ArgumentError, match="N is declared to be at least 1, and is 0 in this call"):
         td.lambdify([z], IndexedSum(z[i], (i, 0, size - 1)), "numpy")(np.ones(0))
+
+
+def test_cuda_refuses_arrays_without_entries():
+    kernel = td.lambdify([x, y], SUMS["sum of two"], "cuda")
+    with pytest.raises(ArgumentError, match=r"argument x has length 0 on axis 0 .* only functions for 'numpy'"):
+        kernel(np.ones(0), np.ones(2))
