@@ -213,8 +213,8 @@ class Storage:
         if closed and not self.safety.is_safe(candidate.node, candidate.rows):
             candidates = [self.planner.sheltered(candidate, context)]
         for found in candidates:
-            if (stored := self._serving(found)) is not None:
-                return stored, self._index(stored, found)
+            if (serving := self._serving(found)) is not None:
+                return serving, self._index(serving, found)
         candidate = candidates[0]
         # A quotient takes fewer values than what it is a quotient of.
         rank = len(candidate.axes) - any(form.compounds() for form in candidate.forms)
