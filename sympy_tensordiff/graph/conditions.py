@@ -80,20 +80,19 @@ class Conditions(Applications):
             return self._few_decisions(pairs, rows, scope)
 
     def _few_decisions(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
-        """The cases by what a whole value needs, as it stands and rewritten, and by what else makes few.
+        """The cases by what whole values need, as it stands and then rewritten, and by what else makes few.
 
-        Conditions on data may be protected by those that are masks, and are masks then, too.
+        Conditions on data come last: others may protect them.
         """
         needed = {part for _, tree in pairs for part in conjuncts(tree) if isinstance(part, Relational)}
-        found = _relations(pairs)
-        groups = [
-            [r for r in found if (r in needed) is first and (r in rows) is rewritten and not r.has(TensorEntry)]
-            for first in (True, False)
-            for rewritten in (False, True)
-        ]
+        groups: dict[Any, list[Any]] = {}
+        for relation in [r for r in _relations(pairs) if r not in rows] + list(rows):
+            rest, on_data = relation not in needed, bool(relation.has(TensorEntry))
+            own = relation if relation in rows and not rest else None  # one of many cases leaves the others
+            groups.setdefault((on_data, rest, relation in rows, own), []).append(relation)
         accepted: list[Literal] = []
         result: Any = pairs
-        for group in filter(None, groups):
+        for group in (groups[key] for key in sorted(groups, key=lambda key: key[:3])):
             inside = decided(pairs, {relation: rows[relation] for relation in group if relation in rows})
             new = [r for relation in group for r in relations(rows.get(relation, relation))]
             literals = self._literals(dict.fromkeys([*(a.relation for a in accepted), *new]), scope)
