@@ -219,7 +219,14 @@ def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
         raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
     try:
         return np.asarray(value)
-    except (ValueError, TypeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # of the library whose the value is
+        if getattr(value, "requires_grad", False):
+            raise ArgumentTypeError(
+                f"argument {argument.label} requires a gradient, which no kernel carries on: pass it with .detach(), "
+                "or make the function with td.torch_function"
+            ) from None
         raise ArgumentTypeError(f"argument {argument.label} is no array: {error}") from None
 
 
@@ -317,11 +324,11 @@ def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, DeviceArray):
         return check_as_it_is(f"argument {argument.label}", value, dtype)
     if argument.dtype == "integer":
-        return _Alias.of(value) if argument.shape else int(value)
+        return unlocked(value) if argument.shape else int(value)
     if argument.kind == "scalar" or not argument.shape:
         return dtype.type(value)
     array = np.asarray(value, dtype=dtype, order="C")
-    return _Alias.of(array if array.flags.aligned else array.copy())
+    return unlocked(array if array.flags.aligned else array.copy())
 
 
 def check_as_it_is(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
@@ -344,18 +351,24 @@ def check_dense(label: str, array: DeviceArray) -> None:
         )
 
 
-class _Alias:
-    """Shows the memory of an array as memory that can be written, which no kernel does to its arguments.
+COPIED = 2**15
+"""An array of so many bytes is copied in less time than an alias of it is made."""
+
+
+def unlocked(array: NDArray[Any]) -> NDArray[Any]:
+    """An array with the same entries that can be written, which no kernel does to its arguments.
 
     Numba would compile once more for each combination of arrays that are read-only.
     """
+    if array.flags.writeable:
+        return array
+    return array.copy() if array.nbytes <= COPIED else np.asarray(_Alias(array))
+
+
+class _Alias:
+    """Shows the memory of an array as memory that can be written."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.array = array
         interface = array.__array_interface__
         self.__array_interface__ = {**interface, "data": (interface["data"][0], False)}
-
-    @classmethod
-    def of(cls, array: NDArray[Any]) -> NDArray[Any]:
-        """The array itself where it can be written."""
-        return array if array.flags.writeable else np.asarray(cls(array))

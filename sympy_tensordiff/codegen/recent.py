@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.arguments import Prepared
+from sympy_tensordiff.codegen.arguments import Prepared, unlocked
 from sympy_tensordiff.codegen.loops import Argument
 
 
@@ -18,7 +18,8 @@ class Recent:
 
     expected: tuple[tuple[Any, Any, Any], ...]
     """Of each argument the type; then dtype and shape of an array, or None and the number."""
-    has_numbers: bool
+    is_plain: bool
+    """Whether all are arrays of NumPy's own."""
     shapes: tuple[tuple[int, ...], ...]
     dtype: np.dtype[Any]
     run: Callable[..., None]
@@ -27,18 +28,37 @@ class Recent:
         """What the driver takes; None where the checks have to tell."""
         if len(values) != len(self.expected):
             return None
+        if not self.is_plain:
+            taken = [self._taken(*pair) for pair in zip(values, self.expected, strict=True)]
+            return None if any(value is None for value in taken) else taken
+        is_open = True
         for value, (kind, dtype, shape) in zip(values, self.expected, strict=True):
-            if type(value) is not kind:
+            if type(value) is not kind or value.dtype is not dtype or value.shape != shape:
                 return None
-            if dtype is not None:
-                # Behaved: aligned, can be written, and in C order.
-                if value.dtype is not dtype or value.shape != shape or not value.flags.carray:
+            # Behaved: aligned, can be written, and in C order.
+            if not (flags := value.flags).carray:
+                if not (flags.c_contiguous and flags.aligned):
                     return None
-            elif kind is int and value != shape:
-                return None
-        if not self.has_numbers:
-            return values
-        return [self.dtype.type(value) if type(value) is float else value for value in values]
+                is_open = False
+        return values if is_open else [unlocked(value) for value in values]
+
+    def _taken(self, value: Any, expected: tuple[Any, Any, Any]) -> Any:
+        """What the driver takes for one argument; None where the checks have to tell."""
+        kind, dtype, shape = expected
+        if type(value) is not kind:
+            return None
+        if dtype is None:
+            return self.dtype.type(value) if kind is float else value if value == shape else None
+        try:
+            array = np.asarray(value)
+        except Exception:  # of the library whose the value is
+            return None
+        return unlocked(array) if _fits(array, dtype) and array.shape == shape else None
+
+
+def _fits(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> bool:
+    """Whether the driver takes an array as it is, or would if it were not read-only."""
+    return array.dtype is dtype and array.flags.c_contiguous and array.flags.aligned
 
 
 def remember(
@@ -50,11 +70,15 @@ def remember(
         kind = type(value)
         if argument.dtype == "integer":  # the entries have to be looked at
             return None
-        if kind is np.ndarray and converted is value:
-            expected.append((kind, value.dtype, value.shape))
+        if (
+            isinstance(converted, np.ndarray)
+            and hasattr(value, "__array__")
+            and _fits(np.asarray(value), prepared.dtype)
+        ):
+            expected.append((kind, prepared.dtype, converted.shape))
         elif kind is (int if argument.kind == "integer" else float):
             expected.append((kind, None, value))
         else:
             return None
-    has_numbers = any(kind is float for kind, _, _ in expected)
-    return Recent(tuple(expected), has_numbers, prepared.shapes, prepared.dtype, run)
+    is_plain = all(kind is np.ndarray for kind, _, _ in expected)
+    return Recent(tuple(expected), is_plain, prepared.shapes, prepared.dtype, run)

@@ -31,6 +31,15 @@ def test_scaled():
     np.testing.assert_array_equal(SCALED(X, 2, 3.0, 4), [24, 24])
 
 
+class Traced:
+    """A tensor of PyTorch of which a gradient is wanted."""
+
+    requires_grad = True
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+
+
 REFUSED = {
     "2 arguments are needed (a, b), 1 given": (MATMUL, (A,)),
     "2 arguments are needed (a, b), 3 given": (MATMUL, (A, B, B)),
@@ -49,6 +58,8 @@ REFUSED = {
     "argument a has dtype float16, which has too little range for sums": (MATMUL, (A.astype(np.float16), B)),
     "argument a is a masked array": (MATMUL, (np.ma.masked_array(A), B)),
     "argument a is no array": (MATMUL, ([[1, 2], [3]], B)),
+    "argument a requires a gradient, which no kernel carries on: pass it with .detach(), or make": (MATMUL, (Traced(), B)),
+    "argument lambda requires a gradient, which no kernel": (SCALED, (np.ones(5), Traced(), 1, 1)),
     "argument x name has length 4 on axis 0, which is not 2*N + 1 for any positive integer N": (
         SCALED,
         (np.ones(4), 1, 1, 1),

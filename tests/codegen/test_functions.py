@@ -228,6 +228,9 @@ NAMES = [
     "np",
     "run",
     "FUNCTIONS",
+    "scratch",
+    "run_in",
+    "cupy",
     "fill_result",
     "g;import os",
     "ß",
@@ -246,7 +249,7 @@ def test_any_text_names_a_function(name, backend):
     calls = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert "import os" not in source.replace(repr(name), "")
     assert calls & set(ast.literal_eval(source.partition("FUNCTIONS = ")[2].partition("\n")[0]))
-    if backend == "numpy" or (backend == "numba" and name == "lambda"):
+    if backend == "numpy" or (backend == "numba" and name in ("lambda", "scratch")):
         got = td.lambdify([x], expression, backend, functions={name: twice})(X)
         np.testing.assert_allclose(got, 6 * X)
 

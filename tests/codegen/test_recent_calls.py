@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from programs import CASES, N, array, i, load, op, p, result, single
 from test_arguments import REFUSED
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.arguments import COPIED
 from sympy_tensordiff.codegen.compile import compile_program
 from sympy_tensordiff.codegen.loops import Argument, Store
 from sympy_tensordiff.codegen.scalars import IndexValue, Name
@@ -60,7 +62,6 @@ OTHERS = {
     "order": np.asfortranarray,
     "strides": lambda a: np.ones((6, 4))[::2],
     "address": packed,
-    "locked": locked,
     "list": np.ndarray.tolist,
     "integers": lambda a: a.astype(int),
     "single": lambda a: a.astype(np.float32),
@@ -75,6 +76,62 @@ def test_other_calls_are_checked(matmul, checks, other):
     np.testing.assert_array_equal(matmul(a, B), np.asarray(a, float) @ B)
     assert checks == [1]
     np.testing.assert_array_equal(matmul(A, B), A @ B)
+
+
+class Foreign:
+    """An array of another library, which gives its entries to be read."""
+
+    def __init__(self, array):
+        self.array = locked(array)
+
+    def __array__(self, dtype=None, copy=None):
+        if self.array.max() > 100:
+            raise RuntimeError("too large to be shown")
+        return self.array
+
+
+def mapped(a):
+    """The same values in a file."""
+    with tempfile.TemporaryFile() as file:
+        file.write(a.tobytes())
+        file.flush()
+        return np.memmap(file, dtype=a.dtype, mode="r", shape=a.shape)
+
+
+READ_ONLY = {"locked": locked, "mapped": mapped, "foreign": Foreign}
+
+
+@pytest.mark.parametrize("kind", READ_ONLY)
+@pytest.mark.parametrize("size", [4, COPIED])
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_what_is_read_only_is_as_good_as_any(monkeypatch, kind, size, backend):
+    function = compile_program(CASES["matmul"][0], backend)
+    a = np.ones((3, size))
+    b = READ_ONLY[kind](np.ones((size, 5)))
+    function(a, np.asarray(b))
+    function(a, b)
+    monkeypatch.setattr(function._checker, "prepare", None)
+    for scale in (1, 2):
+        b = READ_ONLY[kind](np.full((size, 5), float(scale)))
+        np.testing.assert_array_equal(function(a, b), np.full((3, 5), size * scale))
+        np.testing.assert_array_equal(np.asarray(b), np.full((size, 5), scale))
+    assert all(len(value.signatures) == 1 for value in vars(module_of(function)).values() if signed(value))
+
+
+def signed(value):
+    return hasattr(value, "signatures") and value.signatures
+
+
+def module_of(function):
+    return function._module(np.dtype(float))
+
+
+def test_what_other_libraries_refuse_is_told_in_words(matmul):
+    good = Foreign(B)
+    matmul(A, good)
+    matmul(A, good)
+    with pytest.raises(ArgumentTypeError, match="argument b is no array: too large to be shown"):
+        matmul(A, Foreign(1000 * B))
 
 
 def test_a_matrix_of_an_own_kind_is_none_of_the_last_call(matmul):

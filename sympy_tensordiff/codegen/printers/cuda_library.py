@@ -38,7 +38,7 @@ def of_library(stream):
     return stack
 '''
 
-OWN_NAMES = LIBRARY_NAMES | {"contextlib", "cupy", "cupyx", "shaped", "of_library"}
+OWN_NAMES = LIBRARY_NAMES | {"cupyx", "shaped", "of_library"}
 
 
 def library_pieces(steps: Sequence[Product | Apply], program: Program, names: Names) -> list[str]:

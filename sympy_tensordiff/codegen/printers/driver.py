@@ -23,16 +23,22 @@ from sympy_tensordiff.codegen.walk import (
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 
+ENTRIES = frozenset({"run", "run_in", "scratch", "compute", "cupy", "ARGUMENTS", "FUNCTIONS"})
+"""What a callable looks for in a module of any backend."""
+
+STANDARD = ("contextlib", "functools", "itertools", "math")
+"""The modules of the standard library that are imported where they are used."""
+
 
 def module_names(program: Program, own: Iterable[str]) -> Names:
-    """The identifiers of a module: those of the program, kept apart from ``own`` and from the kernels' functions."""
+    """The identifiers of a module: those of the program, none of which is in ``own`` or a function of a kernel."""
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
         names += kernel.axes
         names += [loop.variable for loop in loops(kernel.body)]
         names += [s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)]
-    result = Names(names, {*own, "FUNCTIONS", *(function_name(kernel) for kernel in program.kernels)})
+    result = Names(names, {*own, *ENTRIES, *STANDARD, "np", *(function_name(kernel) for kernel in program.kernels)})
     for external in externals(program):
         result.add_function(external)
     return result
@@ -114,9 +120,7 @@ def header(program: Program, backend: str, names: Names) -> str:
 def imports(pieces: Sequence[str], last: str) -> str:
     """The import lines of a module with these pieces, those of the standard library and of NumPy where used."""
     text = "\n".join(pieces)
-    standard = [
-        f"import {module}" for module in ("contextlib", "functools", "itertools", "math") if f"{module}." in text
-    ]
+    standard = [f"import {module}" for module in STANDARD if f"{module}." in text]
     standard += [""] if standard else []
     return "\n".join([*standard, *(["import numpy as np"] if "np." in text else []), *([last] if last else [])])
 

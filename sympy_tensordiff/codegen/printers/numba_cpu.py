@@ -83,21 +83,9 @@ CHAIN_WEIGHT = 8
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
 
 OWN_NAMES = frozenset(
-    {
-        "math",
-        "np",
-        "njit",
-        "prange",
-        "register_jitable",
-        "real",
-        "ARGUMENTS",
-        "run",
-        "run_in",
-        "scratch",
-        "compiled_once",
-    }
+    {"njit", "prange", "register_jitable", "types", "intrinsic", "overload", "cgutils", "binding", "ir"}
 )
-OWN_NAMES |= {"plus", "at", "panels", *TILE_NAMES, *HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
+OWN_NAMES |= {"real", "compiled_once", "plus", "at", "panels", *TILE_NAMES, *HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
 
 
 class NumbaPrinter(RowPrinter):

@@ -56,7 +56,7 @@ from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, uses
 from sympy_tensordiff.integer.affine import Affine
 
-OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"math", "cuda", "uint64", "real", "ARGUMENTS", "LIMITED", "config", "flat"}
+OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"cuda", "uint64", "real", "LIMITED", "config", "flat"}
 OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS, *COMBINED.values()}
 
 
@@ -64,7 +64,8 @@ def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
     calls: dict[str, Product | Apply] = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
     program = calls_in_loops(program)
-    names = module_names(program, OWN_NAMES | device_names(program))
+    own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
+    names = module_names(program, OWN_NAMES | own)
     shapes = array_shapes(program)
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
     count = len(pieces)

@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.printers.narrowing import LIMITS
 from sympy_tensordiff.codegen.walk import function_name, scalar_arrays
 from sympy_tensordiff.integer.affine import Affine
 
-OWN_NAMES = frozenset({"math", "np", "real", "run", "ARGUMENTS", *LIMITS, *NUMPY_HELPERS, *LIBRARY_NAMES})
+OWN_NAMES = frozenset({"real", *LIMITS, *NUMPY_HELPERS, *LIBRARY_NAMES})
 
 
 def print_program(program: Program) -> str:
