@@ -58,7 +58,10 @@ REFUSED = {
     "argument a has dtype float16, which has too little range for sums": (MATMUL, (A.astype(np.float16), B)),
     "argument a is a masked array": (MATMUL, (np.ma.masked_array(A), B)),
     "argument a is no array": (MATMUL, ([[1, 2], [3]], B)),
-    "argument a requires a gradient, which no kernel carries on: pass it with .detach(), or make": (MATMUL, (Traced(), B)),
+    "argument a requires a gradient, which no kernel carries on: pass it with .detach(), or make": (
+        MATMUL,
+        (Traced(), B),
+    ),
     "argument lambda requires a gradient, which no kernel": (SCALED, (np.ones(5), Traced(), 1, 1)),
     "argument x name has length 4 on axis 0, which is not 2*N + 1 for any positive integer N": (
         SCALED,
