@@ -21,6 +21,7 @@ from sympy_tensordiff.integer.data import apart, data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.integer.polyhedron import FALSE, implied, remove_redundant
+from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.guards import solved
 
 Rows = tuple[Row, ...]
@@ -59,6 +60,22 @@ class Candidate:
     lows: tuple[tuple[Affine, ...], ...]
     highs: tuple[tuple[Affine, ...], ...]
     exact: bool = False
+
+    @property
+    def rank(self) -> int:
+        """The number of axes, one less where a quotient takes fewer values than what it is a quotient of."""
+        return len(self.axes) - any(form.compounds() for form in self.forms)
+
+    @property
+    def is_closed(self) -> bool:
+        return self.node.op == "comprehension" and not self.axes
+
+    def order(self, context: Context) -> tuple[int, ...]:
+        """The order of the axes of an array in which what runs innermost where it is needed first comes last."""
+        depth = {v: n for n, v in enumerate(context.variables)}
+        return tuple(
+            sorted(range(len(self.forms)), key=lambda n: max(depth[v] for v in self.forms[n].atoms() if v in depth))
+        )
 
 
 class Planner:
@@ -121,6 +138,20 @@ class Planner:
             return [plain]
         back = {v: Affine.variable(part) for part, form in fresh.items() for v in form.variables()}
         return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
+
+    def inside(self, candidate: Candidate) -> Candidate | None:
+        """A candidate where its reads are inside of their shapes; None unless that is a box.
+
+        What is needed beside this box would read outside of the array that keeps it, and is refused for that.
+        """
+        axes, known = frozenset(candidate.axes), (*self.facts, *candidate.rows)
+        reads = [row for row in unconditional_reads(self.graph, candidate.node, known) if not implied(row, known)]
+        if any(len(row.form.atoms() & axes) != 1 or not axes.isdisjoint(row.form.hidden()) for row in reads):
+            return None
+        rows = remove_redundant((*candidate.rows, *reads), self.facts)
+        boxes = [self._box(axis, sorted(axes - {axis}), rows, True) for axis in candidate.axes]
+        lows, highs = (tuple([box[end] for box in boxes]) for end in (0, 1))
+        return replace(candidate, rows=rows, lows=lows, highs=highs, exact=False)
 
     def quotients(self, node: Node, context: Context) -> list[Quotient]:
         """The quotients of the axes and loops that stand in the index forms of ``node``."""

@@ -205,31 +205,22 @@ class Storage:
             for stored in self.stored.get(node, ()):
                 if not stored.candidate.rows:
                     return stored, ()
-        candidates = self.planner.candidates(node, context)
-        if not candidates:
-            return None
-        candidate = candidates[0]
-        closed = node.op == "comprehension" and not candidate.axes
-        if closed and not self.safety.is_safe(candidate.node, candidate.rows):
-            candidates = [self.planner.sheltered(candidate, context)]
+        candidates = self._candidates(node, context)
         for found in candidates:
             if (serving := self._serving(found)) is not None:
                 return serving, self._index(serving, found)
+        if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
+            return None
         candidate = candidates[0]
-        # A quotient takes fewer values than what it is a quotient of.
-        rank = len(candidate.axes) - any(form.compounds() for form in candidate.forms)
-        if not wanted and not self._worth_keeping(node, rank, context):
+        fillable = self._fillable(candidate, chosen)
+        if fillable is None:
             return None
-        if candidate.node in self._begun:  # a sum that is an array for the sake of a scatter, and turns out to be none
-            return None
-        # Congruences around a part are not among its rows, so an array of it may reach too far. Data can be checked
-        # only where they are read in any case.
-        same = candidate.exact and not chosen and bool(self.graph.integers)
-        if not (closed or same or self.safety.is_safe(candidate.node, candidate.rows)):
-            return None
+        for stored in self.stored.get(fillable.node, ()):
+            if stored.candidate.rows == fillable.rows:
+                return stored, self._index(stored, candidate)
         yield self._keep_shared(node, context, context)
         self._begun.add(candidate.node)
-        stored = yield self._keep(candidate, context)
+        stored = yield self._keep(fillable, context)
         self._begun.discard(candidate.node)
         return stored, self._index(stored, candidate)
 
@@ -249,6 +240,23 @@ class Storage:
             # What data around a part say is lost outside.
             tested = bool(data_entries(row.form for row in around.rows))
             yield self._temporary(part, place, shared=True, chosen=tested)
+
+    def _candidates(self, node: Node, context: Context) -> list[Candidate]:
+        candidates = self.planner.candidates(node, context)
+        unsafe = [c for c in candidates if c.is_closed and not self.safety.is_safe(c.node, c.rows)]
+        return [self.planner.sheltered(c, context) for c in unsafe] or candidates
+
+    def _fillable(self, candidate: Candidate, chosen: bool) -> Candidate | None:
+        """A candidate an array of which can be filled; None where it would read outside of a shape."""
+        if candidate.node in self._begun:  # a sum that is an array for the sake of a scatter, and turns out to be none
+            return None
+        # Congruences around a part are not among its rows, so an array of it may reach too far. Data can be checked
+        # only where they are read in any case.
+        same = candidate.exact and not chosen and bool(self.graph.integers)
+        if candidate.is_closed or same or self.safety.is_safe(candidate.node, candidate.rows):
+            return candidate
+        inside = None if chosen or self.graph.integers else self.planner.inside(candidate)
+        return inside if inside is not None and self.safety.is_safe(inside.node, inside.rows) else None
 
     def _serving(self, candidate: Candidate) -> Stored | None:
         """An array that has been filled wherever the candidate is needed."""
@@ -275,7 +283,7 @@ class Storage:
     def _keep(self, candidate: Candidate, context: Context, order: tuple[int, ...] | None = None) -> Recursion[Stored]:
         graph = self.graph
         name, lows, extents = self.allocated(candidate)
-        order = _in_order(candidate, context) if order is None else order
+        order = candidate.order(context) if order is None else order
         axes = [graph.fresh(f"i{n}") for n in range(len(lows))]
         extents = [extents[place] for place in order]
         shift = {candidate.axes[n]: Affine.variable(v) + lows[n] for n, v in zip(order, axes, strict=True)}
@@ -373,16 +381,6 @@ class Storage:
     def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
         """The loops of a scatter over further ``variables``, with what they do; `lower.Lowering` says how."""
         raise NotImplementedError
-
-
-def _in_order(candidate: Candidate, context: Context) -> tuple[int, ...]:
-    """The order of the axes of an array in which what runs innermost where it is needed first comes last."""
-    depth = {v: n for n, v in enumerate(context.variables)}
-    return tuple(
-        sorted(
-            range(len(candidate.forms)), key=lambda n: max(depth[v] for v in candidate.forms[n].atoms() if v in depth)
-        )
-    )
 
 
 def _kind(node: Node) -> tuple[str, Any]:
