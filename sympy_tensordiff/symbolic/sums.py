@@ -7,9 +7,11 @@ from typing import Any
 from sympy import Max, Min
 
 from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.symbolic import deep
 from sympy_tensordiff.symbolic.base import RealScalar
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
+from sympy_tensordiff.symbolic.expanded_sums import expanded_sum
 from sympy_tensordiff.symbolic.limits import bound_forms, check_names, check_scopes, checked_body, checked_range
 from sympy_tensordiff.symbolic.reduction_printing import PrintedSum
 
@@ -64,3 +66,7 @@ class IndexedSum(PrintedSum, IndexedReduction):
 
     def _eval_is_zero(self) -> bool | None:
         return True if self.args[0] == 0 else None
+
+    def _eval_expand_basic(self, **hints: Any) -> Any:
+        deep.refuse_walk(self, "expand")
+        return expanded_sum(self, **hints)
