@@ -22,7 +22,6 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.interrupts import undivided
 from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
-from sympy_tensordiff.codegen.mirrored import with_mirrored_kernels
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
@@ -77,9 +76,7 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if backend != "numba":
         return split_large(split_deep(program))
     # NumPy's own softmax is as fast as NumPy is, CUDA has a kernel for it; to both, where arrays lie matters little.
-    return in_reading_order(
-        with_mirrored_kernels(split_large(split_deep(with_correlations(softmax_in_loops(program)))))
-    )
+    return in_reading_order(split_large(split_deep(with_correlations(softmax_in_loops(program)))))
 
 
 def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
@@ -345,7 +342,7 @@ class CompiledFunction:
         """What is computed, in which order, and why the temporaries exist."""
         program = self.program
         if self.backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
-            program = in_reading_order(with_mirrored_kernels(with_correlations(softmax_in_loops(program))))
+            program = in_reading_order(with_correlations(softmax_in_loops(program)))
         lines = ["arguments:"]
         lines += [
             f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments

@@ -16,7 +16,6 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion_laws import check_together
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Accumulator, Array, Fused, Kernel, Loop, Program, Scatter, Step, Store
-from sympy_tensordiff.codegen.mirrored import without_early_reads
 from sympy_tensordiff.codegen.partition import LARGE
 from sympy_tensordiff.codegen.printers.rows import row_plan
 from sympy_tensordiff.codegen.rename import Renaming
@@ -33,7 +32,7 @@ def fuse(program: Program, prover: Prover) -> Program:
     """The program with kernels in common loops."""
     result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
     check_together(result)
-    return without_early_reads(result, prover)
+    return result
 
 
 @dataclass
@@ -158,8 +157,7 @@ class _Fusion:
                 names[kernel.axes[0]] = axis
             renaming = Renaming(names)
             axes = tuple(map(renaming.name, kernel.axes))
-            mirrored = tuple([(renaming.name(a), renaming.name(b)) for a, b in kernel.mirrored])
-            parts.append(Kernel(kernel.array, axes, renaming.body(kernel.body), mirrored=mirrored))
+            parts.append(Kernel(kernel.array, axes, renaming.body(kernel.body)))
         return Fused(axis, group.extent, tuple(parts), frozenset(group.totals), rows)
 
     def rows(self, group: _Group) -> tuple[Array, ...]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -181,15 +181,12 @@ class DataCheck:
 class Kernel:
     """Fills ``array``: one instance per entry, ``axes`` are the names of its indices, 0-based.
 
-    The body's `Store` stands at top level, last. The value is the same where the two axes of each pair in
-    ``mirrored`` are exchanged: only entries at which the second index of the first pair is not the greater one have
-    to be computed, the others are copied.
+    The body's `Store` stands at top level, last.
     """
 
     array: str
     axes: tuple[str, ...]
     body: tuple[Statement, ...]
-    mirrored: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
 
     def box(self, shapes: Mapping[str, tuple[Affine, ...]]) -> tuple[Affine, ...]:
         """The extents of ``axes``, for the shapes of all arrays."""

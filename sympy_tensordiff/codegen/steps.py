@@ -111,12 +111,7 @@ def describe_scatter(step: Scatter, backend: str) -> str:
 
 def describe_kernel(kernel: Kernel) -> str:
     """What a kernel fills, in a line of ``.plan``."""
-    text = f"{kernel.array}[{', '.join(kernel.axes)}]" if kernel.axes else kernel.array
-    if not kernel.mirrored:
-        return text
-    first, second = kernel.mirrored[0]
-    pairs = ", ".join(f"{a} and {b}" for a, b in kernel.mirrored)
-    return f"{text}, where {second} <= {first}, and the same where {pairs} are exchanged"
+    return f"{kernel.array}[{', '.join(kernel.axes)}]" if kernel.axes else kernel.array
 
 
 def describe_together(step: Fused) -> str:

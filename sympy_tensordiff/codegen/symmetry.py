@@ -9,7 +9,7 @@ same tree, so is the value at both entries, but for the order in which it is rou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, combinations
+from itertools import combinations
 from typing import Any
 
 from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Scatter, Statement, Store
@@ -30,30 +30,17 @@ _EVEN = frozenset({"abs"})
 
 def exchangeable_axes(kernel: Kernel, shapes: Shapes) -> Iterator[tuple[int, int]]:
     """The pairs of axes that can be exchanged."""
-    for pairs in exchanges(kernel, shapes):
-        if len(pairs) == 1:
-            yield pairs[0]
-
-
-def exchanges(kernel: Kernel, shapes: Shapes) -> Iterator[tuple[tuple[int, int], ...]]:
-    """The pairs of axes that can be exchanged, each alone, then two of them at once (``H_prqs = H_qspr``)."""
     if isinstance(kernel, Scatter) or sum(1 for _ in statements(kernel.body)) > _LARGE:
         return
     extents = shapes[kernel.array]
-    alone = [pair for pair in combinations(range(len(extents)), 2) if extents[pair[0]] == extents[pair[1]]]
-    if not alone:
-        return
+    pairs = [pair for pair in combinations(range(len(extents)), 2) if extents[pair[0]] == extents[pair[1]]]
     table: dict[Any, int] = {}
-    plain = _Tree(table, {}).value_of(kernel.body)
-    for pairs in (*((pair,) for pair in alone), *combinations(alone, 2)):
-        if len({*chain(*pairs)}) < 2 * len(pairs):
-            continue
-        exchanged: dict[str, Affine] = {}
-        for first, second in pairs:
-            one, other = kernel.axes[first], kernel.axes[second]
-            exchanged |= {one: Affine.variable(other), other: Affine.variable(one)}
+    plain = _Tree(table, {}).value_of(kernel.body) if pairs else 0
+    for first, second in pairs:
+        one, other = kernel.axes[first], kernel.axes[second]
+        exchanged = {one: Affine.variable(other), other: Affine.variable(one)}
         if _Tree(table, exchanged).value_of(kernel.body) == plain:
-            yield pairs
+            yield first, second
 
 
 class _Tree:

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any
 
-from sympy_tensordiff.codegen.loops import Bound, Contraction, Correlation, If, Kernel, Loop, Program, Statement
+from sympy_tensordiff.codegen.loops import Bound, Contraction, Correlation, If, Loop, Program, Statement
 from sympy_tensordiff.codegen.scalars import ELEMENTARY, Operation
 from sympy_tensordiff.codegen.steps import multiplications
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, scalars
 
 ELEMENTARY_WORK = 20
 """An elementary function takes about as long as so many additions."""
-
-USUAL = 16
-"""What a size is taken for of which nothing is known."""
 
 LIBRARY_SPEED = 10
 """As many multiplications of a library for matrices take as long as one in a loop."""
@@ -26,18 +23,6 @@ class _Unknown(int):
 
     def __getitem__(self, place: Any) -> _Unknown:
         return self
-
-
-class _Usual(dict[str, Any]):
-    """Sizes of which nothing is known."""
-
-    def __missing__(self, name: str) -> _Unknown:
-        return _Unknown(USUAL)
-
-
-def entry_work(kernel: Kernel) -> int:
-    """About how many operations and reads one entry of a kernel takes, with sizes that are usual."""
-    return _block(kernel.body, _Usual(dict.fromkeys(kernel.axes, USUAL // 2)))
 
 
 def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:

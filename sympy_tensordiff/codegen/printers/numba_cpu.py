@@ -44,7 +44,6 @@ from sympy_tensordiff.codegen.printers.elementary import ELEMENTARY_NAMES, FUNCT
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_text
-from sympy_tensordiff.codegen.printers.mirrors import mirror_lines
 from sympy_tensordiff.codegen.printers.parallel import block_name, blocks_text, head_text
 from sympy_tensordiff.codegen.printers.row_nests import RowPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, has_few_steps, runs_less_often
@@ -112,7 +111,7 @@ class NumbaPrinter(RowPrinter):
         self.line(1, f"real = {array}.dtype.type")
         self.buffers(1)
         self.nest(1)
-        return "\n".join(without_unused_real([*self.lines, *mirror_lines(self.kernel, self.names, self.block)]))
+        return "\n".join(without_unused_real(self.lines))
 
     def store(self, statement: Store, depth: int) -> None:
         array = self.names(self.kernel.array)

@@ -54,11 +54,6 @@ class RowPrinter(NestPrinter):
             return self.form(self.kernel.extents[number])
         return f"{self.names(self.kernel.array)}.shape[{len(self.outer) + number}]"
 
-    def end(self, number: int) -> str:
-        """What the loop over an axis stops at: the diagonal, where the entries behind it are copied."""
-        first, second = self.kernel.mirrored[0] if self.kernel.mirrored else ("", "")
-        return f"{self.names(first)} + 1" if self.kernel.axes[number] == second else self.extent(number)
-
     def strip_ends(self, prover: Prover) -> tuple[str, str] | tuple[()]:
         """Names for the ends of a strip of a row that is the whole array, and so may be long; none elsewhere."""
         if not runs_in_strips(self.kernel, prover):
@@ -80,7 +75,7 @@ class RowPrinter(NestPrinter):
         """Append the loops over the axes and what runs inside of them."""
         heads = []
         for number, axis in enumerate(self.kernel.axes):
-            span = ", ".join(self.block) if self.block and not number else self.end(number)
+            span = ", ".join(self.block) if self.block and not number else self.extent(number)
             heads.append(f"for {self.names(axis)} in range({span}):")
         for number, head in enumerate(heads[:-1]):
             self.line(depth + number, head)
@@ -122,7 +117,7 @@ class RowPrinter(NestPrinter):
             return
         last = len(self.kernel.axes) - 1
         lows, stops = [self.form(low) for low in ends[0]], [self.form(high + 1) for high in ends[1]]
-        begin, end = self.strip or ("0", self.end(last))
+        begin, end = self.strip or ("0", self.extent(last))
         low = f"max({', '.join([begin, *lows])})" if lows else begin
         stop = f"min({', '.join([end, *stops])})" if stops else end
         span = stop if low == "0" else f"{low}, {stop}"

@@ -12,7 +12,6 @@ from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import without_unused_real
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
-from sympy_tensordiff.codegen.printers.mirrors import mirror_lines
 from sympy_tensordiff.codegen.printers.parallel import block_ends, head_text
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Name
@@ -115,7 +114,6 @@ class Together:
         printer.lines = []
         printer.nest(2)
         self.inside += printer.lines
-        self.after += mirror_lines(kernel, self.names, self.block)
 
     def total(self, kernel: Kernel) -> None:
         """A sum over the turns: each adds to all entries."""
