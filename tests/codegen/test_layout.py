@@ -115,12 +115,9 @@ def column_sums(*extra):
     return Program((array("b", L, M), array("a", M, 3)), outputs, (result("t", M, L),), kernels)
 
 
-def test_temporaries_are_turned():
+def test_what_is_read_once_stays():
     turned = in_reading_order(column_sums())
-    assert next(a for a in turned.temporaries if a.name == "t").shape == (L, M)
-    assert next(s for s in turned.kernels if s.array == "t").axes == ("i", "k")
     assert [a.name for a in turned.temporaries] == ["t", "a_turned"]
-    assert turned.notes[0] == "t: axis 0 last, along which loops read it"
 
 
 def test_what_a_library_reads_keeps_its_order():

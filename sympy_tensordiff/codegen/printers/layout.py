@@ -1,15 +1,13 @@
 """The order of axes in memory: what an innermost loop reads lies side by side.
 
 A loop over points, the rows of a matrix with three columns, reads every third number, which keeps it
-from working on vectors; so does one that runs down a column. A temporary is therefore kept with its axes
-in the order in which it is read, where that gains more than it costs where it is filled. What is still
-read in strides, again and again by a loop around, is copied once with that axis last. Loops and last
-axes of few steps count as unrolled: the loop around them is the innermost.
+from working on vectors; so does one that runs down a column. What is read in strides, again and again by
+a loop around, is therefore copied once with that axis last. Loops and last axes of few steps count as
+unrolled: the loop around them is the innermost.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -32,7 +30,7 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.codegen.printers.rows import has_few_steps, is_short, row_plan
 from sympy_tensordiff.codegen.scalars import Load, Operation, Scalar
-from sympy_tensordiff.codegen.walk import all_names, uses
+from sympy_tensordiff.codegen.walk import all_names
 from sympy_tensordiff.integer.affine import Affine
 
 T = TypeVar("T")
@@ -42,65 +40,8 @@ Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 
 
 def in_reading_order(program: Program) -> Program:
-    """``program`` with temporaries and copies in the order in which they are read, if it may keep copies."""
-    if not program.copies:
-        return program
-    return _with_copies(_with_turned_temporaries(program))
-
-
-# ---------------------------------------------------------------------------- temporaries
-
-
-def _with_turned_temporaries(program: Program) -> Program:
-    gains: dict[str, Counter[int]] = {a.name: Counter() for a in program.temporaries if _is_turnable(program, a)}
-    prover = Prover(program)
-    for kernel in program.nests if gains else ():
-        if kernel.array in gains and row_plan(kernel, prover) is not None:
-            del gains[kernel.array]  # where it is filled, its last axis is the right one
-        for load, variable, _ in _reads(kernel, prover):
-            place = _place(load, variable)
-            if place is not None and load.array in gains:
-                gains[load.array][place] += 1
-            if kernel.array in gains and variable == kernel.axes[-1]:
-                last = len(load.index) - 1
-                gains[kernel.array].update(m for m, axis in enumerate(kernel.axes) if _place(load, axis) == last)
-    orders = {}
-    for array in program.temporaries:
-        votes, rank = gains.get(array.name, Counter()), len(array.shape)
-        if votes and (best := max(range(rank), key=lambda m: (votes[m], m))) != rank - 1:
-            orders[array.name] = _last(best, rank)
-    return _turned(program, prover, orders) if orders else program
-
-
-def _is_turnable(program: Program, array: Array) -> bool:
-    """Whether a temporary is filled by one kernel, and read by kernels only."""
-    filling = [step for step in program.kernels if step.array == array.name]
-    if len(array.shape) < 2 or len(filling) != 1 or type(filling[0]) is not Kernel:
-        return False
-    return not any(array.name in uses(step).arrays for step in program.kernels if not isinstance(step, Kernel))
-
-
-def _turned(program: Program, prover: Prover, orders: dict[str, list[int]]) -> Program:
-    """The program with the axes of temporaries in other orders."""
-
-    def visit(load: Load, *_: object) -> Load:
-        return replace(load, index=_permuted(load.index, orders[load.array])) if load.array in orders else load
-
-    kernels: list[Step] = []
-    for step in program.kernels:
-        if isinstance(step, Kernel):
-            body = _visited(step, prover, visit).body
-            axes = _permuted(step.axes, orders[step.array]) if step.array in orders else step.axes
-            step = replace(step, axes=axes, body=body)
-        kernels.append(step)
-    temporaries = tuple(
-        [replace(a, shape=_permuted(a.shape, orders[a.name])) if a.name in orders else a for a in program.temporaries]
-    )
-    notes = [f"{name}: axis {order[-1]} last, along which loops read it" for name, order in orders.items()]
-    return replace(program, temporaries=temporaries, kernels=tuple(kernels), notes=(*program.notes, *notes))
-
-
-# ---------------------------------------------------------------------------- copies
+    """``program`` with copies in the order in which they are read, if it may keep copies."""
+    return _with_copies(program) if program.copies else program
 
 
 def _with_copies(program: Program) -> Program:
@@ -160,18 +101,6 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
 
 
 # ---------------------------------------------------------------------------- reads
-
-
-def _reads(kernel: Kernel, prover: Prover) -> list[tuple[Load, str | None, tuple[str, ...]]]:
-    """What `Visit` gets for all reads."""
-    found: list[tuple[Load, str | None, tuple[str, ...]]] = []
-
-    def visit(load: Load, variable: str | None, around: tuple[str, ...]) -> Load:
-        found.append((load, variable, around))
-        return load
-
-    _visited(kernel, prover, visit)
-    return found
 
 
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:

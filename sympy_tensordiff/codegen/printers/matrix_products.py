@@ -87,20 +87,13 @@ class _Printer:
             and not self.is_short(summed)
         ):
             left, right, own, other = right, left, other, own
-        if not self.leading(right, both, summed, out) and self.leading(left, both, summed, out):
-            left, right, own, other = right, left, other, own
-        lead = self.leading(right, both, summed, out)
         first = self.operand(left, both, own, summed)
-        rest = [label for label in other if label not in lead]
-        second = self.operand(right, [*both, *lead], summed, rest)
-        order = [*both, *lead, *own, *rest]
+        second = self.operand(right, both, summed, other)
+        order = [*both, *own, *other]
         in_place = order == out
         product = self.target if in_place else self.array("product", order)
-        grouped = self.grouped(product, [*both, *lead], [own, rest])
-        if lead:
-            self.multiply_each(first, second, grouped)
-        else:
-            self.multiply(first, second, grouped, both, bool(own or other))
+        grouped = self.grouped(product, both, [own, other])
+        self.multiply(first, second, grouped, both, bool(own or other))
         if not in_place:
             self.copy(self.target, out, product, order)
         if step.factor != 1:
@@ -130,27 +123,6 @@ class _Printer:
             self.line(depth, f"np.dot({left}, {right}, {out}{place})")
         else:
             self.line(depth, f"{out}{place or '[()]'} = np.dot({left}, {right})")
-
-    def leading(self, operand: Operand, both: Labels, summed: Labels, out: Labels) -> Labels:
-        """The axes in front of those that are summed, where the product has fewer entries than the operand.
-
-        With one product for each of their entries the operand is read where it lies, and the product is
-        put in order instead.
-        """
-        labels = list(operand.labels)
-        count = next((place for place, label in enumerate(labels) if label in summed), 0)
-        lead, rest = labels[:count], labels[count + len(summed) :]
-        if both or not (lead and rest) or [*lead, *summed, *rest] != labels or len(set(labels)) < len(labels):
-            return []
-        entries, size = self.entries(out), self.entries(labels)
-        return lead if entries is not None and size is not None and entries < size else []
-
-    def multiply_each(self, first: tuple[str, str], second: tuple[str, str], out: str) -> None:
-        """Append the products of the first operand with each matrix of the second one."""
-        a, b, c = (self.define(wish, text) for wish, text in (("a", "".join(first)), ("b", second[0]), ("c", out)))
-        place = self.names.fresh("place")
-        self.line(1, f"for {place} in {self.range}({c}.shape[0]):")
-        self.line(2, f"np.dot({a}, {b}[{place}]{second[1]}, {c}[{place}])")
 
     def panels(self, first: tuple[str, str], second: tuple[str, str], out: str) -> None:
         """Append the products of panels of rows of the first operand with the second one."""
