@@ -80,6 +80,11 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         return True if self.dtype is int and self.rank == 0 else None
 
     @property
+    def is_positive(self) -> bool | None:
+        """A tensor with axes is not a positive number: `sympy.solve` would put one in its place."""
+        return False if self.rank else None
+
+    @property
     def free_symbols(self) -> set[Basic]:
         return walkers.shown_symbols(self, {self}.union(self._args[1].free_symbols), sys._getframe(1))
 

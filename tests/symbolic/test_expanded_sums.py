@@ -3,11 +3,10 @@
 import pytest
 import sympy
 from sympy import IndexedBase, Max, Min, Sum
+from written_out import same
 
 import sympy_tensordiff as td
 from sympy_tensordiff.symbolic import IndexedSum, TensorSymbol
-
-from written_out import same
 
 i, j, k, p, m, N = td.indices("i j k p m N")
 n = sympy.symbols("n", integer=True, positive=True)
@@ -21,7 +20,7 @@ EXPANDED = [
     (IndexedSum(z[i] + r, (i, 0, n - 1)), IndexedSum(z[i], (i, 0, n - 1)) + n * r),
     (IndexedSum(c, (i, p, m)), c * Max(0, m - p + 1)),
     (IndexedSum(c, (i, 0, Min(m, N - 1)), (j, 0, 3)), 4 * c * Max(0, 1 + Min(m, N - 1))),
-    (IndexedSum(c + 1, (j, 0, i), (i, 0, N - 1), (k, 1, m)), (c + 1) * Max(0, m) * IndexedSum(1, (j, 0, i), (i, 0, N - 1))),
+    (IndexedSum(c + 1, (j, 0, i), (i, 0, m), (k, 1, m)), (c + 1) * Max(0, m) * IndexedSum(1, (j, 0, i), (i, 0, m))),
     (IndexedSum(y[i] - y[j], (i, 0, N - 1), (j, 0, N - 1)), 0),
     # What may have no value stays where an empty range keeps it from being asked for.
     (IndexedSum(y[p], (k, 0, m)), IndexedSum(y[p], (k, 0, m))),
@@ -66,3 +65,14 @@ def test_solve_finds_weighted_means_and_lines():
     line = sympy.solve([sympy.expand(slope) for slope in slopes], [a, b])
     expected = (N * total(w[i] * y[i]) - total(w[i]) * total(y[i])) / (N * total(w[i] ** 2) - total(w[i]) ** 2)
     assert sympy.simplify(line[a] - expected) == 0
+
+
+def test_solve_finds_the_deviation():
+    # SymPy puts a positive number in the place of each free symbol that may be one (`sympy.posify`).
+    s, ones = sympy.Symbol("sigma"), TensorSymbol("v", n)
+    loss = IndexedSum((y[i] - mu) ** 2 / (2 * s**2) + sympy.log(s), (i, 0, N - 1))
+    negative, deviation = sympy.solve(sympy.expand(td.diff(loss, s)), s)
+    total = sympy.expand(IndexedSum((y[i] - mu) ** 2, (i, 0, N - 1)))
+    assert sympy.expand(deviation**2 - total / N) == 0 and negative == -deviation
+    assert ones.is_positive is False and r.is_positive is None
+    assert sympy.posify(td.sum(ones))[0] == td.sum(ones)
