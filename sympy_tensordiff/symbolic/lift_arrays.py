@@ -181,10 +181,7 @@ def _reshape(expr: Any, lift: Lift) -> Any:
     old, new = shape_of(tensor), tuple(expr.shape)
     groups = _groups(old, new)
     if groups is None:
-        raise UnsupportedError(
-            f"{expr} reshapes {old} to {new}: an index would be a quotient by a symbolic extent, which is not "
-            "supported; write numbers for all extents but the first of a group of axes that becomes another one"
-        )
+        raise ShapeError(f"{expr} reshapes {old} to {new}, which have different numbers of entries; make them equal")
 
     def entry(*indices: Expr) -> Expr:
         place = [S.Zero] * len(old)
@@ -202,8 +199,7 @@ def _reshape(expr: Any, lift: Lift) -> Any:
 def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
     """Which axes become which, in as many groups as there are: the extents of both have one product.
 
-    Axes of extent 1 are in no group. None where an extent that is not the first of a group of
-    several is a symbol.
+    Axes of extent 1 are in no group. None where the shapes have different numbers of entries.
     """
     axes = [[axis for axis, extent in enumerate(shape) if extent != 1] for shape in (old, new)]
     groups: list[tuple[list[int], list[int]]] = []
@@ -213,12 +209,7 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], l
         if inner and outer and same_extent(Mul(*(old[n] for n in inner)), Mul(*(new[n] for n in outer))):
             groups.append((inner, outer))
             starts = ends
-    if starts != (len(axes[0]), len(axes[1])):
-        return None
-    single = [len(inner) == len(outer) == 1 for inner, outer in groups]
-    scaled = [[old[n] for n in inner[1:]] + [new[n] for n in outer[1:]] for inner, outer in groups]
-    fine = all(one or all(extent.is_Integer for extent in by) for one, by in zip(single, scaled, strict=True))
-    return groups if fine else None
+    return groups if starts == (len(axes[0]), len(axes[1])) else None
 
 
 ARRAY_RULES: dict[Any, Rule] = {

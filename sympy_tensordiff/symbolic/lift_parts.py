@@ -10,9 +10,9 @@ import sympy
 from sympy import And, Expr, KroneckerDelta, Lt, Mul, Piecewise, S
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
-from sympy_tensordiff.errors import ShapeError, UnsupportedError
+from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.symbolic.lift_arrays import Lift, Rule
-from sympy_tensordiff.symbolic.tabulate import digits, has_digits, read, same_extent, shape_of, tabulate
+from sympy_tensordiff.symbolic.tabulate import digits, read, same_extent, shape_of, tabulate
 
 
 def _moved(place: Callable[[Expr, Expr], tuple[Expr, Expr]]) -> Rule:
@@ -64,11 +64,6 @@ def _diag_matrix(expr: Any, lift: Lift) -> Any:
 def _kronecker(expr: Any, lift: Lift) -> Any:
     tensors = [lift(arg) for arg in expr.args]
     extents = list(zip(*map(shape_of, tensors), strict=True))
-    if not all(map(has_digits, extents)):
-        raise UnsupportedError(
-            f"{expr} has symbolic extents in a factor that is not the first: the indices of its factors are quotients "
-            "by these extents, which must be numbers; write the product of entries with one axis per factor"
-        )
 
     def entry(*indices: Expr) -> Expr:
         places = zip(*map(digits, indices, extents), strict=True)

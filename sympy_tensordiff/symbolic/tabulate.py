@@ -112,7 +112,7 @@ def places(indices: Iterable[Any], shape: Iterable[Expr]) -> tuple[Expr, ...]:
 
 
 def digits(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
-    """The digits of an index in a mixed radix, the most significant first; see `has_digits`."""
+    """The digits of an index in a mixed radix, the most significant first."""
     result, stride = [S.Zero] * len(extents), S.One
     wide = _wide(extents)
     for axis in reversed(wide):
@@ -120,11 +120,6 @@ def digits(index: Expr, extents: Sequence[Expr]) -> list[Expr]:
         result[axis] = digit if axis == wide[0] else Mod(digit, extents[axis])
         stride *= extents[axis]
     return result
-
-
-def has_digits(extents: Sequence[Expr]) -> bool:
-    """Whether nothing is divided by a symbol for the digits: all radices but the first that is not 1 are numbers."""
-    return all(extents[axis].is_Integer for axis in _wide(extents)[1:])
 
 
 def _wide(extents: Sequence[Expr]) -> list[int]:

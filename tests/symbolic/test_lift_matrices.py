@@ -143,12 +143,16 @@ SYMBOLIC = [
     *(
         KroneckerProduct(X, Q),
         KroneckerProduct(A, Q, Q.T),
+        KroneckerProduct(X, A),
+        KroneckerProduct(A, MatrixSymbol("Z", m, 2), x),
+        Trace(KroneckerProduct(X, Y) * KroneckerProduct(Y, X)),
         BLOCKS,
         BLOCKS * BLOCKS.T,
         Trace(BlockDiagMatrix(X, Y) * BlockDiagMatrix(Y, X)),
     ),
     *(DiagMatrix(x) * X, DiagMatrix(x.T), DiagonalOf(X * Y), DiagonalMatrix(X * Y), X[1:n, 0 : n - 1], X[0:n, 0:2] * Q),
     *(Reshape(S, (n, 2 * m)), Reshape(ArraySymbol("S", (n, 4)), (2 * n, 2)), DotProduct(x, y) * X),
+    *(Reshape(S, (2 * n * m,)), Reshape(S, (m, 2, n)), Reshape(ArraySymbol("v", (n, m)), (m, n))),
     *(ArrayContraction(ArrayTensorProduct(S, S), (0, 3), (1, 4)), ArrayDiagonal(ArrayTensorProduct(S, A), (0, 3))),
     *(Matrix([[1, 2], [3, 4]]) * MatrixSymbol("Z", 2, n), OneMatrix(n, m) * B, X * Trace(X), X[1, n - 1] * X),
 ]
@@ -199,6 +203,9 @@ FORMS = {
     ImmutableMatrix([[1, 0], [0, ALPHA]]): (
         "TensorComprehension(alpha*KroneckerDelta(1, i)*KroneckerDelta(1, j) "
         "+ KroneckerDelta(0, i)*KroneckerDelta(0, j), (i, 2), (j, 2))"
+    ),
+    KroneckerProduct(X, A): (
+        "TensorComprehension(A[Mod(i, n), Mod(j, m)]*X[floor(i/n), floor(j/m)], (i, n**2), (j, m*n))"
     ),
     KroneckerProduct(x.T, y): "TensorComprehension(x[j, 0]*y[i, 0], (i, n), (j, n))",
     (x.T * x) ** sympy.S.Half: ("TensorComprehension(sqrt(IndexedSum(x[k, 0]**2, (k, 0, n - 1))), (i, 1), (j, 1))"),
