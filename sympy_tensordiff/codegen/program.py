@@ -86,7 +86,7 @@ def assemble(
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
-    found = without_overflow(graph, recognise(graph, nodes))
+    found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     definitions = define_arrays(graph, found, results, arrays, taken, hints)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     arrays = {**arrays, **{definition.array.data[0]: definition.name for definition in definitions}}

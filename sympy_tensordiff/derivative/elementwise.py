@@ -31,7 +31,7 @@ from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.einsums import as_einsums
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
-from sympy_tensordiff.simplify.logistic import with_one_sigmoid, without_overflow
+from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.signs import with_signs
@@ -63,7 +63,8 @@ class Differentiation:
         self.graph = Graph()
         self.reader = Reader(self.graph)
         given = [self.reader.read(part) for part in (expr, *also)]
-        self.root, *self.inputs = without_overflow(self.graph, recognise(self.graph, given), whole=False)
+        moderate = without_overflow(self.graph, recognise(self.graph, given), numbers=False)
+        self.root, *self.inputs = recognise(self.graph, moderate)
         known = [self.root, *self.inputs, *self._tensors(by)]
         grant_divisors(self.graph, self.reader.divisors, known)
         check_reads(self.reader, given)
@@ -135,7 +136,7 @@ class Differentiation:
     def simplified_all(self, nodes: Sequence[Node], facts: Sequence[Row] = ()) -> list[Node]:
         written = frozenset(reachable(self.root, *self.inputs))
         nodes = without_sparse_operands(self.graph, nodes)
-        nodes = with_one_sigmoid(self.graph, inline_single_reads(self.graph, nodes))
+        nodes = for_readers(self.graph, inline_single_reads(self.graph, nodes))
         nodes = simplify(self.graph, nodes)
         nodes = tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
         nodes = with_signs(self.graph, merged_sums(self.graph, with_signs(self.graph, nodes)))

@@ -4,6 +4,9 @@
 product over several indices is a product of products: the innermost factor has around it the rest of the
 product that it stands in, that has the rest of the one around it, and so on. All of these are products over
 ranges again, with bounds that depend on ``k``, so that a derivative of a derivative needs nothing else.
+
+A logarithm divides by the product anyway: ``D log(prod_k b(k)) / d b(k)`` is ``1/b(k)``, which neither overflows nor
+costs a product.
 """
 
 from __future__ import annotations
@@ -14,6 +17,24 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 
 Rows = tuple[Row, ...]
+
+
+def product_pullback(graph: Graph, node: Node, cotangent: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:
+    """The indices of a product, their ranges, the factor at them, and the cotangent of that."""
+    terms = cotangent.args if cotangent.op == "add" else (cotangent,)
+    if all(_is_divided(graph, node, term) for term in terms):
+        variables, rows, body = graph.open(node)
+        slope = graph.mul((node, graph.pow(body, graph.const(-1))))
+        return variables, rows, body, graph.add([graph.mul((term, slope)) for term in terms])
+    variables, rows, body, others = opened_product(graph, node)
+    return variables, rows, body, graph.mul((cotangent, others))
+
+
+def _is_divided(graph: Graph, node: Node, term: Node) -> bool:
+    """Whether a term is divided by a node, or by a higher power of it."""
+    factors = graph.factors(term.args[0] if term.op == "guard" else term)
+    powers = [factor.args[1] for factor in factors if factor.op == "pow" and factor.args[0] is node]
+    return any(power.op == "const" and power.data <= -1 for power in powers)
 
 
 def opened_product(graph: Graph, node: Node) -> tuple[tuple[int, ...], Rows, Node, Node]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import sympy
+
 from sympy_tensordiff.derivative.extrema import share
 from sympy_tensordiff.derivative.products import opened_product
 from sympy_tensordiff.derivative.protection import protected
@@ -93,6 +95,23 @@ class Pushforward:
         variables, rows, body, others = opened_product(self.graph, node)
         tangent = yield self._visit(body)
         return self.graph.sum(variables, rows, protected(self.graph, self.graph.mul((tangent, others))))
+
+    def _call(self, node: Node) -> Recursion[Node]:
+        """D log(prod_k b(k)) = sum_k D b(k) / b(k), likewise for `mul` and `pow`; other functions by their slopes."""
+        graph, argument = self.graph, node.args[0]
+        op = argument.op if node.data is sympy.log and argument not in self._given else ""
+        if op == "prod":
+            variables, rows, body = graph.open(argument)
+            return graph.sum(variables, rows, (yield self._visit(graph.call(sympy.log, (body,)))))
+        if op == "mul":
+            slopes = []
+            for factor in argument.args:
+                slopes.append((yield self._visit(graph.call(sympy.log, (factor,)))))
+            return graph.add(slopes)
+        if op == "pow" and argument.args[1].op == "const":
+            return graph.mul((argument.args[1], (yield self._visit(graph.call(sympy.log, (argument.args[0],))))))
+        tangent: Node = yield self._all_arguments(node)
+        return tangent
 
     def _read(self, node: Node) -> Recursion[Node]:
         tensor = node.args[0]

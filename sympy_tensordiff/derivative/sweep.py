@@ -18,7 +18,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.derivative.extrema import EXTREMA, share
-from sympy_tensordiff.derivative.products import opened_product
+from sympy_tensordiff.derivative.products import product_pullback
 from sympy_tensordiff.derivative.protection import READS, inside, inside_data, is_chosen, protected
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
@@ -161,8 +161,8 @@ class Sweep:
 
     def _reduction(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
         if node.op == "prod":
-            variables, more, body, others = opened_product(self.graph, node)
-            cotangent = protected(self.graph, self.graph.mul((cotangent, others)), anyway=anyway)
+            variables, more, body, cotangent = product_pullback(self.graph, node, cotangent)
+            cotangent = protected(self.graph, cotangent, anyway=anyway)
         else:
             variables, more, body = self.graph.open(node)
             if node.op in EXTREMA:

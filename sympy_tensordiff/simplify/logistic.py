@@ -3,9 +3,11 @@
 ``exp(1000)`` is no floating point number, but ``log(1 + exp(1000))`` and ``1/(1 + exp(1000))`` are.
 From the inside out, of numbers and of whole tensors, with s and p for `sigmoid` and `softplus`::
 
-    log(1 + exp(u))        p(u)                a - a*s(u)           a*s(-u)
-    log(exp(u) + exp(v))   u + p(v - u)        exp(-m*u)*s(u)**n    s(-u)**m * s(u)**(n - m),  m <= n
-    1/(1 + exp(u))**n      s(-u)**n            log(s(u))            -p(-u)
+    1/(1 + exp(u))**n    s(-u)**n    exp(-m*u)*s(u)**n            s(-u)**m * s(u)**(n - m),  m <= n
+    a - a*s(u)           a*s(-u)     (a - b*exp(-m*u))*s(u)**n    a*s(u)**n - b*exp(-m*u)*s(u)**n
+    sinh(u)/cosh(u)      tanh(u)
+
+and logarithms as `logarithms` says.
 
 What is differentiated is written so before: the functions above have derivatives that do not overflow either.
 Results for readers follow one more law, where ``a - b`` is one term: ``(1 - y)*s(u) - y*s(-u)`` is ``s(u) - y``::
@@ -20,36 +22,42 @@ from itertools import islice, product
 
 import sympy
 
-from sympy_tensordiff.graph.functions import sigmoid, softplus
+from sympy_tensordiff.graph.functions import sigmoid
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.simplify.logarithms import Logarithms, exponents_of
+
+_FUNCTIONS = frozenset({sympy.exp, sympy.log, sympy.cosh, sigmoid})
+"""Functions without which nothing is rewritten."""
 
 _FEW = 6
 """Longer additions are left as they are."""
 
 
-def without_overflow(graph: Graph, roots: Sequence[Node], *, whole: bool = True) -> list[Node]:
-    """``roots`` with logistic forms in place of sums of exponentials.
+def without_overflow(graph: Graph, roots: Sequence[Node], *, numbers: bool) -> list[Node]:
+    """``roots`` with logistic forms in place of sums of exponentials, and with logarithms of factors.
 
     Parameters
     ----------
     graph : Graph
     roots : sequence of Node
-    whole : bool
-        Whether nodes of whole tensors are rewritten, too: `recognition` has rules of its own for those.
+    numbers : bool
+        Whether the roots are computed as they are. If not, they are differentiated and written: `recognition` has
+        rules of its own for whole tensors, and some forms of logarithms are none for readers.
     """
-    work = _Logistic(graph)
-    return _rewritten(graph, roots, lambda node: work.form(node) if whole or not node.whole else node)
+    work = _Logistic(graph, numbers)
+    return _rewritten(graph, roots, work.form)
 
 
-def with_one_sigmoid(graph: Graph, roots: Sequence[Node]) -> list[Node]:
-    """``roots`` with ``(a - b)*s(u) + b`` in place of ``a*s(u) + b*s(-u)``, where ``a - b`` is one term."""
-    return _rewritten(graph, roots, _Opposites(graph).joined)
+def for_readers(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` with factors joined, and ``(a - b)*s(u) + b`` for ``a*s(u) + b*s(-u)``, where ``a - b`` is one term."""
+    work = _Readable(graph, False)
+    return _rewritten(graph, roots, work.form)
 
 
 def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]) -> list[Node]:
     """``roots`` in the form that is made of each node over its rewritten arguments."""
     parts = reachable(*roots)
-    if not any(part.op == "call" and part.data in (sympy.exp, sigmoid) for part in parts):
+    if not any(part.op == "call" and part.data in _FUNCTIONS for part in parts):
         return list(roots)
     done: dict[Node, Node] = {}
     for part in parts:
@@ -58,14 +66,18 @@ def _rewritten(graph: Graph, roots: Sequence[Node], form: Callable[[Node], Node]
 
 
 class _Logistic:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, numbers: bool) -> None:
         self.graph = graph
+        self.numbers = numbers
+        self.logarithms = Logarithms(graph, numbers)
 
     def form(self, node: Node) -> Node:
         """A node, whose arguments are in their final form."""
+        if node.op == "call" and node.data is sympy.log:
+            return self.logarithms.logarithm(node.args[0])
+        if node.whole and not self.numbers:
+            return node
         match node.op:
-            case "call" if node.data is sympy.log:
-                return self.logarithm(node, node.args[0])
             case "pow":
                 return self.power(node, *node.args)
             case "add":
@@ -77,28 +89,8 @@ class _Logistic:
     def sigmoid(self, argument: Node) -> Node:
         return self.graph.call(sigmoid, (argument,))
 
-    def logarithm(self, node: Node, argument: Node) -> Node:
-        graph = self.graph
-        if _is_call(argument, sigmoid):
-            return graph.neg(graph.call(softplus, (graph.neg(argument.args[0]),)))
-        exponents = self.exponents(argument)
-        if exponents is None:
-            return node
-        first, second = exponents
-        difference = graph.add((second, graph.neg(first)))
-        return graph.add((first, graph.call(softplus, (difference,))))
-
-    def exponents(self, node: Node) -> tuple[Node, Node] | None:
-        """``u`` and ``v`` of ``exp(u) + exp(v)``; 1 is ``exp(0)``, the first of the two."""
-        if node.op != "add" or len(node.args) != 2:
-            return None
-        found = [arg.args[0] for arg in node.args if _is_call(arg, sympy.exp)]
-        if self.graph.one in node.args:
-            found.insert(0, self.graph.zero)
-        return (found[0], found[1]) if len(found) == 2 else None
-
     def power(self, node: Node, base: Node, exponent: Node) -> Node:
-        exponents = self.exponents(base)
+        exponents = exponents_of(self.graph, base)
         if exponents is None or exponents[0] is not self.graph.zero:
             return node
         if exponent.op != "const" or not isinstance(exponent.data, int) or exponent.data > 0:
@@ -128,19 +120,49 @@ class _Logistic:
         return base, times if _is_call(base, sigmoid) and isinstance(times, int) and times > 0 else 0
 
     def product(self, node: Node) -> Node:
-        """Factors, of whole tensors under the same labels, that are an exponential and a power of `sigmoid`."""
-        graph = self.graph
+        """Two factors, of whole tensors under the same labels, as others."""
         labels = node.data.inputs if node.op == "ein" else [()] * len(node.args)
         factors = list(zip(node.args, labels, strict=True))
-        for power, own in factors:
-            base, times = self.raised(power)
-            for factor, its in factors if times else ():
-                m = self.multiple(factor, graph.neg(base.args[0])) if _is_call(factor, sympy.exp) and its == own else 0
-                if 0 < m <= times:
-                    rest = [pair for pair in factors if pair not in ((power, own), (factor, its))]
-                    new = (graph.pow(self.sigmoid(graph.neg(base.args[0])), graph.const(m)), own)
-                    return self.form(self.again(node, [*rest, new, (graph.pow(base, graph.const(times - m)), own)]))
+        for second, own in [pair for pair in factors if self.may_join(pair[0])]:
+            for first, its in factors:
+                found = self.joined(first, second) if its == own and first is not second else None
+                if found is not None:
+                    rest = [pair for pair in factors if pair not in ((first, own), (second, own))]
+                    return self.form(self.again(node, [*rest, *((factor, own) for factor in found)]))
         return node
+
+    def may_join(self, factor: Node) -> bool:
+        """Whether a factor may be the second one of two that are joined."""
+        return self.raised(factor)[1] > 0 or (factor.op == "pow" and _is_call(factor.args[0], sympy.cosh))
+
+    def joined(self, first: Node, second: Node) -> list[Node] | None:
+        """The factors that stand for two; None where there are none."""
+        graph = self.graph
+        base, times = self.raised(second)
+        if not times:
+            return self.tangent(first, second)
+        opposite = graph.neg(base.args[0])
+        if first.op == "add" and len(first.args) <= _FEW:
+            parts = [part for term in first.args for part in graph.factors(term)]
+            if any(0 < self.multiple(part, opposite) <= times for part in parts):
+                return [graph.add([self.form(graph.mul((term, second))) for term in first.args])]
+        m = self.multiple(first, opposite)
+        if not 0 < m <= times:
+            return None
+        return [graph.pow(self.sigmoid(opposite), graph.const(m)), graph.pow(base, graph.const(times - m))]
+
+    def tangent(self, first: Node, second: Node) -> list[Node] | None:
+        """``sinh(u)**k * cosh(u)**-n`` as ``tanh(u)**m`` and the rest of the powers."""
+        graph = self.graph
+        base, k = first.args if first.op == "pow" else (first, graph.one)
+        argument, n = second.args[0].args, second.args[1]
+        if not _is_call(base, sympy.sinh) or base.args != argument or k.op != "const" or n.op != "const":
+            return None
+        m = min(k.data, -n.data)
+        if m <= 0 or not isinstance(m, int):
+            return None
+        powers = (sympy.tanh, m), (sympy.sinh, k.data - m), (sympy.cosh, n.data + m)
+        return [graph.pow(graph.call(function, argument), graph.const(power)) for function, power in powers]
 
     def again(self, node: Node, factors: Sequence[tuple[Node, Sequence[int]]]) -> Node:
         """A product of other factors; what has become a number has no labels."""
@@ -152,19 +174,22 @@ class _Logistic:
 
     def multiple(self, exponential: Node, argument: Node) -> int:
         """The m of ``exp(m*argument)``; 0 where there is none."""
+        if not _is_call(exponential, sympy.exp):
+            return 0
         (c, rest), (own, other) = (self.graph.split_view(n) for n in (exponential.args[0], argument))
         if rest is not other or c % own != 0:
             return 0
         return int(c // own)
 
 
-class _Opposites:
-    """Joins terms that are multiples of a sigmoid and of that of the opposite argument."""
+class _Readable(_Logistic):
+    """Joins factors, and terms that are multiples of a sigmoid and of that of the opposite argument."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def form(self, node: Node) -> Node:
+        """A node, whose arguments are in their final form."""
+        return self.product(node) if node.op in ("mul", "ein") else self.one_sigmoid(node)
 
-    def joined(self, node: Node) -> Node:
+    def one_sigmoid(self, node: Node) -> Node:
         """An addition with one sigmoid for two; other nodes, and longer additions, as they are."""
         graph = self.graph
         if node.op != "add" or len(node.args) > _FEW:
@@ -182,7 +207,7 @@ class _Opposites:
                 difference = self.expanded([*first.values(), graph.neg(constant)])
                 if difference.op != "add":
                     others = [term for term in node.args if term not in first and term not in second]
-                    return self.joined(graph.add([graph.mul((difference, base)), constant, *others]))
+                    return self.one_sigmoid(graph.add([graph.mul((difference, base)), constant, *others]))
         return node
 
     def split(self, term: Node) -> tuple[Node, Node] | None:

@@ -1,0 +1,224 @@
+"""Logarithms of products as sums of logarithms, where the signs of the factors are known.
+
+``exp(-1000)*exp(-1000)`` is 0 in floating point numbers, and so is a product of a thousand probabilities, but
+their logarithms are moderate. Factors are taken out of a logarithm by these laws, of numbers and of whole tensors::
+
+    log(exp(u))      u                      log(prod_k a(k))     sum_k log(a(k))
+    log(a**b)        b*log(a)               log(a if c else b)   log(a) if c else log(b)
+    log(a*b)         log(a) + log(b)        log(s(u))            -p(-u)
+    log(1 + exp(u))  p(u)                   log(exp(u)+exp(v))   u + p(v - u)
+
+with s and p for `sigmoid` and `softplus`.
+
+A factor is taken out where it is *wide*, i.e. made of exponentials, of products over ranges or of powers with
+variable exponents, and where it is positive, or where no factor is negative: ``log(-2*-3)`` exists, ``log(-2)`` does
+not. All other factors stay together. Where a factor is 0, both sides are minus infinity.
+
+Products over ranges of numbers of any sign and hyperbolic cosines stay as they are for readers; there is another form
+for what is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import sympy
+
+from sympy_tensordiff.graph.functions import sigmoid, softplus
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+
+POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.erfc, sigmoid, softplus})
+"""Functions that are greater than 0 for all real numbers."""
+
+_WIDE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sigmoid})
+"""Functions whose logarithms are moderate where they themselves are not."""
+
+
+class Logarithms:
+    """Makes logarithms.
+
+    Parameters
+    ----------
+    graph : Graph
+    numbers : bool
+        Whether logarithms of hyperbolic cosines, of powers and of products over ranges are taken apart whatever the
+        signs of the factors. That is for numbers, not for readers: ``log(prod_k a(k))`` is
+        ``sum_k log(abs(a(k))) + log(prod_k sign(a(k)))``.
+    """
+
+    def __init__(self, graph: Graph, numbers: bool) -> None:
+        self.graph = graph
+        self.numbers = numbers
+        self.signs: dict[Node, int] = {}
+        self.wide: dict[Node, bool] = {}
+
+    # -------------------------------------------------------------- laws
+
+    def logarithm(self, node: Node) -> Node:
+        """The logarithm of a node."""
+        graph = self.graph
+        factors = self.factors(node)
+        if len(factors) > 1:
+            return self.of_factors(node, factors)
+        match node.op:
+            case "call":
+                return self.of_function(node)
+            case "add" if (exponents := exponents_of(graph, node)) is not None:
+                difference = graph.add((exponents[1], graph.neg(exponents[0])))
+                return graph.add((exponents[0], graph.call(softplus, (difference,))))
+            case "pow":
+                return self.of_power(node, *node.args)
+            case "prod":
+                return self.of_product(node)
+            case "select" if self.is_wide(node) and all(self.sign(arg) for arg in node.args[1:]):
+                return graph.select(node.args[0], *map(self.logarithm, node.args[1:]))
+        return graph.call(sympy.log, (node,))
+
+    def of_function(self, node: Node) -> Node:
+        """log(exp(u)) = u,  log(s(u)) = -p(-u),  log(cosh(u)) = p(2*u) - u - log(2)"""
+        graph, argument = self.graph, node.args[0]
+        if node.data is sympy.exp:
+            return argument
+        if node.data is sigmoid:
+            return graph.neg(graph.call(softplus, (graph.neg(argument),)))
+        if node.data is sympy.cosh and self.numbers:
+            terms = graph.call(softplus, (graph.scale(2, argument),)), graph.neg(argument)
+            return graph.add((*terms, graph.neg(graph.call(sympy.log, (graph.const(2),)))))
+        return graph.call(sympy.log, (node,))
+
+    def factors(self, node: Node) -> tuple[Node, ...]:
+        """The factors of a product, and a number that multiplies a whole tensor."""
+        number, rest = self.graph.split_view(node) if node.shape else (1, node)
+        return self.graph.factors(rest) if number == 1 else (self.graph.const(number), *self.graph.factors(rest))
+
+    def of_factors(self, node: Node, factors: Sequence[Node]) -> Node:
+        """log(a*b) = log(a) + log(b)"""
+        graph = self.graph
+        some = min(map(self.sign, factors)) >= 0 and all(map(self.sign, factors))
+        taken = [factor for factor in factors if self.is_wide(factor) and (some or self.sign(factor) == 2)]
+        rest = graph.mul([factor for factor in factors if factor not in taken])
+        if not taken:
+            return graph.call(sympy.log, (node,))
+        parts = [*map(self.logarithm, taken), *([] if rest is graph.one else [self.logarithm(rest)])]
+        return graph.add([graph.broadcast(part, node.shape) for part in parts])
+
+    def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
+        """log(a**b) = b*log(a)"""
+        graph = self.graph
+        power = exponent.data if exponent.op == "const" else None
+        if self.sign(base) == 2 or (power is not None and (self.sign(base) or power % 2)):
+            return graph.mul((exponent, self.logarithm(base)))
+        if power is not None and self.numbers:
+            return self.of_size(node)
+        return graph.call(sympy.log, (node,))
+
+    def of_product(self, node: Node) -> Node:
+        """log(prod_k a(k)) = sum_k log(a(k))"""
+        graph = self.graph
+        variables, rows, body = graph.open(node)
+        if self.sign(body):
+            return graph.sum(variables, rows, self.logarithm(body))
+        positive = [factor for factor in self.factors(body) if self.sign(factor) == 2]
+        rest = graph.mul([factor for factor in self.factors(body) if factor not in positive])
+        parts = [graph.sum(variables, rows, self.logarithm(graph.mul(positive)))]
+        if self.numbers:
+            parts.append(graph.sum(variables, rows, self.of_size(rest)))
+            rest = graph.mul([self.sign_of(factor) for factor in self.factors(rest)])
+        parts.append(graph.call(sympy.log, (graph.reduce("prod", variables, rows, rest),)))
+        return graph.add(parts)
+
+    def of_size(self, node: Node) -> Node:
+        """log(abs(a**b * c)) = b*log(abs(a)) + log(abs(c)),  b an integer"""
+        graph = self.graph
+        parts = []
+        for factor in self.factors(node):
+            base, exponent = _as_power(graph, factor)
+            parts.append(graph.mul((exponent, graph.call(sympy.log, (graph.call(sympy.Abs, (base,)),)))))
+        return graph.add(parts)
+
+    def sign_of(self, factor: Node) -> Node:
+        """A factor's sign: that of a power is a low power of its base's sign, for the power itself may overflow."""
+        base, exponent = _as_power(self.graph, factor)
+        low = 2 - exponent.data % 2
+        return self.graph.pow(
+            self.graph.call(sympy.sign, (base,)), self.graph.const(low if exponent.data > 0 else -low)
+        )
+
+    # -------------------------------------------------------------- facts
+
+    def sign(self, node: Node) -> int:
+        """2 for what is greater than 0, 1 for what is not less, 0 where nothing is known."""
+        for part in reachable(node) if node not in self.signs else ():
+            if part not in self.signs:
+                self.signs[part] = self._sign(part, [self.signs[arg] for arg in part.args])
+        return self.signs[node]
+
+    def _sign(self, node: Node, signs: Sequence[int]) -> int:
+        match node.op:
+            case "const":
+                return 2 if node.data > 0 else 1 if node.data == 0 else 0
+            case "scalar":
+                return 2 if node.data.is_positive else 1 if node.data.is_nonnegative else 0
+            case "call" if node.data in (sympy.Max, sympy.Abs):
+                return max(1 if node.data is sympy.Abs else 0, *signs)
+            case "call":
+                return 2 if node.data in POSITIVE else 0
+            case "mul" | "prod" | "comprehension" | "read":
+                return min(signs)
+            case "ein" if node.data.coefficient > 0:
+                # Over an axis of no entries, a sum is 0.
+                return min([*signs, *([] if self.graph.factors(node) != (node,) else [1])])
+            case "add":
+                return max(signs) if min(signs) else 0
+            case "sum" | "guard":
+                return min(signs[0], 1)
+            case "select":
+                return min(signs[1:])
+            case "pow":
+                return self._sign_of_power(node, signs[0])
+        return 0
+
+    def _sign_of_power(self, node: Node, base: int) -> int:
+        exponent = node.args[1]
+        is_even = exponent.op == "const" and exponent.data % 2 == 0
+        is_root = exponent.op == "const" and Fraction(exponent.data).denominator > 1
+        return base if base == 2 else int(base == 1 or is_even or is_root)
+
+    def is_wide(self, node: Node) -> bool:
+        """Whether a node may be huge or tiny although what it is made of is moderate."""
+        for part in reachable(node) if node not in self.wide else ():
+            if part not in self.wide:
+                self.wide[part] = self._is_wide(part)
+        return self.wide[node]
+
+    def _is_wide(self, node: Node) -> bool:
+        match node.op:
+            case "call":
+                return node.data in _WIDE
+            case "pow":
+                return self.wide[node.args[0]] or node.args[1].op != "const"
+            case "prod":
+                return True
+            case "add" | "mul" | "ein" | "sum" | "guard" | "read" | "comprehension":
+                return any(self.wide[arg] for arg in node.args)
+            case "select":
+                return any(self.wide[arg] for arg in node.args[1:])
+        return False
+
+
+def _as_power(graph: Graph, node: Node) -> tuple[Node, Node]:
+    """The base and the exponent of a power with an integer; 1 is the exponent of other nodes."""
+    is_power = node.op == "pow" and node.args[1].op == "const" and Fraction(node.args[1].data).denominator == 1
+    return (node.args[0], node.args[1]) if is_power else (node, graph.one)
+
+
+def exponents_of(graph: Graph, node: Node) -> tuple[Node, Node] | None:
+    """``u`` and ``v`` of ``exp(u) + exp(v)``; 1 is ``exp(0)``, the first of the two."""
+    if node.op != "add" or len(node.args) != 2:
+        return None
+    found = [arg.args[0] for arg in node.args if arg.op == "call" and arg.data is sympy.exp]
+    if graph.one in node.args:
+        found.insert(0, graph.zero)
+    return (found[0], found[1]) if len(found) == 2 else None
