@@ -12,6 +12,7 @@ import sympy
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import vjp
 from sympy_tensordiff.errors import ArgumentError, BackendError
+from sympy_tensordiff.symbolic.integers import is_integer_in
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
@@ -71,7 +72,7 @@ def torch_function(
     args = tuple(args) if isinstance(args, Sequence) else (args,)
     if isinstance(expr, tuple | list):
         raise ArgumentError(f"torch_function takes one expression, not {len(expr)}: make a function of each")
-    variables = _variables(args, wrt)
+    variables = _variables(args, wrt, expr)
     cotangent = _cotangent(args, expr)
     forward = lambdify(args, expr, backend, **options)
     pullback = lambdify((*args, cotangent), vjp(expr, variables, cotangent), backend, **options)
@@ -114,14 +115,15 @@ def _torch() -> Any:
         raise BackendError(f"PyTorch is not installed ({error}): pip install 'sympy-tensordiff[torch]'") from error
 
 
-def _variables(args: Sequence[Any], wrt: Any) -> tuple[Any, ...]:
+def _variables(args: Sequence[Any], wrt: Any, expr: Any) -> tuple[Any, ...]:
     """The arguments that gradients are for."""
     if wrt is None:
+        exprs = [part for part in (*args, expr) if isinstance(part, sympy.Basic)]
         return tuple(
             arg
             for arg in args
             if (isinstance(arg, TensorSymbol) and arg.dtype is not int)
-            or (isinstance(arg, sympy.Symbol) and not arg.is_integer)
+            or (isinstance(arg, sympy.Symbol) and not is_integer_in(arg, *exprs))
         )
     variables = tuple(wrt) if isinstance(wrt, tuple | list) else (wrt,)
     for variable in variables:

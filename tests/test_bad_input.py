@@ -57,7 +57,7 @@ df = td.TensorSymbol("df", 5)
 a, r, c = Symbol("a"), Symbol("r", real=True), Symbol("c", commutative=False)
 f = td.TensorComprehension(x[i] ** 2, (i, 5))
 s = td.IndexedSum(x[i] ** 2, (i, 0, 4))
-z, g = Symbol("z", complex=True), Function("g")
+z, h, g = Symbol("z", complex=True), Symbol("h", integer=False), Function("g")
 HOSTILE = "x);import os"
 TENSORS, SUMS, TABLES = td.TensorSymbol, td.IndexedSum, td.TensorComprehension
 PACKAGE = str(Path(td.__file__).parent)
@@ -99,9 +99,9 @@ TENSOR_SYMBOLS = {
     "complex extent": (lambda: TENSORS("x", I), ShapeError, "tensor x has the extent I"),
     "True": (lambda: TENSORS("x", True), ShapeError, "extent True"),
     "real symbol": (
-        lambda: TENSORS("x", a),
+        lambda: TENSORS("x", h),
         ShapeError,
-        r"extent a: a is not declared an integer: use td.indices\('a'",
+        r"extent h: h is declared to be no integer: use td.indices\('h'",
     ),
     "power of a size": (lambda: TENSORS("x", 2**n), ShapeError, "extent 2[*][*]n: 2[*][*]n is a power"),
     "rounded": (lambda: TENSORS("x", floor(n / 2)), UnsupportedError, "a symbol of its own for a rounded quotient"),
@@ -138,14 +138,14 @@ ENTRIES = {
     "zoo": (lambda: x[zoo], IndexExpressionError, "zoo .*is no index"),
     "True": (lambda: x[True], IndexExpressionError, "True is no index"),
     "condition": (lambda: x[i > 0], IndexExpressionError, "i > 0 is no index"),
-    "real symbol": (lambda: x[a], IndexExpressionError, "a is not declared an integer"),
+    "real symbol": (lambda: x[h], IndexExpressionError, "h is declared to be no integer"),
     "symbolic stride": (lambda: x[n * i], IndexExpressionError, r"i\*n multiplies"),
     "gather": (lambda: x[x[i]], IndexExpressionError, r"x\[i\] is data of a tensor, but no entry of one of integers"),
     "whole tensor": (lambda: x[x], IndexExpressionError, "x is data of a tensor"),
     "function": (lambda: x[sin(i)], IndexExpressionError, r"sin\(i\) .*is no index"),
     "undefined function": (lambda: x[g(i)], IndexExpressionError, r"g\(i\) .*is no index"),
     "maximum of a value": (lambda: x[Max(x[i], 0)], IndexExpressionError, r"x\[i\] is data of a tensor"),
-    "maximum of a real symbol": (lambda: x[Max(a, 0)], IndexExpressionError, "a is not declared an integer"),
+    "maximum of a real symbol": (lambda: x[Max(h, 0)], IndexExpressionError, "h is declared to be no integer"),
     "maximum that is no integer": (lambda: x[Max(i / 2, 0)], IndexExpressionError, r"Max\(0, i/2\) is not an integer"),
     "maximum as an extent": (
         lambda: td.TensorSymbol("z", Max(n, 2)),
@@ -184,11 +184,11 @@ BINDERS = {
     "boolean bound": (lambda: SUMS(x[i], (i, False, 4)), ArgumentError, "lower bound of i is False"),
     "bound of data": (lambda: SUMS(x[0], (i, 0, x[0])), IndexExpressionError, r"upper bound of i: x\[0\] is data"),
     "power as a bound": (lambda: SUMS(x[0], (i, 0, 2**n)), IndexExpressionError, r"upper bound of i: 2\*\*n"),
-    "real bound": (lambda: SUMS(x[0], (i, 0, a)), IndexExpressionError, "a is not declared an integer"),
+    "real bound": (lambda: SUMS(x[0], (i, 0, h)), IndexExpressionError, "h is declared to be no integer"),
     "text as an index": (lambda: SUMS(x[i], ("i", 0, 4)), ArgumentTypeError, "index of a limit must be .* not 'i'"),
     "number as an index": (lambda: SUMS(x[i], (3, 0, 4)), IndexExpressionError, "3 is no index"),
     "entry as an index": (lambda: SUMS(x[i], (x[i], 0, 4)), IndexExpressionError, r"x\[i\] is no index"),
-    "real index": (lambda: SUMS(a, (a, 0, 4)), IndexExpressionError, "index a is not declared an integer"),
+    "real index": (lambda: SUMS(h, (h, 0, 4)), IndexExpressionError, "index h is declared to be no"),
     "range of itself": (lambda: SUMS(x[i], (i, 0, i)), IndexExpressionError, "range of i depends on itself"),
     "range of an inner index": (
         lambda: SUMS(x[i] * x[j], (i, 0, 4), (j, 0, i)),
@@ -375,7 +375,7 @@ FUNCTIONS = {
             ("delta function", DiracDelta(x[0]), UnsupportedError, "DiracDelta is not supported .*no function"),
             ("unit", sympy.UnevaluatedExpr(x[0]), UnsupportedError, "UnevaluatedExpr is not supported"),
             ("order term", x[0] + sympy.O(r), UnsupportedError, "Order is not supported"),
-            ("delta of reals", KroneckerDelta(r, 1) * x[0], IndexExpressionError, "r is not declared an integer"),
+            ("delta of reals", KroneckerDelta(z, 1) * x[0], IndexExpressionError, "z is declared to be no integer"),
             ("boolean symbol", Piecewise((x[0], Symbol("b")), (0, True)), UnsupportedError, "condition b of a Piec"),
             (
                 "two shapes",
@@ -383,7 +383,7 @@ FUNCTIONS = {
                 ShapeError,
                 r"called x: one of shape \(5,\), one of shape \(6,\)",
             ),
-            ("delta with a range", KroneckerDelta(i, j, (0, r)) * x[0], IndexExpressionError, "r is not declared"),
+            ("delta with a range", KroneckerDelta(i, j, (0, h)) * x[0], IndexExpressionError, "h is declared"),
         ]
     },
     "simplify a Sum": (lambda: td.simplify_deltas(Sum(i, (i, 0, oo))), ArgumentError, "the upper bound of i is oo"),

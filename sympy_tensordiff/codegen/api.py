@@ -194,9 +194,11 @@ def build_program(
         raise ArgumentTypeError(f"expand must be True or False, not {expand!r}")
     graph = Graph()
     reader = Reader(graph)
+    args = args if isinstance(args, Sequence) else [args]
+    reader.use((*exprs, *args))
     nodes = [reader.read(e) for e in exprs]
     _check_functions(nodes)
-    args = [lift_native(arg, reader.tensors.values()) for arg in (args if isinstance(args, Sequence) else [args])]
+    args = [lift_native(arg, reader.tensors.values()) for arg in args]
     arguments, names, arrays = _arguments(reader, args)
     _check_complete(graph, nodes, names, arrays)
     known_sizes = size_variables([*reader.leaves(), *nodes])
@@ -277,7 +279,7 @@ def _arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...
             reader.tensor(arg)
             arrays[arg.name] = name
             found.append(Argument("array", name, label, dtype="integer" if arg.dtype is int else "real"))
-        elif isinstance(arg, sympy.Symbol | sympy.Idx) and arg.is_integer:
+        elif isinstance(arg, sympy.Symbol | sympy.Idx) and reader.is_integer(arg):
             names[reader.variable(arg)] = name
             found.append(Argument("integer", name, label))
         elif isinstance(arg, sympy.Symbol):

@@ -62,6 +62,7 @@ class Differentiation:
     def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = ()) -> None:
         self.graph = Graph()
         self.reader = Reader(self.graph)
+        self.reader.use((expr, *also, *by))
         given = [self.reader.read(part) for part in (expr, *also)]
         moderate = without_overflow(self.graph, recognise(self.graph, given), numbers=False)
         self.root, *self.inputs = recognise(self.graph, moderate)
@@ -104,11 +105,12 @@ class Differentiation:
                     "differentiate by tensors of real numbers"
                 )
             return self.reader.tensor(wrt)
-        if isinstance(wrt, sympy.Symbol) and not wrt.is_integer:
+        if isinstance(wrt, sympy.Symbol) and not self.reader.is_integer(wrt):
             return self.reader.read(wrt)
         if isinstance(wrt, TensorExpr):
             raise UnsupportedError(f"cannot differentiate by {wrt}: it is an expression; name it as a TensorSymbol")
-        raise ArgumentTypeError(f"cannot differentiate by {wrt!r}: give a TensorSymbol or a real scalar symbol")
+        why = f"; {wrt} is an integer, declared so or by its use" if isinstance(wrt, sympy.Symbol) else ""
+        raise ArgumentTypeError(f"cannot differentiate by {wrt!r}: give a TensorSymbol or a real scalar symbol{why}")
 
     def extents(self, leaf: Node) -> tuple[Affine, ...]:
         return leaf.data[1] if leaf.op == "tensor" else ()

@@ -46,6 +46,7 @@ class Conditions(Applications):
     def __init__(self) -> None:
         super().__init__()
         self._branches = 0  # how many cases by values stand around
+        self.integers: set[Any] = set()  # the symbols that are integers by their use, and not declared so
 
     def _piecewise(self, expr: Any, scope: Scope) -> Recursion[Node]:
         node: Node = yield self._choice([(pair.expr, pair.cond) for pair in expr.args], scope)
@@ -53,19 +54,19 @@ class Conditions(Applications):
 
     def _indicator(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """A sign or a step: of indices it is cases, of values a function."""
-        cases = values_of(expr) if on_indices(expr) else None
+        cases = values_of(expr) if on_indices(expr, self.integers) else None
         node: Node = yield (self._function(expr, scope) if cases is None else self._choice(cases, scope))
         return node
 
     def _linear(self, condition: Any, scope: Scope) -> Any:
         """The condition with its relations on indices as combinations of linear ones, as far as there are such."""
-        return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None)
+        return linear_condition(condition, lambda expr: self._linear_form(expr, scope) is not None, self.integers)
 
     def _choice(self, pairs: Pairs, scope: Scope) -> Recursion[Node]:
         """Values with conditions: cases of those on indices that make few, and choices by all others."""
         given: dict[Any, Any] = {}
         for _, condition in pairs:
-            given |= linear_relations(condition, lambda expr: self._linear_form(expr, scope) is not None)
+            given |= linear_relations(condition, lambda expr: self._linear_form(expr, scope) is not None, self.integers)
         rows = {relation: logic(combination) for relation, combination in given.items()}
         trees = [(value, logic(condition)) for value, condition in pairs]
         node: Node = yield self._cases(self._decisions(trees, rows, scope), scope)
@@ -167,7 +168,7 @@ class Conditions(Applications):
             node: Node = yield self._condition((test & yes) | (~test & no), scope)
             return node
         if isinstance(condition, Relational) and type(condition) in _RELATIONS:
-            factor = _denominator(condition.lhs - condition.rhs) if on_indices(condition) else 1
+            factor = _denominator(condition.lhs - condition.rhs) if on_indices(condition, self.integers) else 1
             sides = [_multiple(factor, side) for side in condition.args] if factor > 1 else condition.args
             left, right = yield self._all(sides, scope)  # integers, which are compared without rounding
             return graph.compare(*_RELATIONS[type(condition)](left, right))

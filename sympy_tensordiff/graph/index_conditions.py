@@ -8,7 +8,7 @@ since it decides one relation after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from math import ceil, floor, isqrt, lcm
 from typing import Any
 
@@ -48,21 +48,24 @@ _INDEX_PARTS = (
 )
 
 
-def on_indices(expr: Any) -> bool:
-    """Whether an expression or a condition is computed from integer symbols, data and rational numbers alone."""
+def on_indices(expr: Any, integers: Collection[Any] = ()) -> bool:
+    """Whether an expression or a condition is computed from integer symbols, data and rational numbers alone.
+
+    ``integers`` are symbols that are integers though they are not declared so.
+    """
     waiting, seen = [expr], {id(expr)}
     while waiting:
         part = waiting.pop()
         if isinstance(part, sympy.Idx) or is_data(part):
             continue
-        if not isinstance(part, _INDEX_PARTS) or (part.is_Symbol and not part.is_integer):
+        if not isinstance(part, _INDEX_PARTS) or (part.is_Symbol and not part.is_integer and part not in integers):
             return False
         waiting += [arg for arg in part.args if id(arg) not in seen]
         seen.update(map(id, part.args))
     return True
 
 
-def linear_condition(condition: Any, is_linear: Test) -> Any:
+def linear_condition(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> Any:
     """A condition with its relations on indices as combinations of linear ones, as far as there are such.
 
     >>> i, j = sympy.symbols("i j", integer=True)
@@ -72,28 +75,32 @@ def linear_condition(condition: Any, is_linear: Test) -> Any:
     >>> linear_condition((Max(i, j) < 3) & (i**2 > 5), linear)
     ((i > 2) | (i < -2)) & (3 - i > 0) & (3 - j > 0)
     """
-    given = linear_relations(condition, is_linear)
+    given = linear_relations(condition, is_linear, integers)
     return condition.xreplace(given) if given else condition
 
 
-def linear_relations(condition: Any, is_linear: Test) -> dict[Any, Any]:
+def linear_relations(condition: Any, is_linear: Test, integers: Collection[Any] = ()) -> dict[Any, Any]:
     """The relations on indices in a condition that are combinations of linear ones, and these, short ones first."""
     given: dict[Any, Any] = {}
     for relation in condition.atoms(Relational):
-        if on_indices(relation) and not _is_final(relation, is_linear):
-            rewritten = _with_symbols_for_data(relation, is_linear)
+        if on_indices(relation, integers) and not _is_final(relation, is_linear):
+            rewritten = _with_integer_symbols(relation, is_linear, integers)
             if rewritten is not None:
                 given[relation] = rewritten
     order = sorted(given, key=lambda r: (len(given[r].atoms(Relational)), sympy.default_sort_key(r)))
     return {relation: given[relation] for relation in order}
 
 
-def _with_symbols_for_data(relation: Any, is_linear: Test) -> Any:
-    """The relation as `_rewritten`; what selects its data has no cases, for one of them may leave the data."""
-    data = {Dummy(integer=True): entry for entry in _data_in(relation)}
-    plain = relation.xreplace({entry: symbol for symbol, entry in data.items()})
-    result = _rewritten(plain, lambda expr: is_linear(expr.xreplace(data)))
-    return None if result is None else result.xreplace(data)
+def _with_integer_symbols(relation: Any, is_linear: Test, integers: Collection[Any]) -> Any:
+    """The relation as `_rewritten`; what selects its data has no cases, for one of them may leave the data.
+
+    Data, and symbols that SymPy is not told to be integers, have integer symbols for the time being.
+    """
+    undeclared = sorted(relation.free_symbols.intersection(integers), key=sympy.default_sort_key)
+    given = {Dummy(integer=True): part for part in (*_data_in(relation), *undeclared)}
+    plain = relation.xreplace({part: symbol for symbol, part in given.items()})
+    result = _rewritten(plain, lambda expr: is_linear(expr.xreplace(given)))
+    return None if result is None else result.xreplace(given)
 
 
 def _data_in(relation: Any) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import cache
 from math import nan
@@ -21,6 +21,7 @@ from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.indices import data_of, may_be_real, to_affine
+from sympy_tensordiff.symbolic.integers import integers_by_use
 from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
@@ -55,13 +56,31 @@ class Reader(Tensors):
         expr = distinct(expr)
         # Free symbols are variables in the order of their names, so that no choice that goes by variables
         # depends on the order of terms.
+        self.use([expr])
         free = free_symbols_in([expr])
-        symbols = [s for s in free if type(s) is sympy.Symbol and s.is_integer]
+        symbols = [s for s in free if type(s) is sympy.Symbol and self.is_integer(s)]
         labels = {s.name for s in free if isinstance(s, sympy.Idx)}
         for symbol in sorted(symbols, key=str):
             if symbol.name not in labels:
                 self.variable(symbol)
         return trampoline(self._visit(expr, {}))
+
+    def use(self, exprs: Iterable[Any]) -> None:
+        """Note which symbols are integers by their use in expressions that are going to be read here."""
+        for symbol in integers_by_use(part for part in exprs if isinstance(part, sympy.Basic)):
+            self._note(symbol)
+
+    def _note(self, symbol: Any) -> None:
+        if symbol.name in self.scalars:
+            raise IndexExpressionError(
+                f"{symbol} is a value in one place and an index or a size in another: declare it by "
+                f"td.indices({symbol.name!r}), or use two names"
+            )
+        self.integers.add(symbol)
+
+    def is_integer(self, symbol: Any) -> bool:
+        """Whether a symbol is an index or a size here, and no value."""
+        return bool(symbol.is_integer) or symbol in self.integers
 
     def affine(self, expr: Any, scope: Scope | None = None) -> Affine:
         """The form of an index expression, an extent or a bound; it is linear in the indices in ranges."""
@@ -78,6 +97,14 @@ class Reader(Tensors):
         if scope and symbol in scope:
             return scope[symbol]
         if symbol not in self.free:
+            if not self.is_integer(symbol):
+                self._note(symbol)
+            for other in self.free:
+                if other.name == symbol.name and not (other.is_integer and symbol.is_integer):
+                    raise IndexExpressionError(
+                        f"two different symbols are called {symbol}: one is declared an integer, the other one is not; "
+                        f"use one object everywhere, such as td.indices({symbol.name!r})"
+                    )
             self.free[symbol] = variable = self.bind(symbol)
             if symbol.is_nonnegative:
                 self.graph.granted[Row("ge", Affine({variable: 1}, -bool(symbol.is_positive)))] = None
@@ -149,7 +176,7 @@ class Reader(Tensors):
 
     def _symbol(self, expr: Any, scope: Scope) -> Recursion[Node]:
         yield from ()
-        if expr in scope or expr.is_integer:
+        if expr in scope or self.is_integer(expr):
             return self.graph.index(Affine.variable(self.variable(expr, scope)))
         if not may_be_real(expr):
             raise UnsupportedError(
@@ -206,7 +233,7 @@ class Reader(Tensors):
 
     def _integer(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """What may be an index expression, which is exact; the same function of values where it is none."""
-        if on_indices(expr) and _extrema(expr) <= EXTREMA:
+        if on_indices(expr, self.integers) and _extrema(expr) <= EXTREMA:
             try:
                 return self.graph.index(self.affine(expr, scope))
             except IndexExpressionError:
@@ -241,7 +268,7 @@ class Reader(Tensors):
 
     def _levi_civita(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """The product of the differences of the indices, over a number: what SymPy evaluates it to."""
-        if len(expr.args) > PERMUTED or not all(map(on_indices, expr.args)):
+        if len(expr.args) > PERMUTED or not all(on_indices(arg, self.integers) for arg in expr.args):
             raise UnsupportedError(
                 f"{expr} is not supported in a tensor expression: LeviCivita takes up to {PERMUTED} indices; write its "
                 "values as a TensorSymbol"

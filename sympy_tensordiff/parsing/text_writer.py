@@ -31,6 +31,7 @@ from sympy_tensordiff.parsing.terms_of_text import fraction, held, in_lower_case
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.integers import integers_by_use
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorAdjugate,
     TensorCofactor,
@@ -72,6 +73,7 @@ class Writer:
                 raise UnsupportedError(f"to_text: {tensor} is a tensor of integers, which the text language has not")
         shapes = (tensor.shape for tensor in (*tensors, *declared))
         self.sizes = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
+        self.integers = integers_by_use([expr, *declared])
         self.names: dict[str, Any] = {}
 
     def run(self) -> Piece:
@@ -121,7 +123,7 @@ class Writer:
     def name(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """A tensor or a scalar by its name."""
         yield from ()
-        if expr.is_integer:
+        if expr.is_integer or expr in self.integers:
             raise refused(
                 expr,
                 "it is an integer, a size or an index, and these are no numbers of the language",

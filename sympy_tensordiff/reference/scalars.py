@@ -19,6 +19,7 @@ from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
 from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
+from sympy_tensordiff.symbolic.integers import integers_by_use
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
@@ -116,7 +117,7 @@ def _reads(node: Basic) -> int:
     """0 for what holds indices alone, 1 where it holds data, 2 where it holds values of tensors."""
     if not node.has(TensorEntry, TensorSymbol):
         return 0
-    return 1 if on_indices(node) else 2
+    return 1 if on_indices(node, integers_by_use([node])) else 2
 
 
 def _delta(compile_: Compile, node: Expr) -> Compiled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sympy import Basic, Derivative, Dummy, Expr, Idx, Mul, S, Subs, Symbol
+from sympy import Basic, Derivative, Dummy, Expr, Idx, Mul, S, Subs, Symbol, Tuple
 from sympy.core.kind import NumberKind
 from sympy.core.rules import Transform
 
@@ -14,6 +14,7 @@ from sympy_tensordiff.symbolic import deep, hooks, walkers, whole
 from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.symbolic.code import NoCode
 from sympy_tensordiff.symbolic.indices import Renaming, Substitution, as_expr
+from sympy_tensordiff.symbolic.integers import is_integer_in
 from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.measures import Measures, measures
 from sympy_tensordiff.symbolic.variables import counted, is_entry, is_variable
@@ -25,6 +26,11 @@ class Node(walkers.Shown, NoCode, Expr):
     is_commutative = True
     _measures: Measures | None = None
     is_number = False  # no class of ours is one; SymPy would ask all arguments in turn
+
+    @property
+    def index_parts(self) -> tuple[Any, ...]:
+        """The index expressions that the node itself is made of: indices, bounds and extents."""
+        return tuple(part for arg in self.args if type(arg) is Tuple for part in arg.args)
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:
@@ -69,7 +75,8 @@ class Node(walkers.Shown, NoCode, Expr):
         return super().count_ops(visual)
 
     def _eval_derivative(self, variable: Expr) -> Expr | None:
-        integer = isinstance(variable, (Symbol, Idx)) and variable.is_integer and variable in self.free_symbols
+        is_symbol = isinstance(variable, (Symbol, Idx)) and variable in self.free_symbols
+        integer = is_symbol and is_integer_in(variable, self)
         scalar_by_tensor = whole.is_whole(variable) and not whole.is_whole(self)
         if (integer or scalar_by_tensor) and walkers.asks_whether_constant(sys._getframe(1)):
             return None  # an unevaluated Derivative, which is not 0

@@ -163,6 +163,10 @@ class TensorEntry(PrintedEntry, RealScalar):
         return tuple(self.args[1:])
 
     @property
+    def index_parts(self) -> tuple[Expr, ...]:
+        return self.indices
+
+    @property
     def is_symbol(self) -> bool:
         # An entry of a variable is a variable to Derivative, which would otherwise put a dummy in its place.
         return bool(self.args[0].is_symbol)

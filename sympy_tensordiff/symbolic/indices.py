@@ -27,11 +27,13 @@ from sympy import (
     Mul,
     Pow,
     Symbol,
+    Wild,
     ceiling,
     floor,
     frac,
     symbols,
 )
+from sympy.core.kind import NumberKind
 from sympy.core.sympify import SympifyError, _sympify
 
 from sympy_tensordiff.errors import ArgumentTypeError, IndexExpressionError
@@ -139,6 +141,13 @@ def may_be_real(symbol: Any) -> bool:
     return symbol.is_commutative is not False and symbol.is_extended_real is not False and not declared_complex
 
 
+def may_be_integer(symbol: Any) -> bool:
+    """Whether a symbol can be an index, a bound or an extent: one without assumptions is an integer by this use."""
+    if symbol.is_integer is not None or isinstance(symbol, Wild):
+        return bool(symbol.is_integer)
+    return symbol.kind is NumberKind and may_be_real(symbol)
+
+
 @lru_cache(maxsize=1 << 14)
 def parse(expr: Expr) -> tuple[Affine, tuple[Expr, ...]]:
     """The form over slots 0, 1, …, and the symbol that belongs to each slot."""
@@ -157,7 +166,7 @@ def _rational(expr: Expr, slots: Slots) -> tuple[Affine, int]:
         raise IndexExpressionError(f"{expr!r} is no index: an index must be an integer combination of integer symbols")
     if expr.is_Rational:
         return Affine.of(int(expr.p)), int(expr.q)
-    if isinstance(expr, (Symbol, Idx)) and expr.is_integer:
+    if isinstance(expr, (Symbol, Idx)) and may_be_integer(expr):
         return Affine.variable(slots.setdefault(expr, len(slots))), 1
     if isinstance(expr, Add):
         return _sum([_rational(term, slots) for term in expr.args])
@@ -249,7 +258,7 @@ def _data_entry(expr: Any, slots: Slots) -> DataEntry:
 def _reason(expr: Any) -> str:
     if isinstance(expr, Symbol):
         name = expr.name
-        return f"{name} is not declared an integer: use td.indices({name!r}) or Symbol({name!r}, integer=True)"
+        return f"{name} is declared to be no integer: use td.indices({name!r}) or Symbol({name!r}, integer=True)"
     if isinstance(expr, Float):
         return f"{expr} is a float: an index must be an integer, write it without a decimal point"
     if isinstance(expr, Pow):

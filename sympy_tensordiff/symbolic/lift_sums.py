@@ -7,6 +7,7 @@ from typing import Any
 from sympy import Dummy, Expr, Idx, Max, Product, Sum, Symbol, expand
 
 from sympy_tensordiff.symbolic.binders import fresh_index
+from sympy_tensordiff.symbolic.indices import may_be_integer
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.rewriting import Scope, rebound
 from sympy_tensordiff.symbolic.traversal import names_in, symbols_in
@@ -42,7 +43,7 @@ class Targets:
 
 def _integer(index: Any) -> Any:
     """The index as an integer: a sum runs over integers by definition."""
-    if index.is_integer is not None:
+    if index.is_integer or not may_be_integer(index):
         return index
     assumptions = {**index._assumptions_orig, "integer": True}
     if isinstance(index, Dummy):

@@ -18,7 +18,8 @@ from sympy_tensordiff.integer.extrema import parts_in
 from sympy_tensordiff.integer.products import rounded
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
-from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
+from sympy_tensordiff.symbolic.integers import is_integer_in
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole
 
@@ -103,9 +104,9 @@ def checked_index(value: Any, owner: str) -> Expr:
     index = as_expr(value, "an index of a limit")
     if not isinstance(index, (Symbol, Idx)):
         raise IndexExpressionError(f"{owner}: {index} is no index; an index is an integer symbol, e.g. td.indices('i')")
-    if not index.is_integer:
+    if not may_be_integer(index):
         raise IndexExpressionError(
-            f"{owner}: the index {index} is not declared an integer: use td.indices({index.name!r}) "
+            f"{owner}: the index {index} is declared to be no integer: use td.indices({index.name!r}) "
             f"or Symbol({index.name!r}, integer=True)"
         )
     return index
@@ -158,12 +159,25 @@ def check_names(body: Expr, limits: tuple[Tuple, ...], owner: str) -> None:
     for position, label in enumerate(labels):
         if label in labels[:position]:
             raise ArgumentError(f"{owner}: the index {label} occurs in two limits; use two names")
+    names = {index.name for index in indices}
     for symbol in free_symbols_in([body]):
         if symbol not in indices and _label(symbol) in labels:
             raise ArgumentError(
                 f"{owner}: {symbol} in the body {body} is not the index {symbol} of the limit: one of the two is a "
                 "sympy.Idx, or has another range; use the same object in both places"
             )
+        if getattr(symbol, "name", None) in names and symbol not in indices and _is_mistaken(symbol, body, indices):
+            raise ArgumentError(
+                f"{owner}: {symbol} in the body {body} is not the index {symbol} of the limit: one of the two is "
+                "declared an integer, the other one is not; use the same object in both places, e.g. "
+                f"td.indices({symbol.name!r})"
+            )
+
+
+def _is_mistaken(symbol: Any, body: Expr, indices: list[Any]) -> bool:
+    """Whether a free symbol of the name of an index is an integer, and one of the two is not declared so."""
+    declared = symbol.is_integer and all(index.is_integer for index in indices if index.name == symbol.name)
+    return isinstance(symbol, Symbol) and not declared and is_integer_in(symbol, body)
 
 
 def _label(symbol: Any) -> Any:

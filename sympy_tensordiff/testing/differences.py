@@ -18,6 +18,7 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, Derivative
 from sympy_tensordiff.reference import tensors_of
 from sympy_tensordiff.simplify.outside_reads import check_expression
 from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.integers import is_integer_in
 from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
@@ -143,7 +144,8 @@ def check_derivative(
     if not variables:
         raise ArgumentError("there is no variable to differentiate by: give one, or a tuple of them")
     for v in variables:
-        if not isinstance(v, (TensorSymbol, sympy.Symbol)) or v.is_integer or getattr(v, "dtype", float) is int:
+        is_tensor = isinstance(v, TensorSymbol) and v.dtype is not int
+        if not is_tensor and (not isinstance(v, sympy.Symbol) or is_integer_in(v, expression)):
             raise ArgumentTypeError(f"cannot differentiate by {v!r}: give a TensorSymbol or a real scalar symbol")
     if not isinstance(seed, int) or seed < 0 or not isinstance(rtol, (int, float)) or not rtol > 0:
         raise ArgumentTypeError(f"seed must be an int from 0 on and rtol a positive number, not {seed!r} and {rtol!r}")
@@ -178,7 +180,7 @@ def _check_sizes(expressions: tuple[Expr, ...], sizes: Any) -> None:
     if not isinstance(sizes, Mapping):
         raise ArgumentTypeError(f"sizes must be a mapping from integer symbols to ints, not {sizes!r}")
     for symbol, value in sizes.items():
-        if not isinstance(symbol, (sympy.Symbol, sympy.Idx)) or not symbol.is_integer:
+        if not isinstance(symbol, (sympy.Symbol, sympy.Idx)) or not is_integer_in(symbol, *expressions):
             raise ArgumentTypeError(f"sizes has the key {symbol!r}, which is no integer symbol")
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool):
             raise ArgumentTypeError(f"the size {symbol} must be an int, not {value!r}")

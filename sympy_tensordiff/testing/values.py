@@ -15,6 +15,7 @@ from sympy import Basic, Expr
 
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.reference import symbols_of, tensors_of
+from sympy_tensordiff.symbolic.integers import integers_by_use
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.integer_data import data_ranges
 
@@ -33,7 +34,8 @@ def as_expressions(expression: Any) -> tuple[Expr, ...]:
 
 def size_symbols(*expressions: Expr) -> list[Basic]:
     """The integer symbols of some expressions: sizes and free indices, by name."""
-    return [s for s in symbols_of(*expressions) if isinstance(s, Expr) and s.is_integer]
+    used = integers_by_use(expressions)
+    return [s for s in symbols_of(*expressions) if isinstance(s, Expr) and (s.is_integer or s in used)]
 
 
 def shape_of(expression: Expr) -> tuple[Expr, ...]:
@@ -108,12 +110,13 @@ def random_values(
         for position in np.ndindex(shape):
             array[position] = number()
         values[tensor] = array
+    integers = size_symbols(*expressions)
     for symbol in symbols_of(*expressions):
         if symbol in values:
             continue
         if symbol in known:
             values[symbol] = known[symbol]
-        elif symbol.is_integer:
+        elif symbol in integers:
             raise ArgumentError(f"no value given for the integer symbol {symbol}; pass sizes=")
         else:
             values[symbol] = number()
@@ -151,8 +154,8 @@ def call_arguments(expressions: Any, values: Mapping[Any, Any]) -> tuple[list[Ba
     tensors: Sequence[TensorSymbol] = tensors_of(*expressions)
     determined = determined_sizes(extent for tensor in tensors for extent in tensor.shape)
     symbols = [s for s in symbols_of(*expressions) if s not in determined]
-    reals = [s for s in symbols if not s.is_integer]
-    integers = [s for s in symbols if s.is_integer]
+    sizes = size_symbols(*expressions)
+    reals, integers = ([s for s in symbols if (s in sizes) is whole] for whole in (False, True))
     arrays = [np.asarray(values[t], np.int64) if t.dtype is int else to_double(values[t]) for t in tensors]
     scalars = [float(values[s]) for s in reals]
     return [*tensors, *reals, *integers], [*arrays, *scalars, *(int(values[s]) for s in integers)]

@@ -354,7 +354,7 @@ REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
     ((i, (i, 3), (1, 2)), {}, ArgumentError, "at has 2 values for 1 axes"),
     ((i, (i, 3), i + 1), {}, ArgumentError, "at is an entry, so i + 1 must be a number and not depend"),
     ((sympy.floor(i / M), (i, 3)), {"sizes": {M: 0}}, ArgumentError, "divides by what is not positive"),
-    ((sympy.Symbol("r"), (i, 3)), {}, IndexExpressionError, "r is not declared an integer"),
+    ((sympy.Symbol("r", integer=False), (i, 3)), {}, IndexExpressionError, "r is declared to be no integer"),
     ((i, (i, 0)), {}, ShapeError, "an extent must be a positive integer"),
     ((i, i), {}, ArgumentError, "has no complete range"),
 ]  # fmt: skip

@@ -69,7 +69,11 @@ def test_a_sum_needs_a_range(limits):
         ([(i, 0, sympy.oo)], ArgumentError, "the upper bound of i is oo; a finite range is needed"),
         ([(i, -sympy.oo, 3)], ArgumentError, "the lower bound of i is -oo"),
         ([(i, 0, sympy.nan)], ArgumentError, "the upper bound of i is nan"),
-        ([(Symbol("t"), 0, 3)], IndexExpressionError, r"the index t is not declared an integer: use td.indices\('t'\)"),
+        (
+            [(Symbol("t", integer=False), 0, 3)],
+            IndexExpressionError,
+            r"the index t is declared to be no integer: use td.indices\('t'\)",
+        ),
         ([(3, 0, 3)], IndexExpressionError, "3 is no index"),
         ([(x, 0, 3)], IndexExpressionError, "x is no index"),
         ([(i, 0, n / 2)], IndexExpressionError, r"upper bound of i: n/2 is not an integer .* floor\(n/2\)"),

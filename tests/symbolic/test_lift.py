@@ -178,7 +178,7 @@ def test_forms(expr, expected):
     assert str(td.lift(expr)) == expected
 
 
-BASE = Symbol("N")
+HALF = Symbol("h", integer=False)
 REFUSED = {
     "infinite product": (Product(x[i], (i, 0, oo)), ArgumentError, "IndexedProduct: the upper bound of i is oo"),
     "integral": (
@@ -187,11 +187,19 @@ REFUSED = {
         "Integral is not supported.*only Sum and Product are",
     ),
     "infinite": (Sum(x[i], (i, 0, oo)), ArgumentError, "the upper bound of i is oo; a finite range is needed"),
-    "free index": (x[I + 1], IndexExpressionError, r"x\[i \+ 1\]: i is not declared an integer: use td.indices"),
-    "free delta": (KroneckerDelta(I, j) * t, IndexExpressionError, "i is not declared an integer"),
-    "delta range": (KroneckerDelta(i, j, (0, BASE)), IndexExpressionError, "N is not declared an integer"),
-    "bound": (Sum(x[i], (i, 0, BASE - 1)), IndexExpressionError, "upper bound of i: N is not declared an integer"),
-    "size": (IndexedBase("x", shape=(BASE,))[i], ShapeError, "extent N: N is not declared an integer: use td.indices"),
+    "free index": (x[HALF + 1], IndexExpressionError, r"x\[h \+ 1\]: h is declared to be no integer: use td.indices"),
+    "free delta": (
+        KroneckerDelta(Symbol("h", complex=True), j) * t,
+        IndexExpressionError,
+        "h is declared to be no integer",
+    ),
+    "delta range": (KroneckerDelta(i, j, (0, HALF)), IndexExpressionError, "h is declared to be no integer"),
+    "bound": (Sum(x[i], (i, 0, HALF - 1)), IndexExpressionError, "upper bound of i: h is declared to be no integer"),
+    "size": (
+        IndexedBase("x", shape=(HALF,))[i],
+        ShapeError,
+        "extent h: h is declared to be no integer: use",
+    ),
     "whole": (x + 1, ShapeError, r"x as a whole has no known rank: give it a shape, IndexedBase\('x', shape=\(n,\)\)"),
     "offset": (IndexedBase("x", offset=2)[i], UnsupportedError, "the offset 2 and the strides None.*leave them out"),
     "strides": (IndexedBase("x", strides=(1,))[i], UnsupportedError, r"the strides \(1,\)"),

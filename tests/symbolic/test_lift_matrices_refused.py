@@ -69,12 +69,16 @@ REFUSED = [
     (A * X, ShapeError, "MatMul: an axis of extent m meets one of extent n"),
     (Trace(A), ShapeError, "Trace: an axis of extent n meets one of extent m"),
     (DiagonalOf(A), ShapeError, r"shape \(n, m\) has no known length"),
-    (MatrixSymbol("A", Symbol("n"), 2), ShapeError, r"n is not declared an integer: use td.indices\('n'\)"),
+    (
+        MatrixSymbol("A", Symbol("n", complex=True), 2),
+        ShapeError,
+        r"n is declared to be no integer: use td.indices\('n'\)",
+    ),
     (MatrixSymbol("A", 0, 2), ShapeError, "the extent 0: an extent must be a positive integer"),
     (MatrixSymbol("A", 2**n, 2), ShapeError, r"the extent 2\*\*n: 2\*\*n is a power"),
     (MatrixSymbol("A_{-1}", 2, 2), ArgumentError, r"'A_\{-1\}' is no name for a tensor: use a Python identifier"),
     (MatrixSymbol("lambda", 2, 2), ArgumentError, "'lambda' is no name for a tensor"),
-    (P[i, Symbol("r")], IndexExpressionError, "r is not declared an integer"),
+    (P[i, Symbol("r", integer=False)], IndexExpressionError, "r is declared to be no integer"),
     (P[0:3:k, 0:1], IndexExpressionError, r"multiplies indices or sizes"),
     (P[-1, 0], OutOfShapeError, r"index -1 of axis 0 lies outside of 0 … 2"),
 ]
