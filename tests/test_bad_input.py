@@ -310,9 +310,13 @@ VARIABLES = {
             ("an expression", r + 1, r"r \+ 1"),
             ("a set", {x}, "{x}"),
             ("a nested tuple", ((x,),), r"\(x,\)"),
-            ("undefined function", g(r), r"g\(r\)"),
         ]
     },
+    "undefined function": (
+        lambda: td.gradient(s, g(r)),
+        ArgumentTypeError,
+        r"cannot differentiate by g\(r\): it is the value of a function; put a symbol in its place",
+    ),
     "a comprehension": (lambda: td.gradient(s, f), UnsupportedError, "it is an expression; name it as a TensorSymbol"),
     "IndexedBase": (
         lambda: td.gradient(s, IndexedBase("q")),

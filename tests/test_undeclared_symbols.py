@@ -115,6 +115,7 @@ def values_of(tensor, sizes):
 
 def evaluated(expr, call):
     """The value that a call of the arguments gives, all of them by name."""
+    expr = td.lift(expr)
     sizes = {s: SIZES[s.name] for s in td_free(expr) if s.name in SIZES}
     tensors = sorted((s for s in expr.free_symbols if isinstance(s, td.TensorSymbol)), key=str)
     sizes |= {s: SIZES.get(s.name, 3) for t in tensors for extent in t.shape for s in extent.free_symbols}

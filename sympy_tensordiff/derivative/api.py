@@ -8,6 +8,7 @@ from typing import Any
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
+from sympy_tensordiff.derivative.native_matrices import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.write import write_all
@@ -59,12 +60,18 @@ def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     >>> td.vjp(f, w, df)
     TensorComprehension(IndexedSum(df[i]*x[2*i + p], (i, 0, 3)), (p, 3))
     """
-    T, cotangent = as_operand(T, "the expression"), as_operand(cotangent, "the cotangent")
-    check_shape(cotangent, T, "the cotangent")
+    return _pullbacks(as_operand(T, "the expression"), wrt, cotangent, T)
+
+
+def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
+    """The pullbacks through ``value``, which is ``given`` in the classes of this package."""
+    own = as_operand(cotangent, "the cotangent")
+    check_shape(own, value, "the cotangent")
     variables = _several(wrt)
-    work = Differentiation(T, cotangent, by=variables)
+    work = Differentiation(value, own, by=variables)
     leaves = [work.leaf(v) for v in variables]
-    results = tuple(work.finish_all(work.pullbacks(leaves, work.inputs[0])))
+    parts = work.finish_all(work.pullbacks(leaves, work.inputs[0]))
+    results = tuple(in_matrices(part, v, given, cotangent) for part, v in zip(parts, variables, strict=True))
     return results if _is_tuple(wrt) else results[0]
 
 
@@ -123,14 +130,14 @@ def jvp(T: Any, wrt: Any, tangent: Any) -> Any:
     >>> law([1, 2, 3, 4], [5, 6], [7, 8], [9, 10, 11])
     (np.float64(13172.0), np.float64(13172.0))
     """
-    T = as_operand(T, "the expression")
-    variables, directions = _paired(wrt, tangent, "tangent")
-    directions = tuple(as_operand(direction, "the tangent") for direction in directions)
-    work = Differentiation(T, *directions)
+    variables, given = _paired(wrt, tangent, "tangent")
+    directions = tuple(as_operand(direction, "the tangent") for direction in given)
+    work = Differentiation(as_operand(T, "the expression"), *directions)
     leaves = [work.leaf(v) for v in variables]
     for v, direction in zip(variables, directions, strict=True):
         check_shape(direction, work.variable(v), "the tangent")
-    return work.finish(work.pushforward(leaves, work.inputs))
+    result = work.finish(work.pushforward(leaves, work.inputs))
+    return in_matrices(result, variables[0], T, *given) if variables else result
 
 
 def gradient(s: Any, wrt: Any) -> Any:
@@ -139,8 +146,13 @@ def gradient(s: Any, wrt: Any) -> Any:
     Parameters
     ----------
     s : Expr
-        A scalar expression (or a tensor expression of rank 0).
+        A scalar expression, a tensor expression of rank 0, or a matrix of SymPy's with one entry.
     wrt : TensorSymbol, Symbol or tuple of them
+
+    Returns
+    -------
+    Expr or tuple of Expr
+        By a `sympy.MatrixSymbol` a matrix of SymPy's, where it has such a form.
 
     Raises
     ------
@@ -155,10 +167,10 @@ def gradient(s: Any, wrt: Any) -> Any:
     >>> td.gradient(td.IndexedSum(x[i]**3, (i, 1, 3)), x)
     TensorComprehension(Piecewise((3*x[p]**2, (p >= 1) & (p <= 3)), (0, True)), (p, 5))
     """
-    s = as_operand(s, "the expression")
-    if getattr(s, "shape", ()):
-        raise ShapeError(f"gradient takes a scalar, not a tensor of shape {tuple(s.shape)}: use td.jacobian or td.vjp")
-    return vjp(s, wrt, sympy.S.One)
+    value = as_scalar(s, "the expression")
+    if shape := getattr(value, "shape", ()):
+        raise ShapeError(f"gradient takes a scalar, not a tensor of shape {tuple(shape)}: use td.jacobian or td.vjp")
+    return _pullbacks(value, wrt, sympy.S.One, s)
 
 
 def jacobian(T: Any, wrt: Any) -> Any:
@@ -178,10 +190,11 @@ def jacobian(T: Any, wrt: Any) -> Any:
     >>> td.jacobian(td.TensorComprehension(x[2*i]**2, (i, 4)), x)
     TensorComprehension(2*KroneckerDelta(2*i, p)*x[2*i], (i, 4), (p, 7))
     """
-    T = as_operand(T, "the expression")
+    given, T = T, as_operand(T, "the expression")
     variables = _several(wrt)
     work = Differentiation(T, by=variables)
-    results = tuple(work.finish_all(work.jacobians([work.leaf(v) for v in variables])))
+    parts = work.finish_all(work.jacobians([work.leaf(v) for v in variables]))
+    results = tuple(in_matrices(part, v, given) for part, v in zip(parts, variables, strict=True))
     return results if _is_tuple(wrt) else results[0]
 
 
@@ -255,8 +268,8 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     leaves = [work.leaf(variable) for variable in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
     parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
-    products = [total(work.graph, column) for column in zip(*parts, strict=True)]
-    results = tuple(work.finish_all(products))
+    products = work.finish_all([total(work.graph, column) for column in zip(*parts, strict=True)])
+    results = tuple(in_matrices(part, by, s, *vectors) for part, by in zip(products, variables, strict=True))
     return results if _is_tuple(wrt) else results[0]
 
 
@@ -286,10 +299,10 @@ def _paired(wrt: Any, vectors: Any, what: str) -> tuple[tuple[Any, ...], tuple[A
 
 def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Differentiation:
     """The work on a scalar expression."""
-    s = as_operand(s, "the expression")
-    if getattr(s, "shape", ()):
-        raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(s.shape)}")
-    return Differentiation(s, *also, by=by)
+    value = as_scalar(s, "the expression")
+    if shape := getattr(value, "shape", ()):
+        raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(shape)}")
+    return Differentiation(value, *also, by=by)
 
 
 def simplify_deltas(e: Any) -> Any:

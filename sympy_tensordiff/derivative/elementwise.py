@@ -18,7 +18,7 @@ from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
 from sympy_tensordiff.derivative.tensor_sweep import TensorSweep
-from sympy_tensordiff.errors import ArgumentTypeError, ShapeError, UnsupportedError
+from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.graph.collector import no_collection
 from sympy_tensordiff.graph.entries import written_out
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
@@ -40,6 +40,7 @@ from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.symbolic.lift import lift_native
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import names_in
+from sympy_tensordiff.symbolic.variables import no_variable, refuse_array
 
 AXES = "pqrstuvw"
 """Names for the axes of a variable that is differentiated by, where the expression leaves them free."""
@@ -87,6 +88,7 @@ class Differentiation:
 
     def variable(self, wrt: Any) -> Any:
         """A variable in the classes of this package; a bare `IndexedBase` is the tensor of its name."""
+        refuse_array(wrt)
         return lift_native(wrt, self.reader.tensors.values())
 
     def _tensors(self, variables: Sequence[Any]) -> list[Node]:
@@ -109,8 +111,7 @@ class Differentiation:
             return self.reader.read(wrt)
         if isinstance(wrt, TensorExpr):
             raise UnsupportedError(f"cannot differentiate by {wrt}: it is an expression; name it as a TensorSymbol")
-        why = f"; {wrt} is an integer, declared so or by its use" if isinstance(wrt, sympy.Symbol) else ""
-        raise ArgumentTypeError(f"cannot differentiate by {wrt!r}: give a TensorSymbol or a real scalar symbol{why}")
+        raise no_variable(wrt)
 
     def extents(self, leaf: Node) -> tuple[Affine, ...]:
         return leaf.data[1] if leaf.op == "tensor" else ()

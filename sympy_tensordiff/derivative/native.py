@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sympy_tensordiff.derivative.elementwise import Differentiation
+from sympy_tensordiff.derivative.native_matrices import in_matrices
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.variables import counted
@@ -25,8 +26,9 @@ def diff(e: Any, *variables: Any) -> Any:
     Returns
     -------
     Expr
-        In the classes of this package. No Kronecker delta stands under a sum, no index is
-        captured, and no guard follows from ``0 <= p < n`` of an entry ``x[p]`` differentiated by.
+        In the classes of this package; by a `sympy.MatrixSymbol` a matrix of SymPy's, where it has such
+        a form. No Kronecker delta stands under a sum, no index is captured, and no guard follows from
+        ``0 <= p < n`` of an entry ``x[p]`` differentiated by.
 
     Raises
     ------
@@ -60,4 +62,4 @@ def diff(e: Any, *variables: Any) -> Any:
             node, known = work.derivative(variable)
             facts += known
             work.root = work.simplified(node, facts)
-    return write(work.reader, work.root)
+    return in_matrices(write(work.reader, work.root), orders[-1][0], e)

@@ -19,6 +19,7 @@ from sympy_tensordiff.reference.inputs import bind, is_tensor
 from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment
 from sympy_tensordiff.reference.whole import RULES, WholeTensors
 from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
+from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorExpr, TensorSymbol
@@ -260,7 +261,7 @@ def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any
 
     Parameters
     ----------
-    expression : scalar, condition, tensor expression, or a tuple of them
+    expression : scalar, condition, tensor expression, matrix expression of SymPy's, or a tuple of them
     values : mapping
         Tensor symbols to nested lists or arrays; scalar, index and size symbols to numbers;
         undefined functions to a `sympy.Lambda`. Integers and fractions are exact, floats become
@@ -288,7 +289,8 @@ def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any
     Fraction(5, 2)
     """
     several = isinstance(expression, (tuple, list, sympy.Tuple))
-    expressions = [distinct(sympy.sympify(e)) for e in (expression if several else (expression,))]
+    given = map(sympy.sympify, expression if several else (expression,))
+    expressions = [distinct(lift(e) if isinstance(e, sympy.MatrixExpr) else e) for e in given]
     with Interpreter(expressions, values, sizes) as interpreter:
         results = tuple(exact(interpreter.run(e)) for e in expressions)
     return results if several else results[0]

@@ -112,7 +112,8 @@ class _Matrices:
         terms = yield self.all(expr.operands)
         ones = OneMatrix(*columns(expr))
         pairs = zip(expr.operands, terms, strict=True)
-        return MatAdd(*(term if is_whole(operand) else times(term, ones) for operand, term in pairs))
+        # Terms of one matrix are one multiple of it.
+        return MatAdd(*(term if is_whole(operand) else times(term, ones) for operand, term in pairs)).doit(deep=False)
 
     def mul(self, expr: TensorMul) -> Recursion[Any]:
         factors = yield self.all(expr.operands)

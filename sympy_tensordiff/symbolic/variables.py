@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Integer, Tuple
+from sympy import Integer, Symbol, Tuple
+from sympy.core.function import AppliedUndef
+from sympy.matrices.matrixbase import MatrixBase
+from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
@@ -17,6 +20,31 @@ def is_entry(variable: Any) -> bool:
 def is_variable(variable: Any) -> bool:
     """Whether a variable is a tensor symbol, or an entry of one."""
     return bool((is_entry(variable) or getattr(variable, "is_tensor_expr", False)) and variable.is_symbol)
+
+
+def refuse_array(variable: Any) -> None:
+    """Raise where several variables are given as an explicit array."""
+    if isinstance(variable, (MatrixBase, NDimArray)):
+        entries = tuple(
+            variable.flat() if isinstance(variable, MatrixBase) else Tuple(*variable.reshape(len(variable)))
+        )
+        raise ArgumentTypeError(
+            f"cannot differentiate by {variable}, an explicit array: use a tuple of its entries; td.gradient, "
+            f"td.jacobian, td.hessian and td.vjp take {entries}"
+        )
+
+
+def no_variable(value: Any) -> ArgumentTypeError:
+    """The error that a value is not a variable."""
+    way_out = "give a TensorSymbol or a real scalar symbol"
+    if isinstance(value, Symbol):
+        way_out += f"; {value} is an integer, declared so or by its use"
+    if isinstance(value, AppliedUndef):
+        name, places = value.func.__name__, ", ".join(map(str, value.args))
+        way_out = f"it is the value of a function; put a symbol in its place, .subs({value}, Symbol({name!r}))"
+        if all(arg.is_integer for arg in value.args):
+            way_out = f"it is the value of a function; write IndexedBase({name!r}) with the entries {name}[{places}]"
+    return ArgumentTypeError(f"cannot differentiate by {value!r}: {way_out}")
 
 
 def counted(variables: tuple[Any, ...]) -> list[tuple[Any, int]]:

@@ -21,6 +21,7 @@ from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.integers import is_integer_in
 from sympy_tensordiff.symbolic.lift import lift, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
+from sympy_tensordiff.symbolic.variables import no_variable, refuse_array
 from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, size_symbols
 
 _STEP = 2.0**-12
@@ -140,13 +141,15 @@ def check_derivative(
     """
     expression = lift(as_expr(expression, "the expression"))
     variables = tuple(wrt) if isinstance(wrt, (tuple, list, sympy.Tuple)) else (wrt,)
+    for v in variables:
+        refuse_array(v)
     variables = tuple(lift_native(v, tensors_of(expression)) for v in variables)
     if not variables:
         raise ArgumentError("there is no variable to differentiate by: give one, or a tuple of them")
     for v in variables:
         is_tensor = isinstance(v, TensorSymbol) and v.dtype is not int
         if not is_tensor and (not isinstance(v, sympy.Symbol) or is_integer_in(v, expression)):
-            raise ArgumentTypeError(f"cannot differentiate by {v!r}: give a TensorSymbol or a real scalar symbol")
+            raise no_variable(v)
     if not isinstance(seed, int) or seed < 0 or not isinstance(rtol, (int, float)) or not rtol > 0:
         raise ArgumentTypeError(f"seed must be an int from 0 on and rtol a positive number, not {seed!r} and {rtol!r}")
     _check_sizes((expression, *variables), {} if sizes is None else sizes)

@@ -337,6 +337,19 @@ def test_the_gradient_of_a_trace() -> None:
         assert_equal(evaluate(td.diff(expr, X), values, {n: 3, m: 3}), evaluate(ours, values, {n: 3, m: 3}), str(expr))
 
 
+def test_gradients_that_are_matrices_have_the_values_of_the_tensors() -> None:
+    matrices = 0
+    for seed in range(30):
+        expr, _ = random_case("matrices", seed)
+        scalar = Trace(expr.T * expr)
+        for variable in symbols_of(expr)[:1]:
+            result, tensor = td.gradient(scalar, variable), td.gradient(td.lift(scalar), variable)
+            values = lifted_values(random_arrays(expr, seed))
+            assert_equal(evaluate(result, values), evaluate(tensor, values), f"{seed}: {expr}")
+            matrices += isinstance(result, sympy.MatrixExpr)
+    assert matrices >= 10
+
+
 @pytest.mark.parametrize("expr", [P * P, P.T, Q * P, HadamardProduct(P, P), P.applyfunc(sympy.exp) * P], ids=str)
 def test_axes_of_sympys_array_derivatives_are_the_other_way_round(expr: Any) -> None:
     """The axes of the value come first here, those of the variable in SymPy's array derivatives."""
