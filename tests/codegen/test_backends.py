@@ -44,11 +44,13 @@ def test_single_precision_numba_stays_single(name):
     program, arguments = CASES[name]
     values = [v.astype(np.float32) if isinstance(v, np.ndarray) else v for v in arguments(np.random.default_rng(2))]
     check(program, "numba", values, 2e-5, np.float32)
-    run = compile_program(program, "numba")._load(np.dtype(np.float32))
+    kernel = compile_program(program, "numba")
+    run = kernel._load(np.dtype(np.float32))
     run = run.run_in or run.run
     dispatcher = run if hasattr(run, "signatures") else run.__globals__[f"fill_{program.kernels[0].array}"]
     (signature,) = dispatcher.signatures
-    assert "fpext" not in dispatcher.inspect_llvm(signature)
+    # But for the totals of long sums, to which parts are added.
+    assert dispatcher.inspect_llvm(signature).count(" fpext ") <= kernel.source.count("_total += ")
 
 
 @pytest.mark.parametrize("first", range(0, 40, 20))

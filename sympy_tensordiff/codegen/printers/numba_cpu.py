@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import (
     Add,
+    Bound,
     Contraction,
     Correlation,
     Fused,
@@ -48,6 +50,7 @@ from sympy_tensordiff.codegen.printers.parallel import block_name, blocks_text, 
 from sympy_tensordiff.codegen.printers.row_nests import RowPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, has_few_steps, runs_less_often
 from sympy_tensordiff.codegen.printers.scratch import run_text, scratch_arrays, scratch_text
+from sympy_tensordiff.codegen.printers.sums import PART, in_rounds, long_sums
 from sympy_tensordiff.codegen.printers.tiles import MARK, TILE
 from sympy_tensordiff.codegen.printers.tiles import NAMES as TILE_NAMES
 from sympy_tensordiff.codegen.printers.together import Together
@@ -94,8 +97,15 @@ class NumbaPrinter(RowPrinter):
     """Whether sines are those of the C library."""
     wide = ""
     """What notes angles for which they have to be."""
+    is_within = False
+    """Whether a loop over something else than a sum's terms is around, so that many sums may be short."""
 
     functions = RowPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"} | {name: name for name in FUNCTIONS}
+
+    @property
+    def has_one_entry(self) -> bool:
+        """Whether what is printed runs once in a call, so that it may well be long."""
+        return not (self.kernel.axes or self.outer or self.is_within)
 
     @functools.cached_property
     def counted(self) -> set[str]:
@@ -130,11 +140,42 @@ class NumbaPrinter(RowPrinter):
             before, self.is_plain = self.is_plain, True
             super().statement(statement, depth)
             self.is_plain = before
+        elif isinstance(statement, Loop) and self.has_one_entry and (sums := long_sums(statement)):
+            self.loop_in_parts(statement, sums, depth)
         elif isinstance(statement, Let) and statement.name == self.wide:
             # With "or", LLVM would see a branch.
             self.line(depth, f"{self.wide} |= {self.scalar(statement.value)}")
         else:
             super().statement(statement, depth)
+
+    def loop_in_parts(self, loop: Loop, sums: list[str], depth: int) -> None:
+        """A loop whose terms are added part by part (`sums`)."""
+        outside, self.names, self.is_within = self.names, self.names.copy(), True
+        own = {name: self.name(name) for name in sums}
+        totals, parts = ({name: self.names.fresh(f"{own[name]}_{what}") for name in sums} for what in ("total", "part"))
+        self.line(depth, f"{' = '.join(totals.values())} = 0.0")
+        rounds = in_rounds(loop.body)
+        low = self.names.fresh(f"{self.names(loop.variable)}_low")
+        if rounds:
+            self.line(depth, self.head_text(loop))
+        else:
+            self.line(depth, f"for {low} in range({self.lower(loop.lows)}, {self.stop(loop.highs)}, {PART}):")
+        self.line(depth + 1, f"{' = '.join(parts.values())} = real(0)")
+        self.running |= parts
+        if rounds:
+            self.loop_depth += 1
+            self.body(loop.body, depth + 1)
+            self.loop_depth -= 1
+        else:
+            self.counted.discard(loop.variable)
+            highs = (*loop.highs, Bound(Affine.variable(low) + (PART - 1)))
+            super().statement(replace(loop, lows=(Bound(Affine.variable(low)),), highs=highs), depth + 1)
+        for name in sums:
+            del self.running[name]
+            self.line(depth + 1, f"{totals[name]} += {parts[name]}")
+        for name in sums:
+            self.line(depth, f"{own[name]} += real({totals[name]})")
+        self.names, self.is_within = outside, False
 
     def loop(self, head: str, body: Sequence[Statement], depth: int) -> None:
         added = {name: self.name(name) for name in added_from_outside(body)}

@@ -50,9 +50,15 @@ def has_few_steps(loop: Loop) -> bool:
 
 def runs_less_often(loop: Loop, times: int) -> bool:
     """Whether two of the bounds of a loop are less than so many integers apart."""
-    ends = product(loop.lows, loop.highs)
-    spans = [high.form - low.form for low, high in ends if low.divisor == high.divisor == 1]
-    return any(span.is_constant and span.constant + 1 < times for span in spans)
+    steps = most_steps(loop)
+    return steps is not None and steps < times
+
+
+def most_steps(loop: Loop) -> int | None:
+    """How many steps a loop has at most; None where that is no number."""
+    pairs = product(loop.lows, loop.highs)
+    spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
+    return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +72,7 @@ class Untied:
     @property
     def steps(self) -> int | None:
         """How many steps the loop has at most; None where that is no number."""
-        pairs = product(self.loop.lows, self.loop.highs)
-        spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
-        return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
+        return most_steps(self.loop)
 
 
 def untied(loop: Loop, axis: str) -> Untied | None:
