@@ -73,10 +73,11 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if parallel and backend != "numba":
         raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
     check_determined(program)
+    program = softmax_in_loops(program, rows=backend == "numba")
     if backend != "numba":
         return split_large(split_deep(program))
-    # NumPy's own softmax is as fast as NumPy is, CUDA has a kernel for it; to both, where arrays lie matters little.
-    return in_reading_order(split_large(split_deep(with_correlations(softmax_in_loops(program)))))
+    # To NumPy and CUDA, the order of axes in memory matters little.
+    return in_reading_order(split_large(split_deep(with_correlations(program))))
 
 
 def _printed(program: Program, backend: str, parallel: frozenset[str]) -> str:
@@ -340,9 +341,9 @@ class CompiledFunction:
     @property
     def plan(self) -> str:
         """What is computed, in which order, and why the temporaries exist."""
-        program = self.program
+        program = softmax_in_loops(self.program, rows=self.backend == "numba")
         if self.backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
-            program = in_reading_order(with_correlations(softmax_in_loops(program)))
+            program = in_reading_order(with_correlations(program))
         lines = ["arguments:"]
         lines += [
             f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments

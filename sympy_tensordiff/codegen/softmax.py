@@ -1,8 +1,9 @@
-"""Logarithms of sums of exponentials as loops, for a backend that compiles them.
+"""Logarithms of sums of exponentials as loops: where there are shares in the sums, or where loops are compiled.
 
 ``t[i] = log(sum_j exp(z[i, j]))`` is ``shift[i] + log(total[i])`` with ``power[i, j] = exp(z[i, j] - shift[i])``,
 ``total[i] = sum_j power[i, j]`` and the greatest entry of a row as its shift, or 0 where that is infinite. What
-another kernel needs as ``exp(z[i, j] - t[i])``, a softmax, is ``power[i, j]/total[i]``: one exponential for both.
+another kernel needs as ``exp(z[i, j] - t[i])``, a softmax, is ``power[i, j]/total[i]``: one exponential for both, and
+the shares sum to 1 however large the entries are, for the rounding of ``t`` has no part in them.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from sympy_tensordiff.codegen.walk import array_shapes, outer_names, scalars, st
 from sympy_tensordiff.integer.affine import Affine
 
 
-def softmax_in_loops(program: Program) -> Program:
-    """The program with loops in place of the calls that reduce the last axes of what has further axes."""
-    shapes = array_shapes(program)
+def softmax_in_loops(program: Program, *, rows: bool) -> Program:
+    """The program with loops in place of the calls whose shares other kernels need.
+
+    With ``rows``, also in place of all calls that reduce the last axes of what has further axes: compiled loops are
+    faster than the call there.
+    """
     for step in program.kernels:
-        if isinstance(step, Apply) and step.function == "logsumexp" and not step.axes:
-            rank = len(shapes[step.operand])
-            if 0 < len(step.options) < rank and step.options == tuple(range(rank - len(step.options), rank)):
-                program = _Softmax(program, step).program()
+        if isinstance(step, Apply) and step.function == "logsumexp":
+            program = _Softmax(program, step).program(rows)
     check_laws(program)
     return program
 
@@ -62,10 +64,11 @@ class _Softmax:
             axes.append(unique(f"i{number}", taken))
             taken.add(axes[-1])
         self.own = unique("s", taken)
-        count = len(step.options)
-        self.outer, self.inner = tuple(axes[:-count]), tuple(axes[-count:])
+        self.inner = tuple(axes[n] for n in step.options)
+        self.outer = tuple(axis for axis in axes if axis not in self.inner)
+        self.axes = tuple(axes)
 
-    def program(self) -> Program:
+    def program(self, rows: bool) -> Program:
         """The program without the call."""
         kernels: list[Step] = []
         place = next(number for number, step in enumerate(self.before.kernels) if step is self.step)
@@ -75,45 +78,51 @@ class _Softmax:
         ]
         read = {name for step in rest for name in uses(step).arrays}
         is_shared = self.names["power"] in read
+        are_rows = self.outer and self.axes == self.outer + self.inner and not self.step.axes
+        if not is_shared and not (rows and are_rows):
+            return self.before
         is_read = self.step.array in read or any(self.step.array == array.name for array in self.before.outputs)
         made = ["shift", "total", *(["power", "share"] if is_shared else [])]
         kernels += [self.shift(), *([self.powers()] if is_shared else []), self.total(is_shared)]
         kernels += [self.share()] if is_shared else []
         kernels += [self.logarithm()] if is_read else []
-        count = len(self.outer)
-        arrays = [Array(self.names[what], self.shape[: None if what == "power" else count]) for what in made]
+        lengths = dict(zip(self.axes, self.shape, strict=True))
+        arrays = []
+        for what in made:
+            axes = self.axes if what == "power" else self.outer
+            arrays.append(Array(self.names[what], tuple(lengths[axis] for axis in axes)))
         kept = [array for array in self.before.temporaries if is_read or array.name != self.step.array]
         steps = (*self.before.kernels[:place], *kernels, *rest)
         return replace(self.before, kernels=steps, temporaries=(*kept, *arrays))
 
     def load(self, what: str) -> Load:
-        return Load(self.names[what], self.index(self.outer + self.inner if what == "power" else self.outer))
+        return Load(self.names[what], self.index(self.axes if what == "power" else self.outer))
 
     def index(self, axes: tuple[str, ...]) -> tuple[Affine, ...]:
         return tuple(map(Affine.variable, axes))
 
     def power(self) -> Scalar:
         """The exponential at the axes."""
-        entry = Load(self.step.operand, self.index(self.outer + self.inner))
+        entry = Load(self.step.operand, self.index(self.axes))
         return Operation("exp", (Operation("add", (entry, _negative(self.load("shift")))),))
 
     def reduced(self, array: str, value: Scalar, result: Scalar, start: Accumulator) -> Kernel:
         """A kernel that reduces ``value`` over the inner axes to ``result``, which holds the accumulator's name."""
         body: tuple[Statement, ...] = (Add(start.name, value, start.reduction),)
-        for axis, extent in reversed(list(zip(self.inner, self.shape[len(self.outer) :], strict=True))):
-            body = (Loop(axis, (Bound(Affine.of(0)),), (Bound(extent - 1),), body),)
+        for axis, extent in reversed(list(zip(self.axes, self.shape, strict=True))):
+            body = (Loop(axis, (Bound(Affine.of(0)),), (Bound(extent - 1),), body),) if axis in self.inner else body
         return Kernel(array, self.outer, (start, *body, Store(result)))
 
     def shift(self) -> Kernel:
         greatest = Name(self.own)
         # The difference is nan where the greatest entry is infinite, or nan itself.
         is_finite = Operation("eq", (Operation("add", (greatest, _negative(greatest))), Number(0)))
-        entry = Load(self.step.operand, self.index(self.outer + self.inner))
+        entry = Load(self.step.operand, self.index(self.axes))
         value = Operation("select", (is_finite, greatest, Number(0)))
         return self.reduced(self.names["shift"], entry, value, Accumulator(self.own, "max"))
 
     def powers(self) -> Kernel:
-        return Kernel(self.names["power"], self.outer + self.inner, (Store(self.power()),))
+        return Kernel(self.names["power"], self.axes, (Store(self.power()),))
 
     def total(self, is_shared: bool) -> Kernel:
         value = self.load("power") if is_shared else self.power()
@@ -127,7 +136,8 @@ class _Softmax:
         value: Scalar = Operation("add", (Operation("log", (self.load("total"),)), self.load("shift")))
         if self.step.factor != 1:
             value = Operation("mul", (Number(self.step.factor), value))
-        return Kernel(self.step.array, self.outer, (Store(value),))
+        order = self.step.axes or range(len(self.outer))
+        return Kernel(self.step.array, tuple(self.outer[n] for n in order), (Store(value),))
 
 
 class _Shares(Renaming):
@@ -152,8 +162,11 @@ class _Shares(Renaming):
         entry = self.entry(value)
         if entry is None:
             return super().value(value)
-        outer = entry.index[: -len(self.step.options)]
-        return Operation("mul", (Load(self.own["power"], entry.index), Load(self.own["share"], outer)))
+        return Operation("mul", (Load(self.own["power"], entry.index), Load(self.own["share"], self.outer(entry))))
+
+    def outer(self, entry: Load) -> tuple[Affine, ...]:
+        """The index of an entry without the axes that are summed."""
+        return tuple(form for axis, form in enumerate(entry.index) if axis not in self.step.options)
 
     def entry(self, value: Scalar) -> Load | None:
         """The entry of the operand in the exponent, if that is the entry less the logarithm of its sum."""
@@ -164,7 +177,8 @@ class _Shares(Renaming):
             return None
         for entry, other in (exponent.arguments, exponent.arguments[::-1]):
             if isinstance(entry, Load) and entry.array == self.step.operand:
-                logarithm = Load(self.step.array, entry.index[: -len(self.step.options)])
+                outer = self.outer(entry)
+                logarithm = Load(self.step.array, tuple(outer[n] for n in self.step.axes) or outer)
                 name = other.name if isinstance(other, Name) else ""
                 if name in self.lets and self.lets[name].value == _negative(logarithm):
                     self.replaced.add(name)

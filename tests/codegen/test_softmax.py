@@ -1,9 +1,11 @@
-"""Logarithms of sums of exponentials in loops, with one exponential for the sum and for the shares in it."""
+"""Logarithms of sums of exponentials in loops, one exponential for the sum and for the shares, which sum to 1."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import sympy
+from as_python import as_python
 from oracle import check, expected
 
 import sympy_tensordiff as td
@@ -16,9 +18,11 @@ from sympy_tensordiff.codegen.scalars import Operation
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.walk import scalars
 
-n, m, k = td.indices("n m k")
+n, m, k, i = td.indices("n m k i")
 z, y = td.TensorSymbol("z", (n, m)), td.TensorSymbol("y", (n, m))
 batch = td.TensorSymbol("batch", (k, n, m))
+
+v, u = td.TensorSymbol("v", n), td.TensorSymbol("u", n)
 
 LOSS = td.sum(td.logsumexp(z, axis=1))
 
@@ -31,7 +35,12 @@ CASES = {
     "a sum of both": (2 * td.logsumexp(z, axis=1) + td.einsum("ij->i", td.softmax(z, axis=1) * y), 1, False),
     "the last of three axes": (td.softmax(batch, axis=2), 1, False),
     "the last two axes": (td.logsumexp(batch, axis=(1, 2)), 1, False),
-    "a first axis": (td.softmax(z, axis=0), 1, True),
+    "the logarithm of a first axis": (td.logsumexp(z, axis=0), 0, True),
+    "a first axis": (td.softmax(z, axis=0), 1, False),
+    "a first axis, transposed": (td.softmax(z, axis=0).T, 1, False),
+    "an axis in the middle": (td.softmax(batch, axis=1), 1, False),
+    "the outer axes": (td.gradient(td.sum(td.logsumexp(batch, axis=(0, 2))), batch), 1, False),
+    "a vector": (td.softmax(v), 1, False),
     "all axes": (td.logsumexp(z), 0, True),
 }  # fmt: skip
 
@@ -40,7 +49,7 @@ EDGES = np.array([[1e3, 999.0, -1e3], [-np.inf, 0.0, 1.0], [np.nan, 0.0, 1.0], [
 
 def arguments_of(expression):
     results = expression if isinstance(expression, tuple) else (expression,)
-    return [t for t in (z, y, batch) if any(result.has(t) for result in results)]
+    return [t for t in (z, y, batch, v) if any(result.has(t) for result in results)]
 
 
 def values_of(arguments):
@@ -53,7 +62,7 @@ def values_of(arguments):
 def test_values_and_counts(name):
     expression, exponentials, calls = CASES[name]
     arguments = arguments_of(expression)
-    program = softmax_in_loops(build_program(arguments, expression))
+    program = softmax_in_loops(build_program(arguments, expression), rows=True)
     assert any(isinstance(step, Apply) for step in program.kernels) == calls
     nodes = [node for kernel in program.nests for node in scalars(kernel.body)]
     assert sum(isinstance(node, Operation) and node.function == "exp" for node in nodes) == exponentials
@@ -66,7 +75,7 @@ def test_values_and_counts(name):
 
 
 def test_rows_are_kept():
-    program = softmax_in_loops(build_program([z, y], td.softmax(z, axis=1) - y))
+    program = softmax_in_loops(build_program([z, y], td.softmax(z, axis=1) - y), rows=True)
     (step,) = fuse(program, Prover(program)).kernels
     assert isinstance(step, Fused)
     assert step.filled == ("result",)
@@ -85,6 +94,50 @@ def test_compiled(columns):
             for found, right in zip(function(scores.astype(dtype)), wanted, strict=True):
                 np.testing.assert_allclose(found, right, rtol=rtol, atol=1e-300)
     assert "result0_shift" in function.plan
+
+
+# What sums to 1 over all entries, or over those of a column or of a row.
+SHARES = {
+    "softmax": (td.softmax(v), v, None),
+    "gradient": (td.gradient(td.logsumexp(v), v), v, None),
+    "gradient of a loss": (td.gradient(td.logsumexp(v) - u @ v, v) + u, v, None),
+    "of a multiple": (td.softmax(-3 * v), v, None),
+    "exponential": (td.exp(v - td.logsumexp(v)), v, None),
+    "index notation": (td.TensorComprehension(sympy.exp(v[i] - td.logsumexp(v)), (i, n)), v, None),
+    "along": (td.jvp(td.logsumexp(v), v, td.TensorComprehension(1, (i, n))), v, None),
+    "columns": (td.softmax(z, axis=0), z, 0),
+    "rows": (td.softmax(z, axis=1), z, 1),
+    "both": (td.softmax(z, axis=(0, 1)), z, None),
+    "transposed": (td.softmax(z, axis=0).T, z, 1),
+    "gradient of rows": (td.gradient(LOSS, z), z, 1),
+    "negative rows": (-td.softmax(z, axis=1), z, 1),
+}
+
+
+def sums_of_shares(name, backend):
+    """The sums of the shares among numbers near 10^5 in single precision."""
+    expression, variable, axis = SHARES[name]
+    arguments = [variable, u] if expression.has(u) else [variable]
+    value = np.float32(1e5) + np.random.default_rng(5).normal(size=(30, 20)[: len(variable.shape)]).astype(np.float32)
+    values = [value, np.zeros(30, np.float32)][: len(arguments)]
+    if backend == "numba":
+        shares = np.empty([value.shape[variable.shape.index(extent)] for extent in expression.shape], np.float32)
+        with np.errstate(all="ignore"):
+            as_python(td.generate_code(arguments, expression, backend))(*values, shares)
+    else:
+        shares = td.lambdify(arguments, expression, backend)(*values)
+    return np.abs(shares).sum(axis, dtype=np.float64)
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_shares_of_large_numbers(name):
+    for backend in ("numpy", "numba"):
+        np.testing.assert_allclose(sums_of_shares(name, backend), 1, rtol=1e-6)
+
+
+def test_shares_on_cuda(simulator):
+    for name in ("softmax", "columns", "gradient of rows"):
+        np.testing.assert_allclose(simulator(sums_of_shares, name, "cuda"), 1, rtol=1e-6)
 
 
 def test_maxima_of_empty_and_short_ranges():
