@@ -14,6 +14,7 @@ from typing import Any
 import sympy
 from sympy.codegen.cfunctions import Cbrt
 
+from sympy_tensordiff.derivative.kinks import zero_at_kinks
 from sympy_tensordiff.derivative.protection import protected
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
@@ -56,7 +57,10 @@ def _pow(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
         return graph.mul((cotangent, node, graph.call(sympy.log, (base,))))
     form = _integer_form(exponent)
     lower = graph.add((exponent, graph.const(-1))) if form is None else graph.index(form - 1)
-    slope = graph.mul((cotangent, exponent, graph.pow(base, lower)))
+    steep = graph.pow(base, lower)
+    if form is None and (exponent.op != "const" or exponent.data > 0):
+        steep = zero_at_kinks(graph, node, steep)
+    slope = graph.mul((cotangent, exponent, steep))
     if exponent.op == "const":
         return slope
     # x**i has the derivative 0 at i = 0, where i x**(i - 1) would divide by 0 at x = 0.
@@ -127,7 +131,7 @@ def _call(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     rule = FUNCTIONS.get(node.data)
     if rule is not None:
         return rule(graph, node, cotangent, position)
-    return graph.mul((cotangent, _partial(graph, node, position)))
+    return graph.mul((cotangent, zero_at_kinks(graph, node, _partial(graph, node, position))))
 
 
 def _abs(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
@@ -160,7 +164,8 @@ def _extremum(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
 
 def _cube_root(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
     """D cbrt(a) / d a = 1 / (3 cbrt(a)**2), for negative numbers too"""
-    return graph.mul((cotangent, graph.const(Fraction(1, 3)), graph.pow(node, graph.const(-2))))
+    slope = zero_at_kinks(graph, node, graph.pow(node, graph.const(-2)))
+    return graph.mul((cotangent, graph.const(Fraction(1, 3)), slope))
 
 
 def _partial(graph: Graph, node: Node, position: int) -> Node:

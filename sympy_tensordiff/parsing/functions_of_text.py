@@ -74,6 +74,22 @@ def by_sign(expr: Piecewise) -> Any:
     return None
 
 
+def by_base(expr: Piecewise) -> Any:
+    """What is chosen where a base ``s`` of powers is not 0, as the derivative of a root, and 0 elsewhere: with 1 for 0.
+
+    ``1/sqrt(s)`` becomes ``abs(sign(s))/sqrt(s + 1 - abs(sign(s)))``. None for all other cases.
+    """
+    (first, condition), (second, _) = expr.args[0], expr.args[-1]
+    if len(expr.args) != 2 or second != 0 or not isinstance(condition, sympy.Ne) or condition.rhs != 0:
+        return None
+    base = condition.lhs
+    powers = [node for node in nodes_in([first]) if isinstance(node, Pow) and node.base in (base, sympy.Abs(base))]
+    if not is_total([first.xreplace(dict.fromkeys(powers, S.One)), base]):
+        return None
+    chosen = sympy.Abs(sympy.sign(base))
+    return chosen * first.xreplace({base: base + 1 - chosen})
+
+
 def _is_larger(first: Any, second: Any) -> Any:
     """1 where the one is larger than the other, 0 elsewhere."""
     difference = applied(sympy.Add, (first, -second))

@@ -16,7 +16,7 @@ from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, N
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.parsing.axes_of_text import axis_letters, named
 from sympy_tensordiff.parsing.complaints import FUNCTIONS
-from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_relu, by_sign, is_total
+from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_base, by_relu, by_sign, is_total
 from sympy_tensordiff.parsing.joined_pieces import (
     contracted,
     of_matrix,
@@ -268,6 +268,10 @@ class Writer:
 
     def steps(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """One of two values by a comparison."""
+        found = by_base(expr)
+        if found is not None:
+            chosen: Piece = yield self.visit(found, scope)
+            return chosen
         found = by_sign(expr)
         if found is None:
             raise refused(expr, "it has no cases but the sign of something", "write it with td.sign and td.relu")

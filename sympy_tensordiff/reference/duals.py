@@ -100,18 +100,46 @@ def chain(
     if level == 0:
         return value(arguments)
     inner = [a.value if isinstance(a, Dual) and a.level == level else a for a in arguments]
+    result = value(inner)
     parts: dict[Key, Number] = {}
     for n, argument in enumerate(arguments):
         if not isinstance(argument, Dual) or argument.level != level:
             continue
-        factor = slope(n, inner)
+        factor = _slope_at(slope, n, inner, argument, result)
         if is_exact_zero(factor):
             continue
         is_one = type(factor) is int and factor == 1
         for key, part in argument.parts.items():
             term = part if is_one else multiply(factor, part)
             parts[key] = add(parts[key], term) if key in parts else term
-    return Dual(value(inner), parts, level) if parts else value(inner)
+    return Dual(result, parts, level) if parts else result
+
+
+def _slope_at(
+    slope: Callable[[int, Sequence[Number]], Number], n: int, inner: Sequence[Number], argument: Dual, result: Number
+) -> Number:
+    """A slope; 0 where it is infinite, the value is not, and all first derivatives of the argument are 0: at a kink."""
+    try:
+        factor = slope(n, inner)
+    except ZeroDivisionError:
+        if not _is_infinite(result) and _is_flat(argument):
+            return 0
+        raise
+    return 0 if _is_infinite(factor) and not _is_infinite(result) and _is_flat(argument) else factor
+
+
+def _is_infinite(number: Number) -> bool:
+    number = primal(number)
+    return type(number) is CONTEXT.mpf and bool(CONTEXT.isinf(number))
+
+
+def _is_flat(number: Number) -> bool:
+    """Whether the first derivatives by all variables are 0."""
+    while isinstance(number, Dual):
+        if any(primal(part) != 0 for part in number.parts.values()):
+            return False
+        number = number.value
+    return True
 
 
 def add(left: Number, right: Number) -> Number:
@@ -202,6 +230,11 @@ def cube_root(number: Number) -> Number:
         return -root if x[0] < 0 else root
 
     return chain((number,), value, lambda n, x: multiply(Fraction(1, 3), power(cube_root(x[0]), -2)))
+
+
+def hypotenuse(left: Number, right: Number) -> Number:
+    """The root of the sum of both squares."""
+    return power(add(multiply(left, left), multiply(right, right)), Fraction(1, 2))
 
 
 def floor(number: Number) -> Number:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import sympy
 from sympy import Basic, Dummy, Expr
-from sympy.codegen.cfunctions import Cbrt
+from sympy.codegen.cfunctions import Cbrt, hypot
 
 from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
 from sympy_tensordiff.graph.index_conditions import on_indices
@@ -275,6 +275,7 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.LeviCivita: _by(_levi_civita),
     sympy.Heaviside: _by(duals.heaviside),
     Cbrt: _by(duals.cube_root),
+    hypot: _by(duals.hypotenuse),
     sigmoid: _by(duals.sigmoid),
     softplus: _by(duals.softplus),
     sympy.Function: _function,

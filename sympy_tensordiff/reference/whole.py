@@ -17,7 +17,17 @@ from sympy import Basic, Expr
 
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.reference import matrices
-from sympy_tensordiff.reference.duals import Number, add, compare, exponential, logarithm, multiply, power, primal
+from sympy_tensordiff.reference.duals import (
+    CONTEXT,
+    Number,
+    add,
+    compare,
+    exponential,
+    logarithm,
+    multiply,
+    power,
+    primal,
+)
 from sympy_tensordiff.reference.inputs import ObjectArray, is_tensor, is_whole
 from sympy_tensordiff.reference.scalars import Compiled, Environment
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -114,14 +124,20 @@ class WholeTensors:
     def elementwise(
         self, function: Callable[[list[Number]], Number], nodes: Iterable[Expr], env: Environment
     ) -> ObjectArray:
-        """A function of the entries at each position; scalars stand at all positions."""
+        """A function of the entries at each position; scalars stand at all positions.
+
+        Where it divides by 0 there is NaN: a choice may leave it out.
+        """
         arrays = self.operands(nodes, env)
         shapes = {array.shape for array in arrays if array.ndim}
         if len(shapes) > 1:
             raise ShapeError(f"the operands of an element-wise operation have the shapes {sorted(shapes)}")
         result = np.empty(next(iter(shapes), ()), dtype=object)
         for position in np.ndindex(result.shape):
-            result[position] = function([array[position] if array.ndim else array[()] for array in arrays])
+            try:
+                result[position] = function([array[position] if array.ndim else array[()] for array in arrays])
+            except ZeroDivisionError:
+                result[position] = CONTEXT.nan
         return result
 
 
