@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sympy
 from as_python import as_python
-from sympy import Abs, Piecewise, cosh, exp, log, pi, sinh, sqrt
+from sympy import Abs, Piecewise, cosh, exp, log, pi, sech, sinh, sqrt, tanh
 
 import sympy_tensordiff as td
 from sympy_tensordiff.reference.derivatives import hvp
@@ -56,6 +56,8 @@ VARIANTS = {
     "hyperbolic cosine": total(log(cosh(x[i]))),
     "inverse of it": total(log(1 / cosh(x[i]))),
     "its square": total(log(a * cosh(x[i]) ** 2)),
+    "its secant": total(log(sech(x[i]) * 3)),
+    "half a tangent": total(y[i] * log((1 + tanh(x[i])) / 2) + (1 - y[i]) * log(1 - tanh(x[i]))),
     "product of it": log(product(2 * cosh(x[i]))),
     "laplace": log(product(exp(-Abs(x[i] - a)) / 2)),
     "choice": total(log(Piecewise((exp(-x[i]), x[i] > 0), (exp(2 * x[i]), True)) / 3)),
