@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from every import every
 
 import sympy_tensordiff as td
 
@@ -175,6 +176,6 @@ def test_public_names_are_documented() -> None:
         assert text and text.strip(), f"td.{name} has no docstring"
 
 
-@pytest.mark.parametrize("module", [m for m, path in SOURCES.items() if path.stat().st_size])
+@every("module", [m for m, path in SOURCES.items() if path.stat().st_size])
 def test_modules_open_with_a_docstring(module: str) -> None:
     assert ast.get_docstring(parse(module)), f"{module} has no docstring"

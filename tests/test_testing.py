@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Abs, Max, Symbol, log, sqrt
 
 from sympy_tensordiff.codegen.api import lambdify
@@ -222,7 +223,7 @@ def test_random_functions_read_inside_their_shapes(start):
         evaluate(random.function, values)
 
 
-@pytest.mark.parametrize("seed", range(2, 32))
+@every("seed", range(2, 32))
 def test_random_rational_functions_equal_the_oracle(seed):
     random = random_comprehension(seed)
     for wrt in random.variables:

@@ -10,6 +10,7 @@ import numba
 import numpy as np
 import pytest
 from as_python import as_python
+from every import every
 from numba.core import event
 from oracle import expected
 from programs import CASES
@@ -219,7 +220,7 @@ def test_without_products_no_library_is_loaded_and_blocks_are_compiled_once(monk
 LENGTHS = {"i": 3, "j": 4, "k": 5, "l": 6, "m": 2}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every("seed", range(20))
 def test_products_with_axes_in_any_order(seed):
     """Operands are read where they lie, matrix by matrix, or copied; the product is put in order."""
     draw = random.Random(seed)

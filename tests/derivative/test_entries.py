@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from every import every
 from tensor_graphs import evaluate, random_graph
 
 from sympy_tensordiff.graph.einsums import as_tensor
@@ -11,7 +12,7 @@ from sympy_tensordiff.integer.affine import Affine, Row
 
 
 @pytest.mark.parametrize("write", [entry, written_out])
-@pytest.mark.parametrize("seed", range(20))
+@every("seed", range(20))
 def test_entries_are_read_back(seed, write):
     graph, values, _, nodes, _ = random_graph(np.random.default_rng(seed), 20)
     tensors = [node for node in reachable(*nodes) if node.shape]

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 import random_systems as systems
+from every import every
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
@@ -18,7 +19,7 @@ def ge(form):
     return Row("ge", form)
 
 
-@pytest.mark.parametrize("seed", range(80))
+@every("seed", range(80))
 def test_projection_holds_the_shadow(seed):
     """Every point has its shadow in the projection; every rational pre-image set is not empty."""
     random = Random(seed)
@@ -42,7 +43,7 @@ def test_projection_holds_the_shadow(seed):
         assert not is_empty(scaled), "no rational point above a point of the projection"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every("seed", range(60))
 def test_unit_coefficients_project_exactly(seed):
     random = Random(seed)
     names = systems.LOOPS[:3]

@@ -7,7 +7,7 @@ points for all values of the parameters, which enumeration cannot do.
 from random import Random
 
 import islpy as isl
-import pytest
+from every import every
 
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
@@ -276,7 +276,7 @@ def count_runs(nest, values):
 # ---------------------------------------------------------------- quotients
 
 
-@pytest.mark.parametrize("seed", range(30))
+@every("seed", range(30))
 def test_quotients_of_loops_are_written_out(seed):
     system = random_system(seed + 700)
     for row in system.rows:

@@ -4,7 +4,7 @@ from fractions import Fraction
 from itertools import combinations
 from random import Random
 
-import pytest
+from every import every
 
 from sympy_tensordiff.integer.simplex import Dictionary
 
@@ -43,7 +43,7 @@ def random_system(random, size):
     return rows
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every("seed", range(60))
 def test_minimum_is_the_least_corner(seed):
     random = Random(seed)
     size = random.randint(1, 3)
@@ -62,7 +62,7 @@ def test_minimum_is_the_least_corner(seed):
         assert reached is not None and (reached == least if least > 0 else least <= reached <= 0)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every("seed", range(40))
 def test_without_is_the_minimum_over_the_other_rows(seed):
     random = Random(seed)
     size = random.randint(1, 3)

@@ -7,6 +7,7 @@ import string
 import cases
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
@@ -184,7 +185,7 @@ UNREAD = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [name for name in cases.names() if name not in UNREAD])
+@every("name", [name for name in cases.names() if name not in UNREAD])
 def test_what_is_printed_can_be_read_again(name) -> None:
     case = cases.build(name)
     tensors = {t.name: t for t in case.function.atoms(td.TensorSymbol)}

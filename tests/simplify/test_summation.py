@@ -3,7 +3,7 @@
 import itertools
 import random
 
-import pytest
+from every import every
 
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -59,7 +59,7 @@ def random_problem(seed):
     return graph, variables, outer, rows, body
 
 
-@pytest.mark.parametrize("seed", range(150))
+@every("seed", range(150))
 def test_value_is_kept_and_no_equation_holds_a_bound_variable(seed):
     graph, variables, outer, rows, body = random_problem(seed)
     raw = graph.sum(variables, rows, body)

@@ -5,6 +5,7 @@ import random
 
 import pytest
 import sympy
+from every import every
 
 from sympy_tensordiff.graph.nodes import Graph, reachable
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
@@ -75,7 +76,7 @@ class Random:
         return self.graph.guard(rows, self.graph.call(sympy.exp, (body,)) if self.random.random() < 0.5 else body)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every("seed", range(60))
 def test_the_entries_are_the_same(seed):
     case = Random(seed)
     sizes = frozenset(case.around[1:]) if seed % 3 else frozenset(case.around)

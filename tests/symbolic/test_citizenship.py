@@ -9,6 +9,7 @@ import citizens
 import pytest
 import sympy
 from citizens import VALUES, c, i, j, k, m, n, p, q, s, x, y
+from every import every
 from sympy import Basic, Dict, Dummy, Eq, Idx, Lambda, Matrix, Piecewise, Symbol, Tuple, default_sort_key, srepr
 
 import sympy_tensordiff as td
@@ -22,8 +23,7 @@ SCALARS = {name: expr for name, expr in CITIZENS.items() if not getattr(expr, "s
 BINDERS = (td.IndexedSum, td.IndexedProduct, td.IndexedMax, td.IndexedMin, td.TensorComprehension)
 NAMES = {**vars(sympy), **{name: getattr(td, name) for name in EXPORTED}}
 
-every_citizen = pytest.mark.parametrize("expr", CITIZENS.values(), ids=CITIZENS)
-every_scalar = pytest.mark.parametrize("expr", SCALARS.values(), ids=SCALARS)
+every_citizen, every_scalar = every("expr", CITIZENS), every("expr", SCALARS)
 
 
 def value(expr, values=VALUES, **changed):

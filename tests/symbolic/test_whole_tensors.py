@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Eq, Function, Integer, Max, Min, Mul, Piecewise, Pow, Rational, Symbol
 
 import sympy_tensordiff as td
@@ -31,7 +32,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tensor", [A, x, T, 2 * A, A + 1, td.sin(A), A @ A.T, td.inv(A @ A.T)], ids=str)
+@every("tensor", [A, x, T, 2 * A, A + 1, td.sin(A), A @ A.T, td.inv(A @ A.T)])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: getattr(f, "__name__", str(f)))
 def test_functions_of_sympy(function, tensor):
     with pytest.raises(
