@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Rows, axis_rows, condition_rows, exact_rows, loop_rows, scalar_reads
@@ -30,7 +31,7 @@ from sympy_tensordiff.codegen.printers.prefixes import Prefixes
 from sympy_tensordiff.codegen.printers.products import Products, find_nest
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
 from sympy_tensordiff.codegen.printers.zeros import Widened, Zeros
-from sympy_tensordiff.codegen.scalars import External, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import External, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import bounds, dependences, function_name, scalar_names, subexpressions, uses
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
@@ -332,10 +333,19 @@ class KernelPrinter:
         return any(n.is_constant and n.constant <= SHORT for n in lengths)
 
     def promote(self, loop: Loop, frame: Frame) -> None:
-        """Print a loop as sums along one more dimension, cut into blocks."""
+        """Print a loop as sums along one more dimension, cut into blocks where the terms are computed."""
         span, place = self.narrowing.span(frame.place, loop)
-        span, place = self.narrowing.blocks(place, span, place.lanes.dims)
+        if not _is_of_a_view(loop.body):
+            span, place = self.narrowing.blocks(place, span, place.lanes.dims)
         self.promoted.add(loop.variable)
         lanes = Lanes((span, *place.lanes.dims), place.lanes.replaced)
         with self.values.inside(lanes, place.block):
             self.body(loop.body, Frame(place._replace(lanes=lanes), frame.context + loop_rows(loop)))
+
+
+def _is_of_a_view(body: Sequence[Statement]) -> bool:
+    """Whether all that is added are entries of an array along its axes, which needs no memory."""
+    if len(body) != 1 or not isinstance(body[0], Add) or not isinstance(body[0].value, Load):
+        return False
+    names = [name for form in body[0].value.index for name in form.atoms()]
+    return len(set(names)) == len(names) and not any(form.hidden() for form in body[0].value.index)
