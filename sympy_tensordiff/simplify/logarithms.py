@@ -10,7 +10,7 @@ their logarithms are moderate. Factors are taken out of a logarithm by these law
 
 with s and p for `sigmoid` and `softplus`.
 
-A factor is taken out where it is *wide*, i.e. made of exponentials, of products over ranges or of powers with
+A factor is taken out where it is *wide*, i.e. made of exponentials, of products over ranges or of powers with high or
 variable exponents, and where it is positive, or where no factor is negative: ``log(-2*-3)`` exists, ``log(-2)`` does
 not. All other factors stay together. Where a factor is 0, both sides are minus infinity.
 
@@ -34,6 +34,10 @@ POSITIVE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sympy.e
 
 _WIDE: frozenset[Any] = frozenset({sympy.exp, sympy.cosh, sympy.sech, sigmoid})
 """Functions whose logarithms are moderate where they themselves are not."""
+
+
+_MODERATE = 2
+"""Powers of up to this degree are moderate where their bases are."""
 
 
 class Logarithms:
@@ -114,10 +118,15 @@ class Logarithms:
         graph = self.graph
         some = min(map(self.sign, factors)) >= 0 and all(map(self.sign, factors))
         taken = [factor for factor in factors if self.is_wide(factor) and (some or self.sign(factor) == 2)]
-        rest = graph.mul([factor for factor in factors if factor not in taken])
-        if not taken:
+        others = [factor for factor in factors if factor not in taken]
+        rest = graph.mul(others)
+        parts = [self.logarithm(factor) for factor in taken]
+        if self.numbers and any(map(self.is_wide, others)):
+            parts += [self.of_size(rest), graph.call(sympy.log, (self.sign_of(rest),))]
+        elif not taken:
             return graph.call(sympy.log, (node,))
-        parts = [*map(self.logarithm, taken), *([] if rest is graph.one else [self.logarithm(rest)])]
+        elif rest is not graph.one:
+            parts.append(self.logarithm(rest))
         return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
     def of_power(self, node: Node, base: Node, exponent: Node) -> Node:
@@ -127,7 +136,7 @@ class Logarithms:
         if self.sign(base) == 2 or (power is not None and (self.sign(base) or power % 2)):
             return graph.mul((exponent, self.logarithm(base)))
         if power is not None and self.numbers:
-            return self.of_size(node)
+            return graph.mul((exponent, graph.call(sympy.log, (graph.call(sympy.Abs, (base,)),))))
         return graph.call(sympy.log, (node,))
 
     def of_product(self, node: Node) -> Node:
@@ -141,26 +150,29 @@ class Logarithms:
         parts = [graph.sum(variables, rows, self.logarithm(graph.mul(positive)))]
         if self.numbers:
             parts.append(graph.sum(variables, rows, self.of_size(rest)))
-            rest = graph.mul([self.sign_of(factor) for factor in self.factors(rest)])
+            rest = self.sign_of(rest)
         parts.append(graph.call(sympy.log, (graph.reduce("prod", variables, rows, rest),)))
         return graph.add(parts)
 
     def of_size(self, node: Node) -> Node:
         """log(abs(a**b * c)) = b*log(abs(a)) + log(abs(c)),  b an integer"""
-        graph = self.graph
-        parts = []
+        graph, parts = self.graph, []
         for factor in self.factors(node):
-            base, exponent = _as_power(graph, factor)
-            parts.append(graph.mul((exponent, graph.call(sympy.log, (graph.call(sympy.Abs, (base,)),)))))
-        return graph.add(parts)
+            if self.sign(factor):
+                parts.append(self.logarithm(factor))
+            else:
+                base, exponent = _as_power(graph, factor)
+                parts.append(graph.mul((exponent, graph.call(sympy.log, (graph.call(sympy.Abs, (base,)),)))))
+        return graph.add([graph.broadcast(part, node.shape) for part in parts])
 
-    def sign_of(self, factor: Node) -> Node:
-        """A factor's sign: that of a power is a low power of its base's sign, for the power itself may overflow."""
-        base, exponent = _as_power(self.graph, factor)
-        low = 2 - exponent.data % 2
-        return self.graph.pow(
-            self.graph.call(sympy.sign, (base,)), self.graph.const(low if exponent.data > 0 else -low)
-        )
+    def sign_of(self, node: Node) -> Node:
+        """The sign of a product, made of those of the bases of powers: a power itself may overflow."""
+        graph, signs = self.graph, []
+        for factor in self.factors(node):
+            if not self.sign(factor):
+                base, exponent = _as_power(graph, factor)
+                signs.append(graph.pow(graph.call(sympy.sign, (base,)), graph.const(1 if exponent.data > 0 else -1)))
+        return graph.mul(signs)
 
     # -------------------------------------------------------------- facts
 
@@ -214,7 +226,9 @@ class Logarithms:
             case "call":
                 return node.data in _WIDE
             case "pow":
-                return self.wide[node.args[0]] or node.args[1].op != "const"
+                exponent = node.args[1]
+                is_high = exponent.op != "const" or (self.numbers and abs(exponent.data) > _MODERATE)
+                return self.wide[node.args[0]] or is_high
             case "prod":
                 return True
             case "add" | "mul" | "ein" | "sum" | "guard" | "read" | "comprehension":
