@@ -13,6 +13,7 @@ from sympy import Abs, Piecewise, cosh, exp, log, pi, sech, sinh, sqrt, tanh
 import sympy_tensordiff as td
 from sympy_tensordiff.reference.derivatives import hvp
 from sympy_tensordiff.reference.duals import CONTEXT
+from sympy_tensordiff.testing.large_values import check_large_values
 
 i, j, n = td.indices("i j n")
 x, v, y = td.TensorSymbol("x", n), td.TensorSymbol("v", n), td.TensorSymbol("y", n)
@@ -140,3 +141,8 @@ def test_numba_texts(name):
 def test_numba():
     name = "product of bells"
     check(name, td.lambdify(NAMES, FUNCTIONS[name])(*[POINTS[symbol] for symbol in NAMES]), np.float64)
+
+
+def test_random_logarithms():
+    for seed in (*range(8), 297):
+        check_large_values(seed)
