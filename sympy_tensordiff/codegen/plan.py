@@ -19,6 +19,7 @@ from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import apart, data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.lattice import independent
 from sympy_tensordiff.integer.normalise import normalise
 from sympy_tensordiff.integer.polyhedron import FALSE, implied, remove_redundant
 from sympy_tensordiff.simplify.facts import unconditional_reads
@@ -89,10 +90,7 @@ class Planner:
     def rank(self, node: Node, context: Context) -> int:
         """The number of combinations of the axes and loops that ``node`` depends on."""
         used = [v for v in context.variables if v in node.free]
-        vectors = set(_vectors(node, used))
-        if all(unit in vectors for unit in _units(len(used))):
-            return len(used)
-        return len(self._basis(node, context)[0])
+        return len(independent(dict.fromkeys(_vectors(node, used))))
 
     def candidate(self, node: Node, context: Context, rounded: bool = False) -> Candidate | None:
         """``node`` as a function of as few integers as possible; None where that cannot be stored.
@@ -133,7 +131,8 @@ class Planner:
         rows = (*context.rows, *(row for part in found for row in part.definition()))
         variables = (*context.variables, *(v for form in fresh.values() for v in form.variables()))
         around = Context(variables, tuple([row.substitute(fresh) for row in rows]))
-        fewer = self.candidate(self.graph.substitute(node, fresh), around)
+        node = self.graph.substitute(node, fresh)
+        fewer = self.candidate(node, around) if self.rank(node, around) <= len(plain.axes) else None
         if fewer is None or len(fewer.axes) > len(plain.axes):
             return [plain]
         back = {v: Affine.variable(part) for part, form in fresh.items() for v in form.variables()}
@@ -182,10 +181,7 @@ class Planner:
             held = [n for n, c in enumerate(vector) if c]
             apart = any(used[n] in units for n in held)
             vectors.update(dict.fromkeys([unit[n] for n in held] if apart else [vector]))
-        basis: list[tuple[int, ...]] = []
-        for vector in sorted(vectors, key=lambda vector: vector not in unit):
-            if smith.smith_decomposition([*basis, vector], len(used)).rank > len(basis):
-                basis.append(vector)
+        basis = independent(sorted(vectors, key=lambda vector: vector not in unit))
         if _integer_inverse(basis, vectors, len(used)) is None:
             basis = unit
         return tuple([Affine(dict(zip(used, vector, strict=True))) for vector in basis])
@@ -235,11 +231,7 @@ class Planner:
         used = [v for v in context.variables if v in node.free]
         # In the directions in which they stand, which no substitution of the variables changes.
         vectors = dict.fromkeys(_vectors(node, used, signed=True))
-        basis: list[tuple[int, ...]] = []
-        for vector in vectors:
-            primitive = tuple([c // gcd(*vector) for c in vector])
-            if smith.smith_decomposition([*basis, primitive], len(used)).rank > len(basis):
-                basis.append(primitive)
+        basis = independent(tuple([c // gcd(*vector) for c in vector]) for vector in vectors)
         inverse = _integer_inverse(basis, vectors, len(used))
         if inverse is None:  # all vectors of integers in their span are reached
             basis = list(smith.kernel_basis(smith.kernel_basis(list(vectors), len(used)), len(used)))

@@ -8,7 +8,8 @@ deterministic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import gcd
 from operator import mul
 from typing import TypeAlias
 
@@ -38,6 +39,27 @@ def echelon(rows: Rows) -> tuple[Rows, Rows, Rows]:
     reduction.run()
     zeros = sum(lead == reduction.width for lead in reduction.lead)
     return reduction.a[zeros:][::-1], reduction.b[zeros:][::-1], reduction.b[:zeros]
+
+
+def independent(vectors: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The vectors that are no combination of those before them.
+
+    Examples
+    --------
+    >>> independent([(1, 2), (2, 4), (0, 3), (1, 0)])
+    [(1, 2), (0, 3)]
+    """
+    found, reduced = [], []
+    for vector in vectors:
+        rest = list(vector)
+        for place, other in reduced:
+            if rest[place]:
+                rest = [other[place] * a - rest[place] * b for a, b in zip(rest, other, strict=True)]
+        if any(rest):
+            content = gcd(*rest)
+            reduced.append((next(place for place, c in enumerate(rest) if c), [c // content for c in rest]))
+            found.append(vector)
+    return found
 
 
 def reduce_in_groups(basis: Rows, groups: Sequence[int], dual: Rows) -> None:
