@@ -16,6 +16,7 @@ from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
 from sympy_tensordiff.codegen.safety import Safety
 from sympy_tensordiff.codegen.scatters import Part, split_scatters
 from sympy_tensordiff.codegen.shared import shared_parts, uses
+from sympy_tensordiff.codegen.starts import Starts
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -91,6 +92,7 @@ class Storage:
         self.temporaries = temporaries
         self.hints = hints
         self.planner = Planner(graph, facts)
+        self.starts = Starts(graph)
         self.kernels: list[loops.Step] = []
         self.stored: dict[Node, list[Stored]] = {}
         self.kept: list[loops.Array] = []
@@ -244,7 +246,8 @@ class Storage:
     def _candidates(self, node: Node, context: Context) -> list[Candidate]:
         candidates = self.planner.candidates(node, context)
         unsafe = [c for c in candidates if c.is_closed and not self.safety.is_safe(c.node, c.rows)]
-        return [self.planner.sheltered(c, context) for c in unsafe] or candidates
+        found = [self.planner.sheltered(c, context) for c in unsafe] or candidates
+        return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
 
     def _fillable(self, candidate: Candidate, chosen: bool) -> Candidate | None:
         """A candidate an array of which can be filled; None where it would read outside of a shape."""

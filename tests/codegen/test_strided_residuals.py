@@ -135,3 +135,18 @@ def test_sizes_of_their_own(strides):
         assert found[0] == found[1], lengths
         outcomes.append(found[0] == "refused")
     assert 10 < sum(outcomes) < len(outcomes) - 10
+
+
+@pytest.mark.parametrize("shift", [1, 5])
+@pytest.mark.parametrize("strides", [(1, 1), (1, 2), (2, 1), (3, 2), (5, 4), (7, 3)], ids=str)
+def test_one_table_wherever_the_reads_begin(strides, shift):
+    """Both gradients read the same table, of which one counts the entries from ``shift``."""
+    index, offset, extent = places(strides, (I, K))
+    x, w, z = td.TensorSymbol("x", extent + shift), td.TensorSymbol("w", K), td.TensorSymbol("z", I)
+    y = td.IndexedSum(x[strides[0] * i + strides[1] * k + offset + shift] * w[k], (k, 0, K - 1))
+    program = build_program([x, w, z], td.gradient(td.IndexedSum((y - z[i]) ** 2, (i, 0, I - 1)), (x, w)))
+    assert count(program, {}).iterations <= 3 * I * K
+    rng = np.random.default_rng(0)
+    arguments = [rng.integers(-4, 5, s.shape).astype(float) for s in (x, w, z)]
+    for found, value in zip(expected(program, arguments), wanted((index + shift,), *arguments), strict=True):
+        np.testing.assert_array_equal(found, value)
