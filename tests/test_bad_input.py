@@ -315,7 +315,7 @@ VARIABLES = {
     "undefined function": (
         lambda: td.gradient(s, g(r)),
         ArgumentTypeError,
-        r"cannot differentiate by g\(r\): it is the value of a function; put a symbol in its place",
+        r"cannot differentiate by g\(r\): it is the value of a function; .* or put a symbol in its place",
     ),
     "a comprehension": (lambda: td.gradient(s, f), UnsupportedError, "it is an expression; name it as a TensorSymbol"),
     "IndexedBase": (

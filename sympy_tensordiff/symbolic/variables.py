@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Integer, Symbol, Tuple
+from sympy import Integer, Symbol, Tuple, flatten
 from sympy.core.function import AppliedUndef
 from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
@@ -25,9 +25,7 @@ def is_variable(variable: Any) -> bool:
 def refuse_array(variable: Any) -> None:
     """Raise where several variables are given as an explicit array."""
     if isinstance(variable, (MatrixBase, NDimArray)):
-        entries = tuple(
-            variable.flat() if isinstance(variable, MatrixBase) else Tuple(*variable.reshape(len(variable)))
-        )
+        entries = tuple(flatten(variable))
         raise ArgumentTypeError(
             f"cannot differentiate by {variable}, an explicit array: use a tuple of its entries; td.gradient, "
             f"td.jacobian, td.hessian and td.vjp take {entries}"
@@ -41,9 +39,10 @@ def no_variable(value: Any) -> ArgumentTypeError:
         way_out += f"; {value} is an integer, declared so or by its use"
     if isinstance(value, AppliedUndef):
         name, places = value.func.__name__, ", ".join(map(str, value.args))
-        way_out = f"it is the value of a function; put a symbol in its place, .subs({value}, Symbol({name!r}))"
-        if all(arg.is_integer for arg in value.args):
-            way_out = f"it is the value of a function; write IndexedBase({name!r}) with the entries {name}[{places}]"
+        way_out = (
+            f"it is the value of a function; write IndexedBase({name!r}) with the entries {name}[{places}], or put a "
+            f"symbol in its place, .subs({value}, Symbol({name!r}))"
+        )
     return ArgumentTypeError(f"cannot differentiate by {value!r}: {way_out}")
 
 
