@@ -19,7 +19,7 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.products import Product, SymbolicQuotient
+from sympy_tensordiff.integer.products import Product, SymbolicQuotient, divided
 from sympy_tensordiff.symbolic import deep, walkers, whole
 from sympy_tensordiff.symbolic.base import Node, RealScalar
 from sympy_tensordiff.symbolic.indices import Substitution, as_expr, is_data, parse
@@ -235,17 +235,30 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
     return tuple(result)
 
 
-def _is_of_remainder(product: Product) -> bool:
-    """Whether it is ``n*floor(e/n)``, which a remainder by ``n`` is made of."""
-    quotients = [factor for factor in product.factors if isinstance(factor, SymbolicQuotient)]
-    return any(product.without(found) == found.divisor for found in quotients)
+def _products_of_remainders(form: Affine) -> set[Product]:
+    """The products in multiples of ``n*floor(e/n)``, which remainders by ``n`` are made of."""
+    factors: dict[SymbolicQuotient, Affine] = {}
+    products: dict[SymbolicQuotient, set[Product]] = {}
+    for v, c in form.terms:
+        for found in v.factors if isinstance(v, Product) else (v,):
+            if isinstance(found, SymbolicQuotient):
+                factor = v.without(found) if isinstance(v, Product) else Affine.of(1)
+                factors[found] = factors.get(found, Affine()) + factor * c
+                products.setdefault(found, set()).update([v] if isinstance(v, Product) else [])
+    result: set[Product] = set()
+    for found, factor in factors.items():
+        multiple, rest = divided(factor, found.divisor)
+        if multiple.is_constant and rest == Affine():
+            result |= products[found]
+    return result
 
 
 def _check_strides(entry: Any) -> None:
     """An index that multiplies symbols has one with the coefficient 1, or multiplies sizes of the tensor only."""
     for index in entry.indices if entry.is_tensor_entry else ():
         form, atoms = parse(index)
-        products = [v for v in form.compounds() if isinstance(v, Product) and not _is_of_remainder(v)]
+        remainders = _products_of_remainders(form)
+        products = [v for v in form.compounds() if isinstance(v, Product) and v not in remainders]
         loose = {factor for product in products for factor in product.factors if isinstance(factor, int)}
         if not products or any(abs(c) == 1 and v not in loose and v not in products for v, c in form.terms):
             continue
