@@ -12,6 +12,7 @@ from typing import Any
 
 from sympy import Add, Dummy, Idx, Max, Mul, Symbol, expand
 
+from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.reduction_printing import PrintedSum
@@ -79,7 +80,7 @@ def _is_total(expr: Any, ranges: dict[Any, tuple[Any, Any]]) -> bool:
         return bool(expr.exp.is_Integer and expr.exp > 0 and _is_total(expr.base, ranges))
     if getattr(expr, "is_tensor_entry", False) and expr.tensor.is_symbol:
         return all(_is_inside(*axis, ranges) for axis in zip(expr.indices, expr.tensor.shape, strict=True))
-    if isinstance(expr, PrintedSum):
+    if isinstance(expr, PrintedSum) and isinstance(expr, Binder):
         own = {k: (low, high) for k, low, high in expr.limits}
         return _is_total(expr.body, {**ranges, **own})
     return False
