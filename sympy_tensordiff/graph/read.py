@@ -68,15 +68,15 @@ class Reader(Tensors):
     def use(self, exprs: Iterable[Any]) -> None:
         """Note which symbols are integers by their use in expressions that are going to be read here."""
         for symbol in integers_by_use(part for part in exprs if isinstance(part, sympy.Basic)):
-            self._note(symbol)
+            if symbol.name in self.scalars:
+                raise self._mixed(symbol)
+            self.integers.add(symbol)
 
-    def _note(self, symbol: Any) -> None:
-        if symbol.name in self.scalars:
-            raise IndexExpressionError(
-                f"{symbol} is a value in one place and an index or a size in another: declare it by "
-                f"td.indices({symbol.name!r}), or use two names"
-            )
-        self.integers.add(symbol)
+    def _mixed(self, symbol: Any) -> IndexExpressionError:
+        return IndexExpressionError(
+            f"{symbol} is a value in one place and an index or a size in another: declare it by "
+            f"td.indices({symbol.name!r}), or use two names"
+        )
 
     def is_integer(self, symbol: Any) -> bool:
         """Whether a symbol is an index or a size here, and no value."""
@@ -97,8 +97,8 @@ class Reader(Tensors):
         if scope and symbol in scope:
             return scope[symbol]
         if symbol not in self.free:
-            if not self.is_integer(symbol):
-                self._note(symbol)
+            if not self.is_integer(symbol):  # a form that is tried may hold values
+                raise self._mixed(symbol)
             for other in self.free:
                 if other.name == symbol.name and not (other.is_integer and symbol.is_integer):
                     raise IndexExpressionError(
@@ -118,6 +118,7 @@ class Reader(Tensors):
 
     def tensor(self, symbol: TensorSymbol) -> Node:
         """The node of a tensor variable; one name has one shape."""
+        self.use([symbol])
         known = self.tensors.setdefault(symbol.name, symbol)
         if known != symbol:
             raise ShapeError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from sympy import Basic, Derivative, Dummy, Expr, Idx, Mul, S, Subs, Symbol, Tuple
+from sympy import Basic, Derivative, Dummy, Expr, Idx, Mul, S, Subs, Symbol
 from sympy.core.kind import NumberKind
 from sympy.core.rules import Transform
 
@@ -30,7 +30,7 @@ class Node(walkers.Shown, NoCode, Expr):
     @property
     def index_parts(self) -> tuple[Any, ...]:
         """The index expressions that the node itself is made of: indices, bounds and extents."""
-        return tuple(part for arg in self.args if type(arg) is Tuple for part in arg.args)
+        return ()
 
     @classmethod
     def _unchecked(cls, *args: Basic) -> Any:

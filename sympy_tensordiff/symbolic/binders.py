@@ -53,6 +53,10 @@ class Binder(Node):
         return tuple(self.args[1:])
 
     @property
+    def index_parts(self) -> tuple[Any, ...]:
+        return tuple(part for limit in self.args[1:] for part in limit.args)
+
+    @property
     def variables(self) -> tuple[Any, ...]:
         """The bound indices, in the order of the limits."""
         return tuple(limit.args[0] for limit in self.args[1:])
@@ -134,8 +138,15 @@ class Binder(Node):
         return (result, True) if changed else (self, False)
 
     def _clashing(self, symbols: set[Any]) -> set[Any]:
-        """The bound indices among the symbols; an `Idx` also by the symbol that is its label."""
-        return {v for v in self.variables if v in symbols or (isinstance(v, Idx) and v.label in symbols)}
+        """The bound indices among the symbols; an `Idx` also by its label, one that is not declared by its name."""
+        names = {s.name: bool(s.is_integer) for s in symbols if isinstance(s, Symbol)}
+        return {
+            v
+            for v in self.variables
+            if v in symbols
+            or (isinstance(v, Idx) and v.label in symbols)
+            or (v.name in names and not (v.is_integer and names[v.name]))
+        }
 
     def _rewrite(self, pattern: Any, rule: Any, method: str, **hints: Any) -> Any:
         if rule is ITE:

@@ -156,6 +156,10 @@ class DeltaTensor(TensorOperation):
     def _inferred(cls, *args: Any) -> Shape:
         return 2 * tuple(args[0].args)
 
+    @property
+    def index_parts(self) -> tuple[Expr, ...]:
+        return tuple(self.args[0].args)
+
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
         """One Kronecker delta for each pair of axes."""
         half = len(indices) // 2
@@ -198,6 +202,10 @@ class FilledTensor(TensorOperation):
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
         return tuple(args[1].args)
+
+    @property
+    def index_parts(self) -> tuple[Expr, ...]:
+        return tuple(self.args[1].args)
 
     @property
     def value(self) -> Expr:

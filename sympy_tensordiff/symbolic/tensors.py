@@ -70,6 +70,10 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         return tuple(self.args[1].args)
 
     @property
+    def index_parts(self) -> tuple[Expr, ...]:
+        return self.shape
+
+    @property
     def dtype(self) -> type:
         """``int`` or ``float``: what the entries are."""
         return int if len(self._args) > 2 else float
