@@ -6,7 +6,7 @@ import os
 import sys
 from typing import BinaryIO, NamedTuple
 
-from sympy_tensordiff.parsing.syntax import LONGEST
+from sympy_tensordiff.parsing.language import LONGEST
 
 # No longer text has as few bytes: whatever is longer than this, the parser refuses.
 _ENOUGH = 4 * LONGEST + 4

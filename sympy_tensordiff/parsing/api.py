@@ -9,12 +9,10 @@ from typing import Any
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.parsing.axes import Sizes
 from sympy_tensordiff.parsing.build import Builder
-from sympy_tensordiff.parsing.constants import constants
+from sympy_tensordiff.parsing.front import bottom_up, read
+from sympy_tensordiff.parsing.language import THESIS
 from sympy_tensordiff.parsing.letters import letters_of
-from sympy_tensordiff.parsing.names import declared
-from sympy_tensordiff.parsing.orders import Orders
-from sympy_tensordiff.parsing.syntax import read
-from sympy_tensordiff.parsing.tree import bottom_up
+from sympy_tensordiff.parsing.orders import Orders, declared
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -152,14 +150,14 @@ def parse(text: str) -> ParsedExpression:
     """
     if not isinstance(text, str):
         raise ArgumentTypeError(f"td.parse takes a str, not {type(text).__name__}")
-    parsed = read(text)
-    orders = declared(parsed, text)
-    nodes = bottom_up(parsed.expression)
-    letters = letters_of(nodes, text)
-    numbers = constants(nodes, letters, text)
-    sizes = Sizes(orders, letters).of(nodes, Orders(orders, letters, numbers, text).of(nodes))
-    builder = Builder(sizes, numbers, text)
-    expression = builder.expression(nodes)
+    root = read(THESIS, text)
+    orders = declared(root)
+    (expression,) = (part for part in root.parts if part.kind not in ("declaration", "argument"))
+    nodes = bottom_up(expression)
+    letters = {node: letters_of(node) for node in nodes if node.kind in ("product", "relabelled")}
+    sizes = Sizes(orders, letters).of(nodes, Orders(orders, letters).of(nodes))
+    builder = Builder(sizes)
+    result = builder.expression(nodes)
     return ParsedExpression(
-        builder.tensors, expression, tuple(builder.tensors[argument.name] for argument in parsed.arguments)
+        builder.tensors, result, tuple(builder.tensors[one.text] for one in root.of_kind("argument"))
     )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
+from sympy_tensordiff.parsing.front import Tree
+from sympy_tensordiff.parsing.language import OF_MATRICES
 from sympy_tensordiff.parsing.letters import Letters
-from sympy_tensordiff.parsing.orders import OF_MATRICES
-from sympy_tensordiff.parsing.tree import Tree
 from sympy_tensordiff.symbolic.indices import indices
 
 NAMES = "nmlpqrstuv"

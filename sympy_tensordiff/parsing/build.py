@@ -8,26 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sympy import Rational, S
+from sympy import S
 
-from sympy_tensordiff.errors import ParseError
 from sympy_tensordiff.parsing.axes import Sizes
-from sympy_tensordiff.parsing.constants import Constant
+from sympy_tensordiff.parsing.front import Tree
+from sympy_tensordiff.parsing.language import OF_MATRICES
 from sympy_tensordiff.parsing.letters import Letters
-from sympy_tensordiff.parsing.numbers import TooLongError
-from sympy_tensordiff.parsing.scalars import Scalars
+from sympy_tensordiff.parsing.numbers import NumberError, Scalars, read_number
 from sympy_tensordiff.parsing.terms_of_text import split
-from sympy_tensordiff.parsing.tree import Tree, shown
 from sympy_tensordiff.symbolic import entrywise_functions, functions, operators
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
-ENTRYWISE: dict[str, Callable[[Any], Any]] = {
-    name: getattr(entrywise_functions, name)
-    for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "tanh", "exp", "log", "sign", "relu", "abs")
-}
-OF_MATRICES: dict[str, Callable[[Any], Any]] = {"det": functions.det, "inv": functions.inv, "adj": functions.adj}
 Chain = list[tuple[bool, Any]]
 """The operands of a chain, each with whether it is subtracted or divided by."""
 
@@ -35,11 +28,9 @@ Chain = list[tuple[bool, Any]]
 class Builder:
     """One pass over a tree, the parts of each node first."""
 
-    def __init__(self, sizes: Sizes, constants: dict[Tree, Constant], source: str) -> None:
+    def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
         self.letters = sizes.letters
-        self.constants = constants
-        self.source = source
         self.tensors = {name: TensorSymbol(name, sizes.shape(axes)) for name, axes in sizes.tensors.items()}
         self.scalars = Scalars()
         self.values: dict[Tree, Any] = {}
@@ -48,11 +39,8 @@ class Builder:
     def expression(self, nodes: Sequence[Tree]) -> Any:
         """The expression of the last node."""
         for node in nodes:
-            constant = self.constants.get(node)
-            if constant is not None and constant.exact is not None:
-                self.values[node] = Rational(constant.exact.numerator, constant.exact.denominator)
-            elif node.kind in ("sum", "difference"):
-                self.extend(node, ("sum", "difference"), node.kind == "difference")
+            if node.kind == "sum":
+                self.extend(node, ("sum",), node.text == "-")
             elif node.kind == "quotient" or (node.kind == "product" and self.is_entrywise(node)):
                 self.extend(node, ("product", "quotient"), node.kind == "quotient")
             else:
@@ -61,20 +49,25 @@ class Builder:
 
     # -------------------------------------------------------------- chains
 
-    def extend(self, node: Tree, kinds: tuple[str, str], is_inverse: bool) -> None:
-        """The chain of a node: that of its left operand, where no parentheses stand around it, and one more."""
+    def extend(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
+        """The chain of a node: that of its left operand, where no parentheses stand around it, and one more.
+
+        What is computed from two rational numbers is a number at once.
+        """
         left, right = node.parts
         goes_on = left in self.chains and left.kind in kinds and not left.is_enclosed
         chain = self.chains.pop(left) if goes_on else [(False, self.value(left))]
         chain.append((is_inverse, self.value(right)))
         self.chains[node] = chain
+        if len(chain) == 2 and all(getattr(value, "is_Rational", False) for _, value in chain):
+            self.values[node] = self.value(node)
 
     def value(self, node: Tree) -> Any:
         """The expression of a node that has been visited; a chain ends here."""
         chain = self.chains.pop(node, None)
         if chain is None:
             return self.values.pop(node)
-        function = self.total if node.kind in ("sum", "difference") else self.entrywise_product
+        function = self.total if node.kind == "sum" else self.entrywise_product
         return self.checked(node, function, node, chain)
 
     def total(self, node: Tree, chain: Chain) -> Any:
@@ -110,6 +103,8 @@ class Builder:
     def plain(self, node: Tree) -> Any:
         """The expression of a node that is no chain."""
         match node.kind:
+            case "number":
+                return read_number(node)
             case "name":
                 return self.tensors[node.text]
             case "delta":
@@ -130,10 +125,10 @@ class Builder:
         value = self.value(operand)
         if node.text not in OF_MATRICES:
             entry = self.checked(node, self.scalars.function, node.text, _entry(value))
-            return ENTRYWISE[node.text](value) if shape_of(value) else entry
+            return getattr(entrywise_functions, node.text)(value) if shape_of(value) else entry
         if not shape_of(value):
             value = FilledTensor(value, self.sizes.shape(self.sizes.axes[operand]))
-        return OF_MATRICES[node.text](value)
+        return getattr(functions, node.text)(value)
 
     def power(self, node: Tree) -> Any:
         """A tensor or a scalar to the power of a scalar."""
@@ -181,17 +176,9 @@ class Builder:
         """The value of a function; where it is a scalar, all numbers in it are real and none is too long."""
         try:
             value = function(*arguments)
-        except TooLongError as error:
-            raise ParseError(
-                f"{shown(node, self.source)} {error}; write rounded numbers", self.source, node.place
-            ) from None
-        if not shape_of(value) and not self.scalars.numbers.are_real(value):
-            raise ParseError(
-                f"{shown(node, self.source)} is no finite real number in the range of a double, or has one inside",
-                self.source,
-                node.place,
-            )
-        return value
+            return value if shape_of(value) else self.scalars.numbers.check_real(value)
+        except NumberError as error:
+            raise node.error(f"{node.shown} {error}") from None
 
 
 def _entry(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import sympy
 from sympy import Function, KroneckerDelta, Max, Piecewise, Pow, Rational, S
 
+from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.symbolic.elementwise import TensorPow
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.measures import measures
@@ -16,13 +17,7 @@ from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.shallow import applied
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
-NAMES: MappingProxyType[Any, str] = MappingProxyType(
-    {
-        **{sympy.sin: "sin", sympy.cos: "cos", sympy.tan: "tan", sympy.tanh: "tanh", sympy.exp: "exp"},
-        **{sympy.asin: "arcsin", sympy.acos: "arccos", sympy.atan: "arctan", sympy.log: "log"},
-        **{sympy.sign: "sign", sympy.Abs: "abs"},
-    }
-)
+NAMES = MappingProxyType({function: name for name, function in FUNCTIONS.items()})
 CONSTANTS = MappingProxyType({S.Exp1: "exp(1)", S.Pi: "arccos(-1)"})
 HALF = Rational(1, 2)
 WRITTEN_OUT = 12

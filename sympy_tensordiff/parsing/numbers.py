@@ -1,4 +1,4 @@
-"""The numbers inside of scalars: whether they are finite and real, and how long they are.
+"""The numbers of a text: read exactly, finite and real in float64, and none too long, before anything computes them.
 
 SymPy collects numbers as it builds sums, products and powers, and computes them whatever their length.
 """
@@ -6,36 +6,75 @@ SymPy collects numbers as it builds sums, products and powers, and computes them
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import sympy
-from sympy import Add, Mul, Pow, S
+from sympy import Add, Mul, Pow, Rational, S
 
-from sympy_tensordiff.parsing.constants import BITS, FUNCTIONS, LONGEST, length
+from sympy_tensordiff.parsing.front import Tree, cut
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
+from sympy_tensordiff.symbolic.shallow import Shallow, applied
 from sympy_tensordiff.symbolic.traversal import postorder
 
+LONGEST = 1_000
+"""The most digits of a number, and of the numerator and the denominator of one that is computed."""
+BITS = LONGEST * 10 / 3
 LONGEST_ROOT = 100
 """The most digits of a number that SymPy takes roots of: it looks for their factors."""
+DEEPEST = 12
+"""The levels of SymPy's own nodes in one another; a new level costs SymPy questions about all levels below."""
+EVALUATED = 5
+"""From so many levels on a function stays as it is written: SymPy's rules for ``tanh`` and others take seconds."""
+
+FUNCTIONS: MappingProxyType[str, Any] = MappingProxyType(
+    {
+        **{name: getattr(sympy, name) for name in ("sin", "cos", "tan")},
+        **{"arcsin": sympy.asin, "arccos": sympy.acos, "arctan": sympy.atan, "tanh": sympy.tanh, "exp": sympy.exp},
+        **{"log": sympy.log, "sign": sympy.sign, "relu": sympy.Max, "abs": sympy.Abs},
+    }
+)
+"""The functions of the text language entry by entry; ``relu`` is the maximum of its argument and 0."""
 
 
-class TooLongError(Exception):
-    """Numbers would become too long; the text says which."""
+class NumberError(Exception):
+    """Numbers would become too long, or are not finite and real; the text says which, about an expression."""
+
+
+def read_number(node: Tree) -> Any:
+    """The number of a text, exact."""
+    text = node.text
+    if len(text) > LONGEST:
+        raise node.error(f"the number has {len(text):,} characters, and at most {LONGEST:,} are read")
+    if not text.lower().partition("e")[0].strip("0."):
+        return S.Zero
+    approximate = float(text)
+    if math.isinf(approximate) or approximate == 0:
+        raise node.error(
+            f"the number {cut(text)} is too {'large' if approximate else 'small'} for a double, whose range is about "
+            "1e-308 to 1e308"
+        )
+    return Rational(text)
 
 
 class Found(NamedTuple):
-    """What is known of a node: its value in float64 where it is a number, and the bits of the longest one in it."""
+    """What is known of a scalar.
+
+    Its value in float64 where it is a number, the bits of the longest number in it, and whether all are finite and
+    real, and in the range of a double.
+    """
 
     value: float | None
     bits: int
+    is_real: bool
 
 
 APPROXIMATE: dict[Any, Callable[..., float]] = {
     **{sympy.sin: math.sin, sympy.cos: math.cos, sympy.tan: math.tan, sympy.tanh: math.tanh},
     **{sympy.asin: math.asin, sympy.acos: math.acos, sympy.atan: math.atan},
-    **{sympy.exp: math.exp, sympy.log: math.log, sympy.Abs: abs, sympy.sign: FUNCTIONS["sign"]},
+    **{sympy.exp: math.exp, sympy.log: math.log, sympy.Abs: abs, sympy.sign: lambda x: float((x > 0) - (x < 0))},
     **{sympy.Max: max, sympy.Min: min, Add: lambda *terms: math.fsum(terms), Mul: lambda *terms: math.prod(terms)},
 }
 
@@ -50,26 +89,25 @@ class Numbers:
         """What is known of a scalar."""
         for node in postorder(scalar, self.found, native):
             parts = [self.found[part] for part in native(node)]
-            bits = length(node) if node.is_Rational else max((part.bits for part in parts), default=0)
-            self.found[node] = Found(_value(node, [part.value for part in parts]), bits)
+            if node.is_Rational:
+                bits = max(node.p.bit_length(), node.q.bit_length())
+            else:
+                bits = max((part.bits for part in parts), default=0)
+            value = _value(node, [part.value for part in parts])
+            is_real = (value is None or math.isfinite(value)) and all(part.is_real for part in parts)
+            self.found[node] = Found(value, bits, is_real)
         return self.found[scalar]
 
-    def are_real(self, scalar: Any) -> bool:
-        """Whether all numbers in a scalar are finite and real, and in the range of a double."""
-        values = {scalar: self.of(scalar).value}
-        stack = [scalar]
-        while stack:
-            node = stack.pop()
-            for part in native(node):
-                if part not in values:
-                    values[part] = self.found[part].value
-                    stack.append(part)
-        return all(value is None or math.isfinite(value) for value in values.values())
+    def check_real(self, scalar: Any) -> Any:
+        """The scalar, if all numbers in it are finite and real, and in the range of a double."""
+        if not self.of(scalar).is_real:
+            raise NumberError("is no finite real number in the range of a double, or has one inside")
+        return scalar
 
     def check_length(self, scalar: Any) -> Any:
         """The scalar, if no number in it is too long."""
         if self.of(scalar).bits > BITS:
-            raise TooLongError(f"collects numbers of more than {LONGEST:,} digits")
+            raise NumberError(f"collects numbers of more than {LONGEST:,} digits; write rounded numbers")
         return scalar
 
     def joined(self, function: Callable[..., Any], operands: list[Any]) -> Any:
@@ -82,14 +120,14 @@ class Numbers:
     def check_power(self, base: Any, exponent: Any) -> None:
         """Raise where the numbers of a base have a power that is too long, or a root that takes long."""
         own = [self.of(factor) for factor in Mul.make_args(base)]
-        bits = sum(known.bits for known in own if known.value is not None and abs(known.value) != 1)
+        bits = sum(known.bits for known in own if known.value is not None and abs(known.value) not in (0, 1))
         times = self.of(exponent).value
         if times is None or not bits:
             return
         if bits * abs(times) > BITS:
-            raise TooLongError(f"has a power of a number with more than {LONGEST:,} digits")
+            raise NumberError(f"has a power of a number with more than {LONGEST:,} digits; write rounded numbers")
         if not exponent.is_Integer and bits > BITS * LONGEST_ROOT / LONGEST:
-            raise TooLongError(f"has a root of a number with more than {LONGEST_ROOT} digits")
+            raise NumberError(f"has a root of a number with more than {LONGEST_ROOT} digits; write rounded numbers")
 
     def check_exponential(self, value: Any) -> None:
         """The same for ``exp(n*log(b))``, which is ``b**n`` to SymPy."""
@@ -124,3 +162,38 @@ def _value(node: Any, parts: list[float | None]) -> float | None:
         return APPROXIMATE[node.func](*known) if parts and node.func in APPROXIMATE else None
     except (ArithmeticError, ValueError, TypeError):
         return math.nan
+
+
+class Scalars:
+    """Makes the scalars of one expression; deep ones are held by entries."""
+
+    def __init__(self) -> None:
+        self.shallow = Shallow(DEEPEST)
+        self.numbers = Numbers()
+
+    def held(self, scalar: Any) -> Any:
+        """The scalar, or an entry that holds it."""
+        result = self.shallow.held(self.numbers.check_length(scalar))
+        if result is not scalar:
+            self.numbers.found[result] = self.numbers.found[scalar]
+        return result
+
+    def add(self, terms: Sequence[Any]) -> Any:
+        """The sum."""
+        return self.held(self.numbers.joined(lambda some: applied(Add, some), list(terms)))
+
+    def multiply(self, factors: Sequence[Any]) -> Any:
+        """The product."""
+        return self.held(self.numbers.joined(lambda some: applied(Mul, some), list(factors)))
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """``base**exponent``."""
+        self.numbers.check_power(base, exponent)
+        return self.held(applied(Pow, (base, exponent)))
+
+    def function(self, name: str, value: Any) -> Any:
+        """A function of the language."""
+        if name == "exp":
+            self.numbers.check_exponential(value)
+        is_deep = self.shallow.levels.get(value, 0) >= EVALUATED
+        return self.held(applied(FUNCTIONS[name], (value, S.Zero) if name == "relu" else (value,), is_deep))

@@ -15,7 +15,6 @@ from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, N
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.parsing.axes_of_text import axis_letters, named
-from sympy_tensordiff.parsing.complaints import FUNCTIONS
 from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_base, by_relu, by_sign, is_total
 from sympy_tensordiff.parsing.joined_pieces import (
     contracted,
@@ -26,6 +25,8 @@ from sympy_tensordiff.parsing.joined_pieces import (
     repeated,
     total,
 )
+from sympy_tensordiff.parsing.language import OF_MATRICES, RESERVED
+from sympy_tensordiff.parsing.numbers import FUNCTIONS
 from sympy_tensordiff.parsing.pieces import Level, Piece, called, flipped, negated, number, piece
 from sympy_tensordiff.parsing.terms_of_text import fraction, held, in_lower_case, is_subtracted, refused, split
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -45,7 +46,6 @@ from sympy_tensordiff.symbolic.to_einsum import to_einsum
 from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
-RESERVED = frozenset({"declare", "expression", "derivative", "wrt", "delta", *FUNCTIONS})
 NAME = re.compile("[A-Za-z][A-Za-z0-9]*")
 INDEXED = (IndexedSum, TensorComprehension, TensorEntry, KroneckerDelta)
 
@@ -244,7 +244,7 @@ class Writer:
             raise refused(
                 expr,
                 f"it has no function {expr.func}",
-                f"its functions are {', '.join(FUNCTIONS)}, and what they compose",
+                f"its functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}, and what they compose",
             )
         argument = Dummy(real=True)
         inside = Scope({argument: (yield self.visit(expr.args[0], scope))}, {})

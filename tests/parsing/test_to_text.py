@@ -12,7 +12,7 @@ from texts import DECLARED, ORDERS, random_text
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ParseError, UnsupportedError
-from sympy_tensordiff.parsing.syntax import LONGEST
+from sympy_tensordiff.parsing.language import LONGEST
 
 n, m, k = td.indices("n m k")
 a, b = (td.TensorSymbol(name, ()) for name in "ab")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sympy_tensordiff.errors import ArgumentTypeError
 from sympy_tensordiff.parsing.api import ParsedExpression
+from sympy_tensordiff.parsing.front import read
 from sympy_tensordiff.parsing.indexed.build import Builder
-from sympy_tensordiff.parsing.indexed.names import Names
-from sympy_tensordiff.parsing.indexed.syntax import read
+from sympy_tensordiff.parsing.indexed.language import INDEXED
 
 
 def parse_indexed(text: str) -> ParsedExpression:
@@ -60,10 +60,9 @@ def parse_indexed(text: str) -> ParsedExpression:
     """
     if not isinstance(text, str):
         raise ArgumentTypeError(f"the input of parse_indexed is a text, not {type(text).__name__}")
-    parsed = read(text)
-    builder = Builder(text)
-    names = Names(parsed, text, builder.extent)
-    builder.names = names
-    arguments = tuple(names.argument(str(name), name.start_pos or 0) for name in parsed.arguments)
-    expression = builder.definition(parsed.left, parsed.right)
-    return ParsedExpression(names.tensors, expression, arguments)
+    root = read(INDEXED, text)
+    builder = Builder(root)
+    arguments = tuple(builder.names.argument(node) for node in root.of_kind("argument"))
+    (right,) = (part for part in root.parts if part.kind not in ("declaration", "argument"))
+    expression = builder.definition(right)
+    return ParsedExpression(builder.names.tensors, expression, arguments)

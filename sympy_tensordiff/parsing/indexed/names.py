@@ -1,14 +1,12 @@
-"""What the names of an input stand for: tensors, the sizes in their shapes, and what is differentiated by."""
+"""What the names of an input stand for: tensors, the sizes in their shapes, what is differentiated by, and ranges."""
 
 from __future__ import annotations
 
-import keyword
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from sympy_tensordiff.errors import ParseError, TensorDiffError
-from sympy_tensordiff.parsing.indexed.syntax import Input, Item, Part
-from sympy_tensordiff.parsing.tree import cut
+from sympy_tensordiff.errors import TensorDiffError
+from sympy_tensordiff.parsing.front import Tree, bottom_up, check_declared, check_word, cut, known
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -26,80 +24,89 @@ class Names:
         The shape of the tensor that is defined, where it is declared too.
     """
 
-    def __init__(self, parsed: Input, source: str, shape: Callable[[Names, Part], Any]) -> None:
-        self.source = source
+    def __init__(self, declarations: list[Tree], defined: Tree, extent: Callable[[Names, Tree], Any]) -> None:
         self.tensors: dict[str, TensorSymbol] = {}
-        self.sizes: dict[str, Any] = {}
         self.declared_shape: tuple[Any, ...] | None = None
-        self.defined = parsed.left.name
-        names = [item.name for item in parsed.declarations]
-        for place, item in enumerate(parsed.declarations):
-            if item.name in names[:place]:
-                raise ParseError(f"{cut(item.name)} is declared twice; leave one of the two away", source, item.place)
-            self._check(item.name, item.place)
-        for item in parsed.declarations:
-            if item.is_integer and item.axes is None:
-                self.sizes[item.name] = indices(item.name)
-        for item in parsed.declarations:
-            self._collect(names, item.axes or ())
-        for item in parsed.declarations:
-            axes = tuple(shape(self, part) for part in item.axes or ())
-            if item.name == parsed.left.name:
+        self.defined = defined.text
+        check_declared(declarations)
+        check_word(defined)
+        self.sizes = {node.text: indices(node.text) for node in declarations if is_integer(node) and not has_axes(node)}
+        names = {node.text for node in declarations}
+        for node in declarations:
+            self._collect(names, node)
+        for node in declarations:
+            axes = tuple(extent(self, part) for part in node.parts)
+            if node.text == self.defined:
                 self.declared_shape = axes
-            elif item.name not in self.sizes:
-                self.tensors[item.name] = self._tensor(item, axes)
-        self._check(parsed.left.name, parsed.left.place)
+            elif node.text not in self.sizes:
+                self.tensors[node.text] = _tensor(node, axes)
 
-    def argument(self, name: str, place: int) -> TensorSymbol:
+    def argument(self, node: Tree) -> TensorSymbol:
         """The tensor that is differentiated by."""
-        tensor = self.tensors.get(name)
-        if tensor is None and name == self.defined:
-            raise ParseError(f"{cut(name)} is what is defined; {self.known()}", self.source, place)
+        tensor, name = self.tensors.get(node.text), cut(node.text)
+        if tensor is None and node.text == self.defined:
+            raise node.error(f"{name} is what is defined; {known(self.tensors)}")
         if tensor is None:
-            raise ParseError(
-                f"wrt takes a declared tensor, and {cut(name)} is none; {self.known()}", self.source, place
-            )
+            raise node.error(f"wrt takes a declared tensor, and {name} is none; {known(self.tensors)}")
         if tensor.dtype is int:
-            raise ParseError(f"nothing is differentiated by {cut(name)}, a tensor of integers", self.source, place)
+            raise node.error(f"nothing is differentiated by {name}, a tensor of integers")
         return tensor
 
-    def known(self) -> str:
-        """The declared names, in words."""
-        names = list(self.tensors)
-        if not names:
-            return "there is none: write its shape behind `declare`"
-        return f"take a declared name: {', '.join(map(cut, names[:10]))}{', …' if len(names) > 10 else ''}"
-
-    def check_index(self, name: str, place: int) -> None:
+    def check_index(self, node: Tree) -> None:
         """Raise where an index has a name that stands for something else."""
-        self._check(name, place)
-        if name in self.tensors or name in self.sizes:
-            what = "a tensor" if name in self.tensors else "a size"
-            raise ParseError(f"{cut(name)} is {what}, so no index has this name; take another", self.source, place)
+        check_word(node)
+        if node.text in self.tensors or node.text in self.sizes:
+            what = "a tensor" if node.text in self.tensors else "a size"
+            raise node.error(f"{cut(node.text)} is {what}, so no index has this name; take another")
 
-    def _tensor(self, item: Item, axes: tuple[Any, ...]) -> TensorSymbol:
-        try:
-            tensor: TensorSymbol = TensorSymbol(item.name, axes, dtype=int if item.is_integer else float)
-            return tensor
-        except TensorDiffError as error:
-            raise ParseError(str(error), self.source, item.place) from None
+    def range_of(self, index: Tree, body: Tree) -> Any:
+        """The extent of all axes in ``body`` at which the name of ``index`` stands alone.
 
-    def _collect(self, names: Iterable[str], parts: Iterable[Part]) -> None:
-        """The sizes in shapes."""
-        waiting = list(parts)
-        while waiting:
-            part = waiting.pop(0)
-            waiting = [*part.parts, *waiting]
-            if part.kind == "name" and part.text not in self.sizes:
-                if part.text in names:
-                    raise ParseError(
-                        f"{cut(part.text)} is a tensor and stands in a shape; a size is a name of its own",
-                        self.source,
-                        part.place,
-                    )
-                self._check(part.text, part.place)
-                self.sizes[part.text] = indices(part.text)
+        Raises
+        ------
+        ParseError
+            If there is no such axis, or if two have different extents.
+        """
+        name = cut(index.text)
+        found: dict[Any, str] = {}
+        for node in bottom_up(body):
+            tensor = self.tensors.get(node.parts[0].text) if node.kind == "entry" else None
+            if tensor is None or node.parts[0].kind != "name":
+                continue
+            for axis, (at, extent) in enumerate(zip(node.parts[1:], tensor.shape, strict=False)):
+                if at.kind == "name" and at.text == index.text:
+                    found.setdefault(extent, f"{tensor.name} (axis {axis})")
+        if len(found) == 1:
+            return next(iter(found))
+        what = " and ".join(f"{name} runs to {extent} along {where}" for extent, where in [*found.items()][:2])
+        raise index.error(
+            f"{what or f'no axis tells how far {name} runs'}; write its range, as in ({name}, 0, n - 1) in a sum, or "
+            "declare the shape of the result"
+        )
 
-    def _check(self, name: str, place: int) -> None:
-        if keyword.iskeyword(name):  # functions are names as well: what is called has parentheses behind it
-            raise ParseError(f"{name} is a keyword of Python; take another name, e.g. {name}1", self.source, place)
+    def _collect(self, names: set[str], declaration: Tree) -> None:
+        """The sizes in a shape."""
+        for node in bottom_up(declaration):
+            if node.kind == "name" and node.text not in self.sizes:
+                if node.text in names:
+                    raise node.error(f"{cut(node.text)} is a tensor and stands in a shape; a size is a name of its own")
+                check_word(node)
+                self.sizes[node.text] = indices(node.text)
+
+
+def has_axes(declaration: Tree) -> bool:
+    """Whether a declaration, or the left side of the definition, has brackets."""
+    return len(declaration.tokens) > 1 + is_integer(declaration)
+
+
+def is_integer(declaration: Tree) -> bool:
+    """Whether what is declared holds integers."""
+    return declaration.tokens[0].type == "INT"
+
+
+def _tensor(node: Tree, axes: tuple[Any, ...]) -> TensorSymbol:
+    try:
+        tensor: TensorSymbol = TensorSymbol(node.text, axes, dtype=int if is_integer(node) else float)
+        return tensor
+    except TensorDiffError as error:
+        raise node.error(str(error)) from None

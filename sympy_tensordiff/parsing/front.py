@@ -1,0 +1,282 @@
+"""The front end of both text languages: text into a tree by lark's LALR parser, limits, names, and complaints in words.
+
+The tree is made by the parser itself as it reduces, so that depth costs no recursion.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeAlias
+
+import lark
+from lark import Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+from sympy_tensordiff.errors import ParseError
+
+SHOWN = 40
+"""Subexpressions longer than these characters are shortened in messages."""
+NAMING = frozenset({"NAME", "NUMBER", "LETTERS"})
+"""The terminals that a node is named by, where it has one of them; its first token names all others."""
+Slip: TypeAlias = Callable[[Token, Collection[str], list[Token]], str]
+
+
+@dataclass(eq=False, slots=True)
+class Tree:
+    """A node of the tree of an input: a subexpression, a declaration, what is differentiated by, or the whole.
+
+    Attributes
+    ----------
+    kind : str
+        The rule of the grammar.
+    text : str
+        What the node is named by: a number, a name, the letters of a product with their parentheses, or an
+        operator, as they stand in the input.
+    tokens : tuple of Token
+        The tokens between the parts, such as operators.
+    parts : tuple of Tree
+        The operands, from left to right.
+    start, end : int
+        Where the node stands in the input, parentheses around it included.
+    place : int
+        Where the text stands: what an error about the node points at.
+    depth : int
+        How many levels are inside, this one included.
+    is_enclosed : bool
+        Whether parentheses stand around it.
+    source : str
+        The whole input.
+    """
+
+    kind: str
+    text: str
+    tokens: tuple[Token, ...]
+    parts: tuple[Tree, ...]
+    start: int
+    end: int
+    place: int
+    depth: int
+    is_enclosed: bool = False
+    source: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The text of a subexpression on one line, shortened."""
+        return cut(" ".join(self.source[self.start : self.end][: 4 * SHOWN].split()))
+
+    def error(self, message: str, place: int | None = None) -> ParseError:
+        """The error about this node, or about another place."""
+        return ParseError(message, self.source, self.place if place is None else place)
+
+    def of_kind(self, kind: str) -> list[Tree]:
+        """The parts of a kind."""
+        return [part for part in self.parts if part.kind == kind]
+
+
+@dataclass(frozen=True, eq=False)
+class Language:
+    """What the front end has to know of a language.
+
+    Attributes
+    ----------
+    grammar : str
+        The file of the grammar.
+    called : str
+        What messages call the language.
+    longest, deepest : int
+        The most characters of an input, and the most levels inside of each other.
+    example : str
+        A whole input.
+    signs : Mapping
+        What to write in place of a character that the language does not have; under "" for all others.
+    groups : tuple
+        Terminals that are told by one word where all are expected, the word, and the terminals that it tells as well.
+    slip : callable
+        What is said about a frequent slip: of the token found, the terminals expected, and the tokens before; "" where
+        it is none.
+    """
+
+    grammar: str
+    called: str
+    longest: int
+    deepest: int
+    example: str
+    signs: Mapping[str, str]
+    groups: tuple[tuple[frozenset[str], str, frozenset[str]], ...]
+    slip: Slip
+
+
+def read(language: Language, source: str) -> Tree:
+    """The tree of an input.
+
+    Raises
+    ------
+    ParseError
+        If the text is too long or too deep, or no input of the language.
+    """
+    if len(source) > language.longest:
+        raise ParseError(
+            f"the input has {len(source):,} characters, and at most {language.longest:,} are read; split the "
+            "expression, or build it with the classes of the package",
+            source[: language.longest],
+        )
+    try:
+        root: Tree = _parser(language.grammar).parse(source)  # type: ignore[assignment]
+    except UnexpectedCharacters as error:
+        place = error.pos_in_stream or 0
+        hint = language.signs.get(source[place], language.signs[""])
+        raise ParseError(f"{source[place]!r} does not belong to {language.called}; {hint}", source, place) from None
+    except UnexpectedToken as error:
+        raise _unexpected(language, error, source) from None
+    for node in bottom_up(root):
+        node.source = source
+        if node.depth > language.deepest:
+            raise node.error(
+                f"the expression has more than {language.deepest} levels inside of each other; build it with the "
+                "classes of the package"
+            )
+    return root
+
+
+@cache
+def _parser(grammar: str) -> lark.Lark:
+    text = files(__package__).joinpath(grammar).read_text(encoding="utf-8")
+    return lark.Lark(text, parser="lalr", lexer="basic", transformer=_Grower())
+
+
+class _Grower(lark.Transformer[Token, Tree]):
+    """What the parser makes of each rule."""
+
+    def __default__(self, data: Any, children: list[Any], meta: Any) -> Any:
+        if data.startswith("_"):  # lark takes its children
+            return lark.Tree(data, children)
+        children = [child for child in children if child is not None]
+        tokens = tuple(child for child in children if isinstance(child, Token))
+        parts = tuple(child for child in children if isinstance(child, Tree))
+        named = next((token for token in tokens if token.type in NAMING), tokens[0])
+        is_entry = isinstance(children[0], Tree) and named.type == "LEFT_BRACKET"  # points at what is read
+        place = children[0].place if is_entry else _start(named)
+        depth = max((part.depth for part in parts), default=0) + (data not in ("start", "declaration"))
+        return Tree(str(data), str(named), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
+
+    def enclosed(self, children: list[Any]) -> Any:
+        left, inside, *others = children
+        if len(others) > 1:  # several values in parentheses
+            return self.__default__("tuple", children, None)
+        inside.start, inside.end, inside.is_enclosed = _start(left), _end(others[0]), True
+        return inside
+
+
+def _start(part: Token | Tree) -> int:
+    return part.start if isinstance(part, Tree) else part.start_pos or 0
+
+
+def _end(part: Token | Tree) -> int:
+    return part.end if isinstance(part, Tree) else part.end_pos or 0
+
+
+def bottom_up(root: Tree) -> list[Tree]:
+    """All nodes, the parts of each before it, from left to right."""
+    found, stack = [], [root]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        stack += node.parts
+    return found[::-1]
+
+
+def cut(text: str) -> str:
+    """A text, shortened in the middle."""
+    return text if len(text) <= SHOWN else f"{text[: SHOWN // 2]}…{text[-SHOWN // 3 :]}"
+
+
+# ---------------------------------------------------------------------------- names
+
+
+def check_declared(names: Iterable[Tree]) -> None:
+    """Raise where a name is declared twice, or a word of Python."""
+    found: set[str] = set()
+    for node in names:
+        if node.text in found:
+            raise node.error(f"{cut(node.text)} is declared twice; leave one of the two away")
+        found.add(node.text)
+        check_word(node)
+
+
+def check_word(node: Tree) -> None:
+    """Raise for a name that is a word of Python."""
+    name = node.text
+    if keyword.iskeyword(name):
+        raise node.error(f"{name} is a word of Python, in which kernels are written; take another name, e.g. {name}1")
+
+
+def known(names: Collection[str]) -> str:
+    """What to do about a name that is not declared."""
+    if not names:
+        return "declare a tensor first: there is none"
+    return f"take a declared name: {', '.join(map(cut, [*names][:10]))}{', …' if len(names) > 10 else ''}"
+
+
+# ---------------------------------------------------------------------------- complaints
+
+WORDS = {
+    "DECLARE": "`declare`",
+    "EXPRESSION": "`expression`",
+    "DERIVATIVE": "`derivative wrt`",
+    "WRT": "`wrt`",
+    "EQUALS": "`=` and the entry",
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "LEFT": "`(`",
+    "RIGHT": "`)`",
+    "LEFT_BRACKET": "`[`",
+    "RIGHT_BRACKET": "`]`",
+    "COMMA": "`,`",
+    "SIGN": "an operator",
+    "LETTERS": "the letters of the product, as in `*(ij,j->i)`",
+}
+
+
+def _unexpected(language: Language, error: UnexpectedToken, source: str) -> ParseError:
+    """The error about a token where the grammar expects another."""
+    token, expected = error.token, set(error.expected)
+    values = error.interactive_parser.parser_state.value_stack if error.interactive_parser else []
+    before = [value for value in values if isinstance(value, Token)]
+    if token.type == "$END" and "DECLARE" in expected:
+        return ParseError(f"the input is empty; an input reads {language.example}", source, len(source.rstrip()))
+    opened = [value for value in before if value.type == "LEFT"]
+    expected.discard("DERIVATIVE" if opened else "RIGHT")
+    place = len(source.rstrip()) if token.type == "$END" else token.start_pos or 0
+    if is_called(token, expected, before):
+        place = before[-1].start_pos or 0
+    message = language.slip(token, expected, before) or (
+        f"{found(token)} is not expected here, but {_words(language, expected)}"
+    )
+    if opened and "RIGHT" in expected:
+        line, column = opened[-1].line, opened[-1].column
+        message += f"; the parenthesis of line {line}, column {column} is still open"
+    return ParseError(message, source, place)
+
+
+def is_called(token: Token, expected: Collection[str], before: list[Token]) -> bool:
+    """Whether a parenthesis stands behind a name, as if that were a function."""
+    return token.type == "LEFT" and "PLUS" in expected and bool(before) and before[-1].type == "NAME"
+
+
+def found(token: Token) -> str:
+    """A token in a message."""
+    return "the end of the input" if token.type == "$END" else f"`{cut(token)}`"
+
+
+def _words(language: Language, expected: set[str]) -> str:
+    """The expected terminals in words."""
+    words = []
+    for group, word, told in language.groups:
+        if group <= expected:
+            words.append(word)
+            expected = expected - group - told
+    return " or ".join([*words, *(word for name, word in WORDS.items() if name in expected)])
