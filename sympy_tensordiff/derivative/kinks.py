@@ -118,7 +118,7 @@ class _Kinds:
         """Whether an addition is the distance of a bounded function from a bound, where it turns: ``1 - cos(u)**2``."""
         factor, value = self.graph.split_view(term)
         if value.op == "pow" and value.args[1].op == "const" and value.args[1].data == 2:
-            value, factor = value.args[0], -abs(factor) if factor < 0 else 0
+            value, factor = value.args[0], min(factor, 0)
         if value.op == "call" and value.data is sympy.cosh:
             return bool(factor == -constant.data > 0)
         if value.op != "call" or abs(factor) != constant.data:

@@ -49,7 +49,8 @@ def independent(vectors: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     >>> independent([(1, 2), (2, 4), (0, 3), (1, 0)])
     [(1, 2), (0, 3)]
     """
-    found, reduced = [], []
+    found: list[tuple[int, ...]] = []
+    reduced: list[tuple[int, list[int]]] = []
     for vector in vectors:
         rest = list(vector)
         for place, other in reduced:

@@ -45,7 +45,7 @@ def is_integer_in(symbol: Any, *exprs: Basic) -> bool:
 
 def _index_parts(node: Any) -> Iterable[Any]:
     """The index expressions that a node itself is made of."""
-    own = getattr(node, "index_parts", None)
+    own: Iterable[Any] | None = getattr(node, "index_parts", None)
     if own is not None:
         return own
     rule = next((_RULES[kind] for kind in type(node).__mro__ if kind in _RULES), None)
