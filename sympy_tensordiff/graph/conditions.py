@@ -150,7 +150,13 @@ class Conditions(Applications):
         return None if form is None or _is_several(form) else form
 
     def _scaled(self, expr: Any, scope: Scope) -> Affine | None:
-        """A positive multiple of a difference of indices as a form; None where it is no such thing."""
+        """A positive multiple of a difference of indices as a form; None where it is no such thing.
+
+        What is compared with an index is an integer, too; values that are compared with each other are none.
+        """
+        symbols = expr.atoms(sympy.Symbol)
+        if symbols and not any(s.is_integer or s in scope or s in self.integers for s in symbols):
+            return None
         try:
             return self.affine(sympy.expand(_denominator(expr) * expr), scope)
         except IndexExpressionError:

@@ -312,3 +312,15 @@ def test_no_case_of_a_maximum_is_evaluated_in_a_remainder():
         for size in range(1, 11):
             found = evaluate(td.simplify_deltas(function), {N: size})
             assert (found == evaluate(function, {N: size})).all()
+
+
+def test_values_that_are_compared_with_each_other_are_no_integers():
+    """No strict bound of a real symbol, or of one without assumptions, moves by 1."""
+    r, a = sympy.Symbol("r", real=True), sympy.Symbol("a")
+    for condition in (r > 0, r < a, a >= r, a > 2):
+        function = td.IndexedSum(Piecewise((x[i] ** 2, condition), (x[i], True)), (i, 0, N - 1))
+        gradient = td.gradient(function, x)
+        for point in ({r: 0.5, a: 0.75}, {r: 0.25, a: 2.5}, {r: 2, a: 2}):
+            wanted = [6] if condition.subs(point) else [1]
+            assert evaluate(gradient, {x: [3], **point}).tolist() == wanted
+            assert td.lambdify((x, r, a), gradient, "numpy")(np.array([3.0]), *map(float, point.values())) == wanted
