@@ -53,8 +53,8 @@ def load_source(source: str, versions: str, own: bool = False, on_disk: bool = T
     digest = hashlib.sha256(f"{versions}\n{source}".encode()).hexdigest()
     name = f"sympy_tensordiff_generated.k_{digest}" + (f"_{next(_count)}" if own else "")
     with _lock:
-        if name in sys.modules:
-            return sys.modules[name]
+        if (loaded := sys.modules.get(name)) is not None:
+            return loaded
         folders = (cache_folder, temporary_folder) if on_disk and os.environ.get(VARIABLE) != OFF else ()
         for folder in folders:
             # Numba has no place for compiled code: RuntimeError.
@@ -83,12 +83,6 @@ def code_versions(backend: str) -> str:
         except metadata.PackageNotFoundError:
             found.append(f"{package} from source")
     return ", ".join(found)
-
-
-def forget(module: ModuleType) -> None:
-    """Let the next `load_source` of its text make another module."""
-    if sys.modules.get(module.__name__) is module:
-        del sys.modules[module.__name__]
 
 
 def clear_cache() -> int:

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared
-from sympy_tensordiff.codegen.cache import code_versions, forget, load_source, seal
+from sympy_tensordiff.codegen.cache import code_versions, load_source, seal
 from sympy_tensordiff.codegen.correlations import with_correlations
+from sympy_tensordiff.codegen.described import plan_text
 from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.device_call import DeviceCalls, explained, require_device
 from sympy_tensordiff.codegen.empty_axes import MOST, Builder, EmptyAxes, Sizes
 from sympy_tensordiff.codegen.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
+from sympy_tensordiff.codegen.held import Held, forget, hold
 from sympy_tensordiff.codegen.interrupts import undivided
-from sympy_tensordiff.codegen.loops import DataCheck, Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.loops import DataCheck, Program
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
@@ -34,10 +36,6 @@ from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.steps import (
-    describe,
-    describe_kernel,
-    describe_scatter,
-    describe_together,
     is_compiled_whole,
     not_compiled,
 )
@@ -50,9 +48,8 @@ from sympy_tensordiff.codegen.threads import (
     large_steps,
     large_work,
 )
-from sympy_tensordiff.codegen.walk import array_shapes, externals
+from sympy_tensordiff.codegen.walk import externals
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, SingularMatrixError
-from sympy_tensordiff.integer.affine import Affine
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
@@ -106,10 +103,6 @@ def _compile_at(build: Any, backend: str, functions: Any, parallel: bool | None,
     return compile_program(program, backend, called(functions, externals(program)), parallel)
 
 
-def _shape(forms: tuple[Affine, ...]) -> str:
-    return f"({', '.join(map(str, forms))})"
-
-
 class CompiledFunction:
     """A compiled program: call it with arrays and numbers in the order of its arguments.
 
@@ -146,6 +139,7 @@ class CompiledFunction:
         self._checker = ArgumentChecker(program, may_be_empty=build is not None and backend != "cuda")
         self._at = functools.lru_cache(MOST)(functools.partial(_compile_at, build, backend, self.functions, parallel))
         self._runs: dict[tuple[np.dtype[Any], frozenset[str]], Runs] = {}
+        self._held: list[Held] = []
         self._unsealed: list[ModuleType] = []
         self._on_disk = True
         self._recent: Recent | None = None
@@ -210,6 +204,7 @@ class CompiledFunction:
             forget(module)
         self._unsealed.clear()
         self._runs.clear()
+        self._held.clear()
         self._recent = None
 
     def _run_on_cuda(self, prepared: Prepared, filled: Sequence[Any], stream: Any) -> None:
@@ -314,7 +309,9 @@ class CompiledFunction:
             versions += f", {dtype}"
         is_printed = parallel == self._printed_parallel
         source = self.source if is_printed else _printed(self._bounded, self.backend, parallel)
-        module = load_source(source, versions, own=bool(self._implementations), on_disk=self._on_disk)
+        own = bool(self._implementations) or not self._on_disk
+        module = load_source(source, versions, own, self._on_disk)
+        self._held.append(hold(module, own))
         supplied = {
             (external.name, external.orders): for_backend(external, function, self.backend)
             for external, function in self._implementations.items()
@@ -341,37 +338,7 @@ class CompiledFunction:
     @property
     def plan(self) -> str:
         """What is computed, in which order, and why the temporaries exist."""
-        program = softmax_in_loops(self.program, rows=self.backend == "numba")
-        if self.backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
-            program = in_reading_order(with_correlations(program))
-        lines = ["arguments:"]
-        lines += [
-            f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments
-        ]
-        lines += ["results:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.outputs)]
-        if program.sizes:
-            lines += ["sizes computed before:"]
-            lines += [f"  {s.name} = {'max' if s.lows else 'min'}{_shape(s.lows or s.highs)}" for s in program.sizes]
-        if program.temporaries:
-            lines += ["temporaries:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.temporaries)]
-        elif program.notes:
-            lines += ["products:"]
-        lines += [f"  {note}" for note in program.notes]
-        lines += self._driver_text()
-        lines.append("kernels:")
-        shapes = array_shapes(program)
-        steps = fuse(program, Prover(program)).kernels if self.backend == "numba" else program.kernels
-        for n, step in enumerate(steps, 1):
-            if isinstance(step, Fused):
-                text = describe_together(step)
-            elif isinstance(step, Scatter):
-                text = describe_scatter(step, self.backend)
-            elif isinstance(step, Kernel):
-                text = f"fill {describe_kernel(step)}"
-            else:
-                text = describe(step, shapes)
-            lines.append(f"  {n}. {text}")
-        return "\n".join(lines)
+        return plan_text(self.program, self.backend, self._driver_text())
 
     def _driver_text(self) -> list[str]:
         """What calls the kernels, and which of them run on all cores, in tiles or in parts."""

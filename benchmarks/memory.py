@@ -1,0 +1,77 @@
+"""The memory that a loop over different kernels takes: of each while it is held, and what is left when it is not.
+
+Run with ``python benchmarks/memory.py``; see README.md beside this file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def resident() -> float:
+    """The memory of this process, in MB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def kernels(backend: str) -> Callable[[int], Any]:
+    """What makes the kernel of a number, calls it, and gives it."""
+    import numpy as np
+
+    import sympy_tensordiff as td
+
+    i, n = td.indices("i n")
+    x = td.TensorSymbol("x", n)
+
+    def made(number: int) -> Any:
+        function = td.lambdify([x], td.IndexedSum(td.sin(number * x[i]) + number, (i, 0, n - 1)), backend)
+        function(np.ones(4))
+        return function
+
+    return made
+
+
+def measure(backend: str, count: int) -> str:
+    """The memory and the time of each of ``count`` kernels, after some that warm up."""
+    make = kernels(backend)
+    for number in range(2, 5):
+        make(number)
+    gc.collect()
+    before, start = resident(), time.perf_counter()
+    functions = [make(number) for number in range(5, 5 + count)]
+    seconds = (time.perf_counter() - start) / count
+    gc.collect()
+    held = (resident() - before) / count
+    del functions
+    gc.collect()
+    left = (resident() - before) / count
+    return f"{held:6.3f} MB each while held, {left:6.3f} MB left, {seconds:6.3f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--backend", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.backend:
+        print(measure(options.backend, options.count))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"SYMPY_TENSORDIFF_CACHE": folder}
+        for name, backend in (("numpy", "numpy"), ("numba, compiled", "numba"), ("numba, from disk", "numba")):
+            command = [sys.executable, __file__, "--count", str(options.count), "--backend", backend]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+            print(f"{name:17} {done.stdout}", end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()

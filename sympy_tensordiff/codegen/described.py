@@ -1,0 +1,54 @@
+"""What a callable says that it does: its arguments, results and temporaries, and the kernels in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sympy_tensordiff.codegen.correlations import with_correlations
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.fusion import fuse
+from sympy_tensordiff.codegen.loops import Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.printers.layout import in_reading_order
+from sympy_tensordiff.codegen.softmax import softmax_in_loops
+from sympy_tensordiff.codegen.steps import describe, describe_kernel, describe_scatter, describe_together
+from sympy_tensordiff.codegen.walk import array_shapes
+from sympy_tensordiff.integer.affine import Affine
+
+
+def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
+    """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
+    program = softmax_in_loops(program, rows=backend == "numba")
+    if backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
+        program = in_reading_order(with_correlations(program))
+    lines = ["arguments:"]
+    lines += [
+        f"  {a.label} : {a.kind} {_shape(a.shape) if a.kind == 'array' else ''}".rstrip() for a in program.arguments
+    ]
+    lines += ["results:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.outputs)]
+    if program.sizes:
+        lines += ["sizes computed before:"]
+        lines += [f"  {s.name} = {'max' if s.lows else 'min'}{_shape(s.lows or s.highs)}" for s in program.sizes]
+    if program.temporaries:
+        lines += ["temporaries:", *(f"  {a.name} : array {_shape(a.shape)}" for a in program.temporaries)]
+    elif program.notes:
+        lines += ["products:"]
+    lines += [f"  {note}" for note in program.notes]
+    lines += driver
+    lines.append("kernels:")
+    shapes = array_shapes(program)
+    steps = fuse(program, Prover(program)).kernels if backend == "numba" else program.kernels
+    for n, step in enumerate(steps, 1):
+        if isinstance(step, Fused):
+            text = describe_together(step)
+        elif isinstance(step, Scatter):
+            text = describe_scatter(step, backend)
+        elif isinstance(step, Kernel):
+            text = f"fill {describe_kernel(step)}"
+        else:
+            text = describe(step, shapes)
+        lines.append(f"  {n}. {text}")
+    return "\n".join(lines)
+
+
+def _shape(forms: tuple[Affine, ...]) -> str:
+    return f"({', '.join(map(str, forms))})"
