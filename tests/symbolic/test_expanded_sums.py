@@ -47,6 +47,12 @@ def test_values_stay_also_where_ranges_are_empty():
         assert same(total, sympy.expand(total), (m, N, p))
 
 
+def test_what_may_have_no_value_stays_in_its_range():
+    assert sympy.expand(IndexedSum(c / m, (k, 1, m))) == c * IndexedSum(1 / m, (k, 1, m))
+    for total in (IndexedSum(y[p] * y[k], (k, 0, m)), IndexedSum(y[k] / m, (k, 1, m)), IndexedSum(y[p], (k, 0, m))):
+        assert sympy.expand(total) == total
+
+
 def test_solve_finds_the_mean():
     x, s = IndexedBase("x"), sympy.Symbol("s", integer=True)
     slope = td.diff(Sum((x[s] - mu) ** 2, (s, 1, n)), mu)
