@@ -64,7 +64,7 @@ def lift(expr: Any) -> Any:
     Raises
     ------
     IndexExpressionError
-        For a free index or a size that is not declared an integer.
+        For an index or a size that is declared to be no integer.
     ShapeError
         For a whole ``IndexedBase`` without a shape, for one name with two shapes, and for matrices
         whose shapes do not fit.
@@ -179,7 +179,7 @@ class _Lift(Rewriting):
 
     def delta(self, expr: Any, scope: Scope) -> Recursion[Any]:
         left, right = yield self.all(expr.args[:2], scope)
-        parse(left - right)  # says which symbol is not declared an integer
+        parse(left - right)  # says which symbol is declared to be no integer
         delta = KroneckerDelta(left, right)
         if len(expr.args) < 3:
             return delta
