@@ -15,6 +15,7 @@ import sympy
 from sympy import Min, Mod
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices, simplify_deltas, vjp
+from sympy_tensordiff.codegen.starts import Starts
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer import polyhedron
 from sympy_tensordiff.reference import evaluate
@@ -325,6 +326,14 @@ def test_wrong_first_and_second_derivatives_are_found(monkeypatch):
 
 
 # ---------------------------------------------------------------- the report
+
+
+def test_inner_sums_that_are_computed_twice_are_found(monkeypatch):
+    assert fuzz.check("strides", 31).verdict == "right"
+    monkeypatch.setattr(Starts, "as_before", lambda self, candidate: candidate)
+    outcome = fuzz.check("strides", 31)
+    assert outcome.verdict == "wrong"
+    assert "108 steps for 27 pairs" in outcome.detail
 
 
 def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):

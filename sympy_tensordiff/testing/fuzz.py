@@ -22,10 +22,10 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
     VerificationError,
 )
-from sympy_tensordiff.testing import function_checks, large_values, named_functions, system_checks
+from sympy_tensordiff.testing import function_checks, large_values, named_functions, strided_residuals, system_checks
 
-KINDS = ("systems", "functions", "tensors", "maps", "named", "large")
-_IN_A_BATCH = {"systems": 20, "functions": 1, "tensors": 1, "maps": 1, "named": 1, "large": 1}
+KINDS = ("systems", "functions", "tensors", "maps", "named", "large", "strides")
+_IN_A_BATCH = {**dict.fromkeys(KINDS, 1), "systems": 20}
 _WRONG = (DerivativeMismatch, VerificationError, OutOfShapeError)
 _FORMULA = re.compile(r"\S*[^\w\s,;:.'-]\S*|\S*\d\S*|\b[A-Za-z]\b|\b_\w+")
 _EVERY = 10.0
@@ -70,6 +70,7 @@ def _check(kind: str, seed: int) -> Outcome:
         "maps": function_checks.check_maps,
         "named": named_functions.check_named_functions,
         "large": large_values.check_large_values,
+        "strides": strided_residuals.check_strides,
     }
     try:
         return Outcome(kind, seed, "right", "", checks[kind](seed) or 0.0)
