@@ -333,7 +333,7 @@ def test_inner_sums_that_are_computed_twice_are_found(monkeypatch):
     monkeypatch.setattr(Starts, "as_before", lambda self, candidate: candidate)
     outcome = fuzz.check("strides", 31)
     assert outcome.verdict == "wrong"
-    assert "108 steps for 27 pairs" in outcome.detail
+    assert "108 steps for 27 pairs of i and k" in outcome.detail
 
 
 def test_crashes_refusals_and_slow_cases_are_told_apart(monkeypatch):

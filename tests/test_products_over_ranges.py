@@ -125,6 +125,14 @@ def test_loops_of_derivatives():
     assert loops(td.hessian(PRODUCT, x), 10) == 2 * 36 + 2 * 120
 
 
+def test_products_that_are_kept_are_passes_too():
+    """What a lower bound says of an axis, ``k >= p + 1``, counts as it stands there, so that the axis is ``p``."""
+    A = td.TensorSymbol("A", (n, n))
+    function = td.IndexedProduct(td.IndexedSum(A[i, k] * x[k], (k, 0, n - 1)), (i, 0, n - 1))
+    source = td.lambdify([A, x], td.gradient(function, x), "numba").source
+    assert source.count("_so_far *= ") == 2
+
+
 def test_a_gradient_is_two_passes():
     """On the CPU the products before all entries are one pass along them, those behind another."""
     source = td.lambdify([x], td.gradient(PRODUCT, x), "numba").source

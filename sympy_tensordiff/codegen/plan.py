@@ -337,7 +337,13 @@ def index_forms(node: Node) -> Sequence[Affine]:
             return (node.data,)
         case "read" | "comprehension":
             return tuple(node.data)
-    return [row.form for row in node.data] if node.op in RANGED or node.op == "guard" else ()
+    return [_as_bound(row.form) for row in node.data] if node.op in RANGED or node.op == "guard" else ()
+
+
+def _as_bound(form: Affine) -> Affine:
+    """The form of a row in the direction of what it bounds its bound variable by: ``p - k``, of ``k - p >= 0`` too."""
+    coefficients = [c for v, c in form.terms if isinstance(v, int) and v < 0]
+    return form * -1 if len(coefficients) == 1 and coefficients[0] > 0 else form
 
 
 def _integer_inverse(
