@@ -47,14 +47,15 @@ def measure(backend: str, count: int) -> str:
         make(number)
     gc.collect()
     before, start = resident(), time.perf_counter()
-    functions = [make(number) for number in range(5, 5 + count)]
+    for number in range(5, 5 + count):
+        make(number)
     seconds = (time.perf_counter() - start) / count
     gc.collect()
-    held = (resident() - before) / count
-    del functions
+    between = resident()
+    functions = [make(number) for number in range(5 + count, 5 + 2 * count)]
     gc.collect()
-    left = (resident() - before) / count
-    return f"{held:6.3f} MB each while held, {left:6.3f} MB left, {seconds:6.3f} s"
+    held = (resident() - between) / len(functions)
+    return f"{held:6.3f} MB each that is held, {(between - before) / count:6.3f} MB each that is not, {seconds:6.3f} s"
 
 
 def main() -> None:
