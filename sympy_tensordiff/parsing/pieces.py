@@ -1,4 +1,4 @@
-"""Pieces of text in the text language: how tightly they bind, how long they are, which extents they leave open.
+"""Pieces of text in the text language: how tightly they bind, how long they are, and what operators join.
 
 A piece holds other pieces, and no text is joined before the whole is known: what is shared may stand
 at very many places, so that the text of a small expression may be endless.
@@ -6,7 +6,7 @@ at very many places, so that the text of a small expression may be endless.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
@@ -47,33 +47,21 @@ class Piece:
         The number of its characters.
     level : Level
         How tightly it binds.
-    shape : tuple of Expr
-        The shape of the expression.
-    classes : tuple of int
-        For each axis, 0 where a tensor of the expression fixes its extent; axes of the same other number
-        have one extent that nothing fixes, as those of a number which is repeated.
-    hidden : frozenset of Expr
-        The extents that nothing fixes of axes that are summed over.
+    rank : int
+        The number of axes.
     """
 
     parts: tuple[Any, ...]
     length: int
     level: Level
-    shape: tuple[Any, ...] = ()
-    classes: tuple[int, ...] = ()
-    hidden: frozenset[Any] = frozenset()
-
-    @property
-    def rank(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
+    rank: int = 0
 
 
 Part: TypeAlias = str | Piece
 
 
-def piece(parts: Iterable[Part], level: Level, like: Piece | None = None) -> Piece:
-    """A piece of these parts, with the axes of another."""
+def piece(parts: Iterable[Part], level: Level, rank: int = 0) -> Piece:
+    """A piece of these parts."""
     parts = tuple(parts)
     length = sum(len(part) if isinstance(part, str) else part.length for part in parts)
     if length > LONGEST:
@@ -81,14 +69,12 @@ def piece(parts: Iterable[Part], level: Level, like: Piece | None = None) -> Pie
             f"to_text: the text of the expression is longer than {LONGEST:,} characters, the most that td.parse reads; "
             "what is shared is written at each of its places: give shared parts names of their own, as tensors"
         )
-    if like is None:
-        return Piece(parts, length, level)
-    return Piece(parts, length, level, like.shape, like.classes, like.hidden)
+    return Piece(parts, length, level, rank)
 
 
 def at_least(part: Piece, level: Level) -> Part:
     """The piece, in parentheses where it binds less tightly."""
-    return part if part.level >= level else piece(("(", part, ")"), Level.ATOM, part)
+    return part if part.level >= level else piece(("(", part, ")"), Level.ATOM, part.rank)
 
 
 def written(whole: Piece) -> str:
@@ -131,7 +117,7 @@ def decimal_places(value: Rational) -> int | None:
 
 def negated(part: Piece) -> Piece:
     """The piece with a minus sign in front."""
-    return piece(("-", at_least(part, Level.FACTOR)), Level.FACTOR, part)
+    return piece(("-", at_least(part, Level.FACTOR)), Level.FACTOR, part.rank)
 
 
 def flipped(part: Piece) -> Piece:
@@ -144,6 +130,108 @@ def flipped(part: Piece) -> Piece:
     return negated(part)
 
 
-def called(function: str, argument: Piece) -> Piece:
-    """A function of the piece, entry by entry."""
-    return piece((f"{function}(", argument, ")"), Level.ATOM, argument)
+def called(function: str, argument: Piece, rank: int | None = None) -> Piece:
+    """A function of the piece, entry by entry, or of another rank."""
+    return piece((f"{function}(", argument, ")"), Level.ATOM, argument.rank if rank is None else rank)
+
+
+# -------------------------------------------------------------- operators
+
+
+def axis_letters(rank: int, taken: str = "") -> str:
+    """Letters for some axes, which are not taken yet."""
+    free = "".join(letter for letter in LETTERS if letter not in taken)
+    if rank > len(free):
+        raise UnsupportedError(
+            f"to_text: {len(taken) + rank} axes need more than the {len(LETTERS)} letters a-z of the text language; "
+            "split the expression into tensors and products of fewer axes"
+        )
+    return free[:rank]
+
+
+def total(terms: Sequence[tuple[bool, Piece]]) -> Piece:
+    """The sum of terms, each with whether it is subtracted."""
+    parts: list[Part] = []
+    for minus, term in terms:
+        if parts:
+            parts += [" - " if minus else " + ", at_least(term, Level.CHAIN)]
+        else:
+            parts.append(negated(term) if minus else at_least(term, Level.CHAIN))
+    return piece(parts, Level.SUM, max(term.rank for _, term in terms))
+
+
+def quotient(above: Sequence[Piece], below: Sequence[Piece]) -> Piece:
+    """The product entry by entry of some pieces, divided by others."""
+    if len(above) == 1 and not below:
+        return above[0]
+    rank = max(part.rank for part in (*above, *below))
+    letters = axis_letters(rank)
+    # Chains are read as one node, and this is one of its own.
+    parts: list[Part] = [at_least(above[0], Level.TERM)]
+    left = letters if above[0].rank else ""
+    for part in above[1:]:
+        right = letters if part.rank else ""
+        parts += [f" *({left},{right}->{left or right}) ", at_least(part, Level.POWER)]
+        left = left or right
+    for part in below:
+        parts += [" / ", at_least(part, Level.POWER)]
+    return piece(parts, Level.CHAIN, rank)
+
+
+def raised(base: Piece, exponent: Piece) -> Piece:
+    """A power entry by entry; the exponent is a scalar."""
+    parts = at_least(base, Level.POWER), " ^ ", at_least(exponent, Level.ATOM)
+    return piece(parts, Level.POWER, base.rank)
+
+
+def repeated(value: Piece, rank: int) -> Piece:
+    """A scalar that is repeated along axes."""
+    if not rank:
+        return value
+    letters = axis_letters(rank)
+    # With the letters at both sides it is read as one repeated number, with them at one side as a product by 1.
+    return piece((at_least(value, Level.CHAIN), f" *({letters},{letters}->{letters}) 1"), Level.TERM, rank)
+
+
+def relabelled(operand: Piece, letters: str, output: str) -> Piece:
+    """The product of one operand."""
+    return piece((f"({letters}->{output}) ", at_least(operand, Level.FACTOR)), Level.FACTOR, len(output))
+
+
+Factor = tuple[Piece, str, Piece | None]
+"""An operand of a product, its letters, and the value of one that is a repeated scalar."""
+
+
+def contracted(operands: Sequence[Factor], output: str) -> Piece:
+    """The product of operands, by two of them at a time: next the one that leaves the fewest axes."""
+    left, *rest = operands
+    if not rest:
+        return relabelled(left[0], left[1], output)
+    while rest:
+        kept = [_kept(left[1] + other[1], rest[:place] + rest[place + 1 :], output) for place, other in enumerate(rest)]
+        place = min(range(len(rest)), key=lambda place: len(kept[place]))
+        right = rest.pop(place)
+        letters = kept[place] if rest else output
+        left = _product(left, right, letters), letters, None
+    return left[0]
+
+
+def _kept(letters: str, others: Sequence[Factor], output: str) -> str:
+    """The letters that are needed after a product."""
+    needed = set(output).union(*(own for _, own, _ in others))
+    return "".join(dict.fromkeys(letter for letter in letters if letter in needed))
+
+
+def _product(left: Factor, right: Factor, output: str) -> Piece:
+    """The product of two operands.
+
+    A repeated scalar is not repeated in the text where the other operand has none of its letters.
+    """
+    shown = [left[0], right[0]]
+    for position, (_, own, value), (_, others, _) in ((1, right, left), (0, left, right)):
+        if value is not None and len(set(own)) == len(own) and set(own).isdisjoint(others):
+            shown[position] = value
+            break
+    letters = f" *({left[1]},{right[1]}->{output}) "
+    parts = at_least(shown[0], Level.CHAIN), letters, at_least(shown[1], Level.POWER)
+    return piece(parts, Level.TERM, len(output))

@@ -8,27 +8,44 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from sympy import Add, Dummy, Function, KroneckerDelta, Max, Min, Mul, Number, NumberSymbol, Piecewise, Pow, S, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
-from sympy_tensordiff.parsing.axes_of_text import axis_letters, named
-from sympy_tensordiff.parsing.functions_of_text import COMPOSED, CONSTANTS, NAMES, by_base, by_relu, by_sign, is_total
-from sympy_tensordiff.parsing.joined_pieces import (
+from sympy_tensordiff.parsing.language import OF_MATRICES, RESERVED
+from sympy_tensordiff.parsing.numbers import FUNCTIONS
+from sympy_tensordiff.parsing.pieces import (
+    Level,
+    Piece,
+    axis_letters,
+    called,
     contracted,
-    of_matrix,
+    flipped,
+    negated,
+    number,
+    piece,
     quotient,
     raised,
     relabelled,
     repeated,
     total,
 )
-from sympy_tensordiff.parsing.language import OF_MATRICES, RESERVED
-from sympy_tensordiff.parsing.numbers import FUNCTIONS
-from sympy_tensordiff.parsing.pieces import Level, Piece, called, flipped, negated, number, piece
-from sympy_tensordiff.parsing.terms_of_text import fraction, held, in_lower_case, is_subtracted, refused, split
+from sympy_tensordiff.parsing.terms_of_text import (
+    COMPOSED,
+    CONSTANTS,
+    NAMES,
+    by_base,
+    by_relu,
+    by_sign,
+    fraction,
+    held,
+    in_lower_case,
+    is_subtracted,
+    is_total,
+    refused,
+    split,
+)
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
@@ -67,14 +84,12 @@ class Writer:
             expr = to_einsum(expr)
         self.expr = expr
         nodes = nodes_in([expr])
-        tensors = [node for node in nodes if isinstance(node, TensorSymbol)]
-        for tensor in tensors:
-            if tensor.dtype is int:
-                raise UnsupportedError(f"to_text: {tensor} is a tensor of integers, which the text language has not")
-        shapes = (tensor.shape for tensor in (*tensors, *declared))
-        self.sizes = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
+        for node in nodes:
+            if isinstance(node, TensorSymbol) and node.dtype is int:
+                raise UnsupportedError(f"to_text: {node} is a tensor of integers, which the text language has not")
         self.integers = integers_by_use([expr, *declared])
         self.names: dict[str, Any] = {}
+        self.extents: dict[Any, None] = {}  # of repeated numbers and deltas
 
     def run(self) -> Piece:
         """The text of the whole."""
@@ -140,20 +155,21 @@ class Writer:
                 f"to_text: {expr.name} names two things, of the shapes {getattr(other, 'shape', ())} and "
                 f"{getattr(expr, 'shape', ())}, so that the text could not tell them apart; rename one of them"
             )
-        return named(expr) if isinstance(expr, TensorSymbol) else piece((expr.name,), Level.ATOM)
+        rank = len(getattr(expr, "shape", ()))
+        axis_letters(rank)
+        return piece((expr.name,), Level.ATOM, rank)
 
     def delta(self, expr: DeltaTensor, scope: Scope) -> Recursion[Piece]:
         """The unit tensor."""
         yield from ()
         axis_letters(expr.rank)
-        order = expr.rank // 2
-        classes = tuple(range(1, order + 1))
-        return replace(piece((f"delta({order})",), Level.ATOM), shape=expr.shape, classes=2 * classes)
+        self.extents.update(dict.fromkeys(expr.shape))
+        return piece((f"delta({expr.rank // 2})",), Level.ATOM, expr.rank)
 
     def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Piece]:
         """A number that is repeated along axes."""
-        value = yield self.visit(expr.value, scope)
-        return repeated(value, expr.shape)
+        self.extents.update(dict.fromkeys(expr.shape))
+        return repeated((yield self.visit(expr.value, scope)), expr.rank)
 
     # -------------------------------------------------------------- operations entry by entry
 
@@ -233,8 +249,11 @@ class Writer:
         variables = expr.template.variables
         numbers = {hole: value for hole, value in zip(variables, expr.operands, strict=True) if value.is_Number}
         inside = Scope(dict(zip(variables, operands, strict=True)), dict(zip(variables, expr.operands, strict=True)))
-        result = yield self.visit(expr.template.expr.xreplace(numbers), inside)
-        return result if result.rank else repeated(result, expr.shape)
+        result: Piece = yield self.visit(expr.template.expr.xreplace(numbers), inside)
+        if result.rank:
+            return result
+        self.extents.update(dict.fromkeys(expr.shape))
+        return repeated(result, expr.rank)
 
     def function(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """A function that the language has, or that it can compose."""
@@ -297,12 +316,12 @@ class Writer:
             is_repeated = isinstance(operand, FilledTensor) and operand.rank
             value = (yield self.visit(operand.value, scope)) if is_repeated else None
             factors.append(((yield self.visit(operand, scope)), letters, value))
-        return contracted(factors, output, self.sizes)
+        return contracted(factors, output)
 
     def matrix(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """The inverse, the determinant or the adjugate."""
         matrix = yield self.visit(expr.matrix, scope)
-        return of_matrix({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, self.sizes)
+        return called({TensorInverse: "inv", TensorDeterminant: "det"}.get(type(expr), "adj"), matrix, expr.rank)
 
     def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Piece]:
         """The determinant, or its derivative."""
@@ -314,15 +333,15 @@ class Writer:
             )
         matrix = yield self.visit(expr.matrix, scope)
         if expr.order == 0:
-            return of_matrix("det", matrix, self.sizes)
-        return relabelled(of_matrix("adj", matrix, self.sizes), "ij", "ji", self.sizes)
+            return called("det", matrix, 0)
+        return relabelled(called("adj", matrix), "ij", "ji")
 
     def log_sum_exp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Piece]:
         """The logarithm of a sum of exponentials."""
         tensor = yield self.visit(expr.tensor, scope)
         letters = axis_letters(tensor.rank)
         kept = "".join(letter for axis, letter in enumerate(letters) if axis not in expr.axes)
-        return called("log", relabelled(called("exp", tensor), letters, kept, self.sizes))
+        return called("log", relabelled(called("exp", tensor), letters, kept))
 
     def indexed(self, expr: Any, scope: Scope) -> Recursion[Piece]:
         """A scalar that an entry holds; all else is no operation on whole tensors."""

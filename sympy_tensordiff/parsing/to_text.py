@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sympy_tensordiff.errors import UnsupportedError
+from sympy import S
+
+from sympy_tensordiff.errors import ParseError, UnsupportedError
 from sympy_tensordiff.parsing.api import ParsedExpression, parse
-from sympy_tensordiff.parsing.pieces import Level, piece, written
+from sympy_tensordiff.parsing.pieces import written
 from sympy_tensordiff.parsing.text_writer import Writer
 from sympy_tensordiff.symbolic.indices import as_expr
 
@@ -58,13 +61,50 @@ def to_text(expr: Any) -> str:
     sympy_tensordiff.errors.UnsupportedError: to_text: TensorCofactor(2, X) ...
     """
     if not isinstance(expr, ParsedExpression):
-        return written(Writer(as_expr(expr, "the argument of to_text")).run())
-    text = Writer(expr.expression, expr.tensors.values()).run()
-    declarations = "".join(f"{name} {tensor.rank} " for name, tensor in expr.tensors.items())
-    arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)
-    whole = written(piece((f"declare {declarations}expression ", text, arguments), Level.SUM))
-    _refuse_other_sizes(expr, parse(whole))
-    return whole
+        writer = Writer(as_expr(expr, "the argument of to_text"))
+        text = written(writer.run())
+        if writer.extents:
+            tensors = writer.names or {"x": S.One}
+            _refuse_summed(writer, tensors, _read_back(_whole(text, tensors, [*tensors][:1])))
+        return text
+    writer = Writer(expr.expression, expr.tensors.values())
+    text = _whole(written(writer.run()), expr.tensors, [argument.name for argument in expr.arguments])
+    again = _read_back(text)
+    _refuse_summed(writer, expr.tensors, again)
+    _refuse_other_sizes(expr, again)
+    return text
+
+
+def _whole(text: str, tensors: Mapping[str, Any], arguments: Iterable[str]) -> str:
+    """A whole input."""
+    declarations = "".join(f"{name} {len(getattr(tensor, 'shape', ()))} " for name, tensor in tensors.items())
+    return f"declare {declarations}expression {text}{''.join(f' derivative wrt {name}' for name in arguments)}"
+
+
+def _read_back(whole: str) -> ParsedExpression:
+    try:
+        return parse(whole)
+    except ParseError as error:
+        raise UnsupportedError(f"to_text: td.parse would not read the text: {error.message}") from None
+
+
+def _refuse_summed(writer: Writer, tensors: Mapping[str, Any], again: ParsedExpression) -> None:
+    """Raise where a text reads back a sum over an axis of any extent that was over one of a given extent."""
+    own = _hidden(writer.expr, tensors)
+    is_given = any(not extent.is_Symbol and extent.free_symbols & own for extent in writer.extents)
+    if is_given or len(_hidden(again.expression, again.tensors)) > len(own):
+        raise UnsupportedError(
+            f"to_text: the extent {' or '.join(map(str, writer.extents))} of a repeated number or delta is summed "
+            "over, and no tensor has an axis there, so that the text cannot say it; write the sum as a number, or as a "
+            "tensor of order 0"
+        )
+
+
+def _hidden(expr: Any, tensors: Mapping[str, Any]) -> set[Any]:
+    """The sizes in an expression that neither a tensor nor the expression has an axis of."""
+    shapes = [getattr(tensor, "shape", ()) for tensor in (expr, *tensors.values())]
+    fixed = {symbol for shape in shapes for extent in shape for symbol in extent.free_symbols}
+    return expr.free_symbols - fixed - {*tensors.values()}  # type: ignore[no-any-return]
 
 
 def _refuse_other_sizes(parsed: ParsedExpression, again: ParsedExpression) -> None:
