@@ -1,8 +1,8 @@
 """The text language of the thesis: text in, tensor expressions out.
 
-The grammar makes a tree (`syntax`), which gets orders, constants and axes, each by one pass, and then
-becomes an expression (`build`). `to_text` makes a text of an expression (`text_writer`). Index
-notation is a language of its own, in `indexed`.
+The front end of both languages makes a tree of a text by a grammar (`front`). Here the tree gets axes
+(`axes`), then becomes an expression (`build`); `to_text` makes a text of an expression (`text_writer`).
+Index notation is a language of its own, in `indexed`.
 """
 
 from sympy_tensordiff.parsing.api import ParsedExpression, parse

@@ -7,12 +7,10 @@ from types import MappingProxyType
 from typing import Any
 
 from sympy_tensordiff.errors import ArgumentTypeError
-from sympy_tensordiff.parsing.axes import Sizes
+from sympy_tensordiff.parsing.axes import Sizes, declared
 from sympy_tensordiff.parsing.build import Builder
 from sympy_tensordiff.parsing.front import bottom_up, read
 from sympy_tensordiff.parsing.language import THESIS
-from sympy_tensordiff.parsing.letters import letters_of
-from sympy_tensordiff.parsing.orders import Orders, declared
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -152,12 +150,10 @@ def parse(text: str) -> ParsedExpression:
         raise ArgumentTypeError(f"td.parse takes a str, not {type(text).__name__}")
     root = read(THESIS, text)
     orders = declared(root)
-    (expression,) = (part for part in root.parts if part.kind not in ("declaration", "argument"))
+    *_, expression = (part for part in root.parts if part.kind not in ("declaration", "argument"))
     nodes = bottom_up(expression)
-    letters = {node: letters_of(node) for node in nodes if node.kind in ("product", "relabelled")}
-    sizes = Sizes(orders, letters).of(nodes, Orders(orders, letters).of(nodes))
-    builder = Builder(sizes)
+    builder = Builder(Sizes(orders, nodes))
     result = builder.expression(nodes)
     return ParsedExpression(
-        builder.tensors, result, tuple(builder.tensors[one.text] for one in root.of_kind("argument"))
+        builder.tensors, result, tuple(builder.tensors[node.text] for node in root.of_kind("argument"))
     )

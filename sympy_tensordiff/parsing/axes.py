@@ -1,19 +1,55 @@
-"""The axes of every subexpression, those of one length unified (thesis, 3.2.4), and a size for each length."""
+"""The axes of every subexpression, those of one length unified, a size for each length, and the letters of products.
+
+Orders go from the declared tensors upwards (thesis, 3.2.3 and 3.2.4); numbers and tensors of order 0 fit beside
+every order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
-from sympy_tensordiff.parsing.front import Tree
+from lark import Token
+
+from sympy_tensordiff.parsing.front import Tree, bottom_up, check_declared, cut, known
 from sympy_tensordiff.parsing.language import OF_MATRICES
-from sympy_tensordiff.parsing.letters import Letters
 from sympy_tensordiff.symbolic.indices import indices
 
+HIGHEST = 26
+"""The highest order of a tensor: there are as many letters."""
 NAMES = "nmlpqrstuv"
 """What sizes are called, in this order."""
 Axes = tuple[int, ...]
+
+
+def declared(root: Tree) -> dict[str, int]:
+    """The order of each declared tensor, in the order of the declarations; every name in use is one of them."""
+    declarations = root.of_kind("declaration")
+    check_declared(declarations)
+    orders = {node.text: order(node, node.tokens[1]) for node in declarations}
+    for node in bottom_up(root):
+        if node.kind == "name" and node.text not in orders:
+            name = cut(node.text)
+            raise node.error(
+                f"{name} is not declared; write its order before `expression`, as in `{name} 2`, or {known(orders)}"
+            )
+        if node.kind == "argument" and node.text not in orders:
+            raise node.error(f"the derivative is by {cut(node.text)}, which is not declared; {known(orders)}")
+    return orders
+
+
+def order(node: Tree, token: Token, highest: int = HIGHEST) -> int:
+    """The number that a token stands for."""
+    if not token.isdecimal():
+        raise node.error(f"an order is a whole number, such as 2 for a matrix, not {cut(token)}", token.start_pos)
+    if len(token.lstrip("0")) > 2 or int(token) > highest:
+        raise node.error(
+            f"the order {cut(token)} is too high: at most {highest} is possible here, as there are {HIGHEST} letters "
+            "for axes",
+            token.start_pos,
+        )
+    return int(token)
 
 
 class Unified:
@@ -42,27 +78,42 @@ class Unified:
 
 
 class Sizes:
-    """The axes of all nodes of a tree, and their lengths."""
+    """The axes of all nodes of a tree, and their lengths.
 
-    def __init__(self, declared: dict[str, int], letters: dict[Tree, Letters]) -> None:
+    Attributes
+    ----------
+    axes : dict
+        The axes of each node.
+    letters : dict
+        The letters of each product.
+    by_letter : dict
+        The axis of each letter of a product.
+    """
+
+    def __init__(self, declared: dict[str, int], nodes: Iterable[Tree]) -> None:
         self.unified = Unified()
-        self.letters = letters
         self.tensors = {name: self.unified.new(order) for name, order in declared.items()}
         self.axes: dict[Tree, Axes] = {}
+        self.letters: dict[Tree, Letters] = {}
         self.by_letter: dict[Tree, dict[str, int]] = {}
-
-    def of(self, nodes: Iterable[Tree], orders: dict[Tree, int]) -> Sizes:
-        """One pass over a tree, the parts of each node first, then names for the lengths."""
-        for node in nodes:
-            self.axes[node] = self.node(node, orders)
+        self.numbers: set[Tree] = set()  # what has no axes, whatever the sizes are
+        for node in nodes:  # the parts of each node first
+            if node.kind in ("product", "relabelled"):
+                self.letters[node] = letters_of(node)
+            if node.kind == "number" or (node.parts and self.numbers.issuperset(node.parts) and self.is_plain(node)):
+                self.numbers.add(node)
+            self.axes[node] = self.node(node)
         self.names = self.named()
-        return self
 
     def shape(self, axes: Iterable[int]) -> tuple[Any, ...]:
         """The lengths of some axes."""
         return tuple(self.names[self.unified.root(axis)] for axis in axes)
 
-    def node(self, node: Tree, orders: dict[Tree, int]) -> Axes:
+    def is_plain(self, node: Tree) -> bool:
+        """Whether a node gives its parts no axes."""
+        return node.text not in OF_MATRICES and not (node in self.letters and any(self.letters[node].inputs))
+
+    def node(self, node: Tree) -> Axes:
         """The axes of a node from those of its parts."""
         match node.kind:
             case "number":
@@ -70,42 +121,72 @@ class Sizes:
             case "name":
                 return self.tensors[node.text]
             case "delta":
-                return 2 * self.unified.new(orders[node] // 2)
+                return 2 * self.unified.new(order(node, node.tokens[2], HIGHEST // 2))
             case "function" if node.text in OF_MATRICES:
                 return self.matrix(node)
-            case "function" | "negative" | "power":
+            case "function" | "negative":
                 return self.axes[node.parts[0]]
+            case "power":
+                return self.power(node)
             case "product" | "relabelled":
                 return self.product(node)
             case _:
-                left, right = (self.axes[part] for part in node.parts)
-                if left and right:
-                    self.equal(left, right)
-                return left or right
+                return self.elementwise(node)
 
-    def equal(self, first: Sequence[int], second: Sequence[int]) -> None:
-        """Make the axes of two tensors equally long, one by one."""
-        for left, right in zip(first, second, strict=True):
-            self.unified.unify(left, right)
+    def elementwise(self, node: Tree) -> Axes:
+        """Sums, differences and quotients: the axes of both operands are equally long, one by one."""
+        first, second = node.parts
+        left, right = self.axes[first], self.axes[second]
+        if len(left) != len(right) and left and right:
+            raise node.error(
+                f"the operands of {node.text} have different orders: {first.shown} has order {len(left)}, "
+                f"{second.shown} has order {len(right)}; they need equal orders, or one of them order 0"
+            )
+        for pair in zip(left, right, strict=False):
+            self.unified.unify(*pair)
+        return left or right
+
+    def power(self, node: Tree) -> Axes:
+        """The exponent is a scalar."""
+        base, exponent = node.parts
+        if self.axes[exponent]:
+            raise node.error(
+                f"the exponent {exponent.shown} has order {len(self.axes[exponent])}; an exponent has order 0: write "
+                "a power of a tensor by a tensor as `exp(b *(i,i->i) log(a))`",
+                exponent.start,
+            )
+        return self.axes[base]
 
     def matrix(self, node: Tree) -> Axes:
-        """The matrix is square."""
+        """The matrix is square; a number is one of any size."""
         (operand,) = node.parts
-        if not self.axes[operand]:  # a number
+        if operand in self.numbers:
             self.axes[operand] = self.unified.new(2)
-        rows, columns = self.axes[operand]
-        self.unified.unify(rows, columns)
-        return () if node.text == "det" else (rows, columns)
+        given = self.axes[operand]
+        if len(given) != 2:
+            raise node.error(
+                f"{node.text} takes a tensor of order 2, a matrix, but {operand.shown} has order {len(given)}",
+                operand.start,
+            )
+        self.unified.unify(*given)
+        return () if node.text == "det" else given
 
     def product(self, node: Tree) -> Axes:
-        """Axes under one letter are equally long; a letter that no axis has means a new one."""
+        """As many letters as axes, or an operand without axes; axes under one letter are equally long."""
         found = self.letters[node]
         axes: dict[str, int] = {}
         for operand, group in zip(node.parts, found.inputs, strict=True):
-            for letter, axis in zip(group, self.axes[operand], strict=False):
+            given = self.axes[operand]
+            if given and len(given) != len(group):
+                count = f"{len(group)} {'letter' if len(group) == 1 else 'letters'}"
+                raise node.error(
+                    f"{operand.shown} has order {len(given)}, but ({found}) gives it {count}"
+                    f"{f' ({group})' * bool(group)}; write one letter for each axis"
+                )
+            for letter, axis in zip(group, given, strict=False):
                 self.unified.unify(axes.setdefault(letter, axis), axis)
         for letter in "".join(found.inputs):
-            if letter not in axes:
+            if letter not in axes:  # one that no axis has means a new one
                 (axes[letter],) = self.unified.new(1)
         self.by_letter[node] = axes
         return tuple(axes[letter] for letter in found.output)
@@ -120,3 +201,79 @@ class Sizes:
         numbered = (f"n{number}" for number in count(1))
         for names in (NAMES, numbered):
             yield from (name for name in names if name not in self.tensors)
+
+
+# -------------------------------------------------------------- letters
+
+
+class Letters(NamedTuple):
+    """The letters of each operand, and those of the result."""
+
+    inputs: tuple[str, ...]
+    output: str
+
+    def __str__(self) -> str:
+        return f"{','.join(self.inputs)}->{self.output}"
+
+
+def letters_of(node: Tree) -> Letters:
+    """The letters of a product, binary or unary."""
+    arrow = node.text.index("->")
+    groups = [""]
+    for number, character in enumerate(node.text[:-1]):
+        if number in (0, arrow + 1) or character.isspace():
+            continue
+        is_next = number == arrow or (character == "," and number < arrow)
+        complaint = _of_group(groups, character, len(node.parts)) if is_next else _of_letter(character)
+        if number > arrow and not complaint:
+            complaint = _of_output(character, groups)
+        if complaint:
+            raise node.error(complaint, node.place + number)
+        if is_next:
+            groups.append("")
+        else:
+            groups[-1] += character
+    return Letters(tuple(groups[:-1]), groups[-1])
+
+
+def _of_group(groups: list[str], character: str, operands: int) -> str:
+    """What is wrong with a comma between the letters of two operands, or with the arrow behind those of the last."""
+    if character == "-":
+        return (
+            "the product has two operands, so a comma stands between their letters, as in `(ij,j->i)`; an operand "
+            "without axes has no letters, as in `(,i->i)`"
+        ) * (len(groups) < operands)
+    if operands == 1:
+        return (
+            "a product of one operand has no comma between its letters, as in `(ij->ji)A`; of two operands it reads "
+            "`A *(ij,j->i) x`"
+        )
+    return (
+        "the product has two operands, so one comma stands between their letters; write a product of three as "
+        "`a *(i,i->i) b *(i,i->i) c`"
+    ) * (len(groups) == 2)
+
+
+def _of_letter(character: str) -> str:
+    """What is wrong with a letter."""
+    if "a" <= character <= "z":
+        return ""
+    if "A" <= character <= "Z":
+        return f"the letters of a product are lower case: write {character.lower()} for {character}"
+    if character == ",":
+        return "behind the arrow stand the letters of one result, without a comma"
+    return f"{character!r} is no letter of a product, which reads as in `(ij,jk->ik)`: letters a-z, a comma, an arrow"
+
+
+def _of_output(letter: str, groups: list[str]) -> str:
+    """What is wrong with a letter of the result."""
+    *inputs, output = groups
+    if letter in output:
+        return (
+            f"the letter {letter} is repeated in the result, which is a diagonal: use two letters and multiply by "
+            "`delta(1)`, as in `x *(i,ij->ij) delta(1)`"
+        )
+    return (
+        f"the letter {letter} of the result is in no operand, so the length of this axis is unknown; write it at an "
+        "operand without axes, as in `x *(i,j->ij) 1`"
+    ) * (not any(letter in group for group in inputs))

@@ -13,7 +13,6 @@ from sympy import S
 from sympy_tensordiff.parsing.axes import Sizes
 from sympy_tensordiff.parsing.front import Tree
 from sympy_tensordiff.parsing.language import OF_MATRICES
-from sympy_tensordiff.parsing.letters import Letters
 from sympy_tensordiff.parsing.numbers import NumberError, Scalars, read_number
 from sympy_tensordiff.parsing.terms_of_text import split
 from sympy_tensordiff.symbolic import entrywise_functions, functions, operators
@@ -149,7 +148,7 @@ class Builder:
 
     def product(self, node: Tree) -> Any:
         """An einsum product with the letters of the input."""
-        found: Letters = self.letters[node]
+        found = self.letters[node]
         values = [self.value(part) for part in node.parts]
         groups = [group if shape_of(value) else "" for group, value in zip(found.inputs, values, strict=True)]
         missing = "".join(dict.fromkeys(letter for letter in "".join(found.inputs) if letter not in "".join(groups)))

@@ -11,7 +11,7 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
-from sympy_tensordiff.parsing.indexed.language import DEEPEST, LONGEST
+from sympy_tensordiff.parsing.indexed.api import DEEPEST, LONGEST
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid
 

@@ -1,1 +1,1 @@
-"""Index notation as text: text -> tree (`syntax`), names and ranges (`names`, `ranges`) -> expressions (`build`)."""
+"""Index notation as text: text -> tree (`parsing.front`), names and ranges (`names`) -> expressions (`build`)."""

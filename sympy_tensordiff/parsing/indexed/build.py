@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import sympy
 from sympy import Add, Expr, Integer, Mul, S
@@ -11,21 +12,72 @@ from sympy.logic.boolalg import Boolean
 
 from sympy_tensordiff.errors import ParseError, TensorDiffError
 from sympy_tensordiff.parsing.front import Tree, cut, known
-from sympy_tensordiff.parsing.indexed.functions import CONNECTIVES, CONSTANTS, FUNCTIONS, REDUCTIONS, STRUCTURES
 from sympy_tensordiff.parsing.indexed.names import Names
+from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import NumberError, Numbers, read_number
+from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
 
 Scope = Mapping[str, Any]
-_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": sympy.StrictLessThan,
-    "<=": sympy.LessThan,
-    ">": sympy.StrictGreaterThan,
-    ">=": sympy.GreaterThan,
-    "==": sympy.Eq,
-    "!=": sympy.Ne,
+
+
+class Called(NamedTuple):
+    """A function of numbers, and how many of them it takes at least and at most (0: any number)."""
+
+    function: Callable[..., Any]
+    least: int = 1
+    most: int = 1
+
+
+_OF_SYMPY = """
+    asin acos atan sqrt sinh cosh asinh acosh atanh floor ceiling sec csc cot asec acsc acot sech csch coth asech acsch
+    acoth frac sinc erf erfc Abs
+"""
+_UNARY: dict[str, Any] = {
+    **COMMON,
+    **{name: getattr(sympy, name) for name in _OF_SYMPY.split()},
+    **{"ln": sympy.log, "sigmoid": sigmoid, "softplus": softplus, "relu": lambda value: sympy.Max(value, 0)},
 }
+FUNCTIONS: MappingProxyType[str, Called] = MappingProxyType(
+    {
+        **{name: Called(function) for name, function in _UNARY.items()},
+        **{name: Called(sympy.Max, 1, 0) for name in ("max", "Max")},
+        **{name: Called(sympy.Min, 1, 0) for name in ("min", "Min")},
+        **{name: Called(sympy.Mod, 2, 2) for name in ("mod", "Mod")},
+        **{name: Called(sympy.KroneckerDelta, 2, 2) for name in ("delta", "KroneckerDelta")},
+        **{"atan2": Called(sympy.atan2, 2, 2), "Eq": Called(sympy.Eq, 2, 2), "Ne": Called(sympy.Ne, 2, 2)},
+        "Heaviside": Called(sympy.Heaviside, 1, 2),
+    }
+)
+
+CONNECTIVES: MappingProxyType[str, Called] = MappingProxyType(
+    {
+        **{name: Called(getattr(sympy, name), 2, 2) for name in ("Implies", "Equivalent")},
+        **{name: Called(getattr(sympy, name), 1, 0) for name in ("And", "Or", "Xor")},
+        **{"ITE": Called(sympy.ITE, 3, 3), "Not": Called(sympy.Not)},
+    }
+)
+"""What takes conditions, and is one."""
+
+REDUCTIONS: MappingProxyType[str, Any] = MappingProxyType(
+    {
+        **{name: IndexedSum for name in ("sum", "Sum", "IndexedSum")},
+        **{name: IndexedProduct for name in ("prod", "Product", "IndexedProduct")},
+        **{"IndexedMax": IndexedMax, "IndexedMin": IndexedMin},
+    }
+)
+"""Reductions: a body, then one or more limits ``(k, first, last)``, or ``k`` alone."""
+
+STRUCTURES = ("TensorComprehension", "Piecewise", "where")
+"""What takes other arguments than numbers."""
+
+CONSTANTS: MappingProxyType[str, Any] = MappingProxyType(
+    {"pi": sympy.pi, "E": sympy.E, "True": sympy.true, "False": sympy.false}
+)
+"""What a name stands for that nothing else has."""
 
 
 class Builder:
@@ -34,12 +86,8 @@ class Builder:
     def __init__(self, root: Tree) -> None:
         *declarations, self.left = root.of_kind("declaration")
         self.numbers = Numbers()
-        self.names = Names(declarations, self.left, self.extent)
-
-    def extent(self, names: Names, part: Tree) -> Any:
-        """An extent in a shape."""
-        self.names = names
-        return self.number(part, {})
+        self.names = Names(declarations, self.left)
+        self.names.declare(lambda part: self.number(part, {}))
 
     def definition(self, right: Tree) -> Any:
         """The tensor, or the scalar, that the left side names and the right side defines."""
@@ -174,7 +222,7 @@ class Builder:
     def _comparison(self, part: Tree, scope: Scope) -> Any:
         values = [self.number(operand, scope) for operand in part.parts]
         pairs = zip(part.tokens, values[:-1], values[1:], strict=True)
-        return sympy.And(*(_COMPARISONS[sign](left, right) for sign, left, right in pairs))
+        return sympy.And(*(sympy.Rel(left, right, str(sign)) for sign, left, right in pairs))
 
     def _both(self, part: Tree, scope: Scope) -> Any:
         return sympy.And(*(self.condition(operand, scope) for operand in part.parts))

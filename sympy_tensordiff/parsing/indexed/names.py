@@ -24,9 +24,10 @@ class Names:
         The shape of the tensor that is defined, where it is declared too.
     """
 
-    def __init__(self, declarations: list[Tree], defined: Tree, extent: Callable[[Names, Tree], Any]) -> None:
+    def __init__(self, declarations: list[Tree], defined: Tree) -> None:
         self.tensors: dict[str, TensorSymbol] = {}
         self.declared_shape: tuple[Any, ...] | None = None
+        self.declarations = declarations
         self.defined = defined.text
         check_declared(declarations)
         check_word(defined)
@@ -34,8 +35,11 @@ class Names:
         names = {node.text for node in declarations}
         for node in declarations:
             self._collect(names, node)
-        for node in declarations:
-            axes = tuple(extent(self, part) for part in node.parts)
+
+    def declare(self, extent: Callable[[Tree], Any]) -> None:
+        """Make the tensors, with the extents of their axes."""
+        for node in self.declarations:
+            axes = tuple(map(extent, node.parts))
             if node.text == self.defined:
                 self.declared_shape = axes
             elif node.text not in self.sizes:
