@@ -6,13 +6,25 @@ import re
 
 import numpy as np
 
+import sympy_tensordiff as td
+
 TOKEN = re.compile(r"\s*(\([^()]*->[^()]*\)|[A-Za-z][A-Za-z0-9]*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|\*_?|[-+/^()])")
+
+
+def adjugate(matrix):
+    """By cofactors, so that singular matrices have one."""
+    rows = range(len(matrix))
+    return np.array(
+        [[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(matrix, i, 0), j, 1)) for i in rows] for j in rows]
+    )
+
+
+ENTRYWISE = ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "tanh", "exp", "log", "sign", "abs")
+OF_MATRICES = {"det": np.linalg.det, "inv": np.linalg.inv, "adj": adjugate}
 FUNCTIONS = {
-    **{name: getattr(np, name) for name in ("sin", "cos", "arctan", "tanh", "exp", "abs")},
+    **{name: getattr(np, name) for name in ENTRYWISE},
+    **OF_MATRICES,
     "relu": lambda value: np.maximum(value, 0),
-    "det": np.linalg.det,
-    "inv": np.linalg.inv,
-    "adj": lambda matrix: np.linalg.det(matrix) * np.linalg.inv(matrix),
 }
 
 
@@ -89,9 +101,11 @@ class Evaluator:
             return self.arrays[token]
         if token[0].isalpha():
             assert self.take() == "("
-            result = FUNCTIONS[token](self.expr())
+            argument = self.expr()
             assert self.take() == ")"
-            return result
+            if token in OF_MATRICES and not np.ndim(argument):
+                argument = np.full((self.length(), self.length()), argument)
+            return FUNCTIONS[token](argument)
         return np.float64(token)
 
     def length(self):
@@ -110,3 +124,32 @@ class Evaluator:
             shape = [sizes[letter] if letter in sizes else self.length() for letter in group]
             full.append(value if np.shape(value) else np.full(shape, value))
         return np.einsum(f"{','.join(groups)}->{output}", *full)
+
+
+def value(text, arrays, length):
+    """The value of an expression at some arrays, all of whose axes have one length; NaN by a singular matrix."""
+    try:
+        return Evaluator(text, arrays, length).value()
+    except np.linalg.LinAlgError:
+        return np.nan
+
+
+def arrays(tensors, length=2, seed=0, low=0.2):
+    """An array for each tensor, all axes of one length, with entries up to 0.9; of both signs where ``low`` is not."""
+    rng = np.random.default_rng(seed)
+    found = {}
+    for name, tensor in tensors.items():
+        shape = (length,) * tensor.rank
+        sign = rng.choice([-1, 1], shape) if low < 0 else 1
+        found[name] = np.asarray(rng.uniform(abs(low), 0.9, shape) * sign)
+    return found
+
+
+def computed(expr, tensors, values, length=2):
+    """The value of an expression; sizes that no tensor fixes are ``length`` as well."""
+    fixed = {symbol for tensor in tensors.values() for extent in tensor.shape for symbol in extent.free_symbols}
+    extents = {symbol for extent in getattr(expr, "shape", ()) for symbol in extent.free_symbols}
+    inside = {symbol for symbol in expr.free_symbols if symbol.is_integer}
+    sizes = sorted((extents | inside) - fixed, key=str)
+    function = td.lambdify([*tensors.values(), *sizes], expr, backend="numpy")
+    return function(*(values[name] for name in tensors), *(length for _ in sizes))

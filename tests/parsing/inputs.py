@@ -7,16 +7,22 @@ from string import ascii_lowercase
 
 FUNCTIONS = ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "tanh", "exp", "log", "sign", "relu", "abs")
 DECLARED = {"a": 0, "b": 0, "x": 1, "y": 1, "A": 2, "B": 2, "T": 3}
+EXPONENTS = ("2", "3", "(-1)", "a", "0.5")
 NUMBERS = ("2", "0.5", "3", "1e-1", "1.25", ".5")
 
 
 class Inputs:
     """Random inputs out of one seed."""
 
-    def __init__(self, seed: int, functions: tuple[str, ...] = FUNCTIONS, matrices: bool = True) -> None:
+    def __init__(
+        self,
+        seed: int,
+        functions: tuple[str, ...] = FUNCTIONS,
+        numbers: tuple[str, ...] = NUMBERS,
+        exponents: tuple[str, ...] = EXPONENTS,
+    ) -> None:
         self.random = random.Random(seed)
-        self.functions = functions
-        self.matrices = matrices
+        self.functions, self.numbers, self.exponents = functions, numbers, exponents
 
     def text(self, size: int = 6) -> str:
         """A whole input of about ``size`` operations, by an argument that may not occur."""
@@ -33,7 +39,7 @@ class Inputs:
             return self.leaf(order)
         forms = [self.total, self.total, self.function, self.negative, self.product, self.product, self.quotient]
         forms += [self.power, self.relabelled]
-        if self.matrices and order in (0, 2):
+        if order in (0, 2):
             forms.append(self.matrix)
         return self.random.choice(forms)(order, size - 1)
 
@@ -45,7 +51,7 @@ class Inputs:
         """A tensor, a delta or a number."""
         names = [name for name, own in DECLARED.items() if own == order]
         if order == 0 and self.random.random() < 0.4:
-            return self.random.choice(NUMBERS)
+            return self.random.choice(self.numbers)
         if order in (0, 2, 4) and (not names or self.random.random() < 0.1):
             return f"delta({order // 2})"
         return self.random.choice(names) if names else self.filled(order)
@@ -77,8 +83,7 @@ class Inputs:
         return f"-{self.enclosed(order, size)}"
 
     def power(self, order: int, size: int) -> str:
-        exponent = self.random.choice(("2", "3", "(-1)", "a", "0.5"))
-        return f"{self.enclosed(order, size)}^{exponent}"
+        return f"{self.enclosed(order, size)}^{self.random.choice(self.exponents)}"
 
     def matrix(self, order: int, size: int) -> str:
         return f"{'det' if order == 0 else self.random.choice(('inv', 'adj'))}({self.expression(2, size)})"

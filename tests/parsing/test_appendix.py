@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from evaluated import arrays, computed
-from text_values import value
+from evaluator import arrays, computed, value
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ParseError, UnsupportedError
