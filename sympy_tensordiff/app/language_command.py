@@ -1,27 +1,21 @@
-"""The command that differentiates an input of the text language."""
+"""The command that differentiates an input: an argument, a file or standard input."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
-from typing import Any
-
-import sympy
+from typing import Any, BinaryIO
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.arguments import arguments_of
+from sympy_tensordiff.app.forms import FORMS, checks, parsed_input, written
 from sympy_tensordiff.app.page import Page
-from sympy_tensordiff.app.reading import UnreadableError, is_interactive, read_input
-from sympy_tensordiff.app.size_checks import worst_errors
-from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, ParseError, TensorDiffError, UnsupportedError
-from sympy_tensordiff.simplify.outside_reads import check_expression
-from sympy_tensordiff.symbolic.for_readers import for_readers
-from sympy_tensordiff.symbolic.printing import refuse_unprintable
+from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.parsing.language import LONGEST
 
 PROGRAM = "python -m sympy_tensordiff"
-BACKENDS = ("numpy", "numba", "cuda")
-FORMS = ("text", "pretty", "latex", "index", *BACKENDS)
-_PRINTED = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
+# No longer text has as few bytes: whatever is longer than this, the parser refuses.
+_ENOUGH = 4 * LONGEST + 4
 
 USAGE = f"""{PROGRAM} [options] [INPUT]
        {PROGRAM} demo [--quick] [--seed SEED]
@@ -75,29 +69,23 @@ def run(arguments: list[str]) -> int:
     if given is None and options.file is None and is_interactive():
         parser.print_help()
         return 2
+    origin = ""
     try:
-        source = read_input(given, options.file)
-        indexed = _is_indexed(source.text)
-        parsed = td.parse_indexed(source.text) if indexed else td.parse(source.text)
+        text, origin = read_input(given, options.file)
+        indexed = any("=" in line.partition("#")[0] for line in text.splitlines())  # the text language has none
+        options.form = options.form or ("index" if indexed else "text")
+        return _answer(parsed_input(text, indexed), options)
     except UnreadableError as error:
         complain(str(error))
         return 2
     except ParseError as error:
-        complain(f"{source.origin}, {error}" if source.origin else str(error))
+        complain(f"{origin}, {error}" if origin else str(error))
         return 2
-    options.form = options.form or ("index" if indexed else "text")
-    try:
-        return _answer(parsed, options)
     except TensorDiffError as error:
         complain(str(error))
     except RecursionError:
         complain("the expression or its derivative is nested too deeply for SymPy")
     return 1
-
-
-def _is_indexed(text: str) -> bool:
-    """Whether an input is in index notation, which defines an entry: the text language has no ``=``."""
-    return any("=" in line.partition("#")[0] for line in text.splitlines())
 
 
 def complain(message: str) -> None:
@@ -138,53 +126,94 @@ def _parser() -> argparse.ArgumentParser:
 def _answer(parsed: Any, options: argparse.Namespace) -> int:
     """Print what is asked for."""
     page = Page(sys.stdout)
-    check_expression(parsed.expression)
-    note = "%" if options.form == "latex" else "#"  # the sign of comments: the answer stays what it is
     expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)
-    page.say(_formatted(parsed, expression, options.form, page))
-    if options.graph is not None and not _draw(parsed, options):
-        return 2
-    if options.check:
+    try:
+        text = written(parsed, expression, options.form, unicode=page.unicode)
+    except UnsupportedError as error:
+        if options.form != "text":
+            raise
+        raise UnsupportedError(f"{error}; another --form can say it: index, latex or pretty") from None
+    page.say("\n".join(line.rstrip() for line in text.splitlines()).rstrip())
+    if options.graph is not None:
+        graph = td.draw_graph(parsed.expression if options.expression else parsed, simplify=options.simplify)
         try:
-            for sizes, error in worst_errors(parsed, expression):
-                page.say(f"{note} checked for {sizes}: largest relative error {error:.1e}")
-        except DerivativeMismatch as error:
-            complain(f"the check has failed for {error}")
-            return 1
+            graph.save(options.graph)
+        except (ArgumentError, OSError, ValueError) as error:
+            complain(f"{options.graph}: {getattr(error, 'strerror', None) or error}")
+            return 2
+    for line in checks(parsed, expression) if options.check else ():
+        page.say(f"{'%' if options.form == 'latex' else '#'} checked for {line}")  # a comment: the answer is an input
     return 0
 
 
-def _formatted(parsed: Any, expression: Any, form: str, page: Page) -> str:
-    """The expression in one of the forms."""
-    if form in BACKENDS:
-        return str(td.generate_code(arguments_of(parsed, expression), expression, form)).rstrip()
-    if form == "text":
-        return _text(expression)
-    if form == "index":
-        expression = for_readers(expression)
-    refuse_unprintable(expression, _PRINTED[form])
-    if form == "pretty":
-        lines = str(sympy.pretty(expression, use_unicode=page.unicode, wrap_line=False)).splitlines()
-        return "\n".join(line.rstrip() for line in lines)
-    return str(sympy.latex(expression) if form == "latex" else expression)
+# ---------------------------------------------------------------------------- the input
 
 
-def _text(expression: Any) -> str:
+class UnreadableError(Exception):
+    """The input cannot be read; the message is one line for the user."""
+
+
+def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
+    """The text of an argument, of the file that it names, of ``file`` or, for neither and for ``-``, of standard input.
+
+    With it comes the name of the file that it stands in, nothing for an argument.
+
+    Raises
+    ------
+    UnreadableError
+        If there is no such file, if it cannot be read, or if it is not UTF-8.
+    """
+    if file is not None and argument is not None:
+        raise UnreadableError("an input and --file are given: give one of them")
+    if file is None and argument is not None and argument != "-":
+        if not os.path.exists(argument):
+            return _typed(argument), ""
+        file = argument
+    if file is None or file == "-":
+        return _standard_input(), "standard input"
     try:
-        return str(td.to_text(expression))
-    except UnsupportedError as error:
-        raise UnsupportedError(f"{error}; another --form can say it: index, latex or pretty") from None
+        with open(file, "rb") as stream:
+            return _decoded(stream, file), file
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UnreadableError(f"{file}: {reason}") from None
 
 
-def _draw(parsed: Any, options: argparse.Namespace) -> bool:
-    """Whether the graphs are drawn into the file; False if it cannot be written."""
-    path = options.graph
-    graphs = (
-        td.draw_graph(parsed.expression) if options.expression else td.draw_graph(parsed, simplify=options.simplify)
-    )
+def is_interactive() -> bool:
+    """Whether nobody sends anything to standard input."""
+    return sys.stdin is None or sys.stdin.closed or sys.stdin.isatty() or not sys.stdin.readable()
+
+
+def _typed(text: str) -> str:
+    """An argument that is no file; one word is no input either."""
+    if text and len(text.split()) == 1:
+        raise UnreadableError(
+            f"there is no file {text!r}, and an input of the language reads "
+            '"declare x 1 expression x *(i,i->) x derivative wrt x" (in quotes)'
+        )
+    return text
+
+
+def _standard_input() -> str:
+    if sys.stdin is None:
+        raise UnreadableError("standard input is closed: give the input as an argument, or --file")
+    buffer = getattr(sys.stdin, "buffer", None)
     try:
-        graphs.save(path)
-    except (ArgumentError, OSError, ValueError) as error:
-        complain(f"{path}: {getattr(error, 'strerror', None) or error}")
-        return False
-    return True
+        return sys.stdin.read(LONGEST + 1) if buffer is None else _decoded(buffer, "standard input")
+    except OSError as error:
+        raise UnreadableError(f"standard input: {error.strerror or error}") from None
+
+
+def _decoded(stream: BinaryIO, name: str) -> str:
+    """The text of a stream, or so much of it that the parser refuses its length."""
+    data = stream.read(_ENOUGH)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise UnreadableError(f"{name} is UTF-16, and inputs are UTF-8: save it in this encoding")
+    try:
+        text = data.decode("utf-8-sig", "replace" if len(data) == _ENOUGH else "strict")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UnreadableError(
+            f"{name} is not UTF-8: line {line} holds the byte 0x{data[error.start]:02x}; save it in this encoding"
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")

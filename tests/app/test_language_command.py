@@ -12,7 +12,7 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app import command_line, language_command, size_checks
+from sympy_tensordiff.app import command_line, forms
 from sympy_tensordiff.app.language_command import PROGRAM
 from sympy_tensordiff.parsing.api import ParsedExpression
 from sympy_tensordiff.parsing.language import LONGEST
@@ -268,7 +268,7 @@ def test_what_is_not_supported(run):
 @pytest.mark.parametrize("how", ["--raw", "--simplify"])
 def test_checks(run, query, how):
     lines = answer(run, "--form", "index", "--check", how, query).splitlines()[1:]
-    assert len(lines) == size_checks.ROUNDS
+    assert len(lines) == forms.ROUNDS
     names = [line.removeprefix("# checked for ").partition(": largest relative error ") for line in lines]
     assert all(float(error) < 1e-6 for _, _, error in names)
     assert names[0][0] == ("seed 0" if " 0 " in query else "n = 1")
@@ -295,15 +295,15 @@ def test_a_wrong_derivative_is_found(run, monkeypatch):
 
 def test_sizes_of_checks():
     symbols = td.indices("n m l")
-    found = list(size_checks.choices(symbols, 4))
+    found = list(forms.choices(symbols, 4))
     assert found[0] == dict.fromkeys(symbols, 1)
     assert all(len(set(sizes.values())) == 3 and min(sizes.values()) > 1 for sizes in found[1:])
-    assert all(set(sizes.values()) == {2} for sizes in list(size_checks.choices(symbols, 15))[1:])
-    assert list(size_checks.choices(symbols, 40)) == found[:1]
-    assert list(size_checks.choices([], 0)) == [{}] * size_checks.ROUNDS
+    assert all(set(sizes.values()) == {2} for sizes in list(forms.choices(symbols, 15))[1:])
+    assert list(forms.choices(symbols, 40)) == found[:1]
+    assert list(forms.choices([], 0)) == [{}] * forms.ROUNDS
     many = td.indices(" ".join(f"k{number}" for number in range(9)))
-    assert all(set(sizes) == set(many) for sizes in size_checks.choices(many, 9))
-    assert max(max(sizes.values()) for sizes in size_checks.choices(symbols, 1)) > 20
+    assert all(set(sizes) == set(many) for sizes in forms.choices(many, 9))
+    assert max(max(sizes.values()) for sizes in forms.choices(symbols, 1)) > 20
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_sizes_of_checks():
     ],
 )
 def test_checks_take_sizes_that_fit(run, query):
-    assert answer(run, "--check", query).count("largest relative error") == size_checks.ROUNDS
+    assert answer(run, "--check", query).count("largest relative error") == forms.ROUNDS
 
 
 def test_sizes_that_never_fit(run):
@@ -356,7 +356,7 @@ def test_examples_of_the_help(run, monkeypatch, tmp_path):
     assert len(examples) >= 5
     for example in examples:
         assert answer(run, *shlex.split(example.removeprefix(PROGRAM)))
-    assert all(f" {form} " in out or f" {form}," in out or f"{form}\n" in out for form in language_command.FORMS)
+    assert all(f" {form} " in out or f" {form}," in out or f"{form}\n" in out for form in forms.FORMS)
 
 
 def test_version(run):

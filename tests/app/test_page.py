@@ -19,14 +19,14 @@ import pytest
 import sympy_tensordiff as td
 from sympy_tensordiff.app import command_line
 from sympy_tensordiff.app.web import answers, workers
-from sympy_tensordiff.app.web.examples import EXAMPLES
-from sympy_tensordiff.app.web.requests import LONGEST, WANTS, Request, RequestError, request_of
+from sympy_tensordiff.app.web.answers import LONGEST_SOURCE, WANTS, Request, RequestError, request_of
 
 pytest.importorskip("tornado")
 import contextlib
 
 from sympy_tensordiff.app.web.server import CONNECTIONS, LARGEST_BODY, Server, page_files
 
+EXAMPLES = json.loads(page_files()["examples.json"])
 SINE = {"language": "text", "source": "declare x 1 expression sin(x) derivative wrt x", "order": 1, "want": "formulas"}
 
 
@@ -148,7 +148,7 @@ def test_what_has_no_form_says_so() -> None:
 def test_a_wrong_derivative_is_told(monkeypatch) -> None:
     x = td.TensorSymbol("x", 3)
     parsed = td.ParsedExpression({"x": x}, td.sin(x), (x,))
-    found = answers.form(lambda: answers.checked(parsed, td.diag(td.sin(x))))
+    found = answers.form(lambda: "\n".join(answers.checks(parsed, td.diag(td.sin(x)))))
     assert "the check has failed for" in found["error"]
 
 
@@ -160,7 +160,7 @@ BAD_REQUESTS = {
     b'{"language": "text"}': "a request has language, source, order and want",
     json.dumps({**SINE, "more": 1}).encode(): "a request has",
     json.dumps({**SINE, "source": 3}).encode(): "the source is a text of at most 20,000 characters",
-    json.dumps({**SINE, "source": "x" * (LONGEST + 1)}).encode(): "at most 20,000 characters",
+    json.dumps({**SINE, "source": "x" * (LONGEST_SOURCE + 1)}).encode(): "at most 20,000 characters",
     json.dumps({**SINE, "source": "\ud800"}).encode(): "half a character",
     json.dumps({**SINE, "language": "python"}).encode(): "language is one of index, text",
     json.dumps({**SINE, "language": ["text"]}).encode(): "language is one of index, text",
@@ -190,7 +190,7 @@ def test_the_page_and_its_files(server) -> None:
     assert {"index.html", "page.css", "page.js", "icon.svg", "katex/katex.min.js", "katex/katex.min.css"} <= set(names)
     for name in ("page.js", "katex/katex.min.css", "katex/fonts/KaTeX_Main-Regular.woff2"):
         assert call(server, path=f"/{name}")[2] == names[name]
-    assert json.loads(call(server, path="/api/examples")[2]) == EXAMPLES
+    assert json.loads(call(server, path="/examples.json")[2]) == EXAMPLES
     own = b"".join(content for name, content in names.items() if not name.startswith("katex/"))
     assert b"//" not in own.replace(b"http://www.w3.org", b"").replace(b"// ", b"")  # nothing from elsewhere
 

@@ -1,39 +1,88 @@
-"""Answers to requests, as what JSON can say. Nothing here knows of the network or of processes."""
+"""Requests and the answers to them, as what JSON can say. Nothing here knows of the network or of processes."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeAlias
-
-import sympy
+from typing import Any, NamedTuple, TypeAlias
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.arguments import arguments_of
-from sympy_tensordiff.app.size_checks import worst_errors
-from sympy_tensordiff.app.web.requests import Language, Request
-from sympy_tensordiff.errors import DerivativeMismatch, ParseError, TensorDiffError, UnsupportedError
-from sympy_tensordiff.simplify.outside_reads import check_expression
-from sympy_tensordiff.symbolic.for_readers import for_readers
+from sympy_tensordiff.app.forms import checks, parsed_input, written
+from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 
 Answer: TypeAlias = dict[str, Any]
 
+LONGEST_SOURCE = 20_000
+"""The longest input, in characters."""
 LONGEST = 200_000
 """Longer texts are not sent."""
+WANTS = ("formulas", "numpy", "numba", "cuda", "graph", "check")
+CHOICES: dict[str, tuple[Any, ...]] = {"language": ("index", "text"), "order": (1, 2), "want": WANTS}
+
+
+class RequestError(Exception):
+    """The request is none; the message says why, in a line."""
+
+
+class Request(NamedTuple):
+    """One question; the names of its parts are those in JSON.
+
+    Attributes
+    ----------
+    language : {"index", "text"}
+        Of ``source``: index notation, or the text language.
+    source : str
+        At most 20,000 characters.
+    order : {1, 2}
+        2: the derivative by what is differentiated by last, once more.
+    want : str
+        What is to be told: ``"formulas"``, the code for a backend, the graph, or a numeric check.
+    """
+
+    language: str
+    source: str
+    order: int
+    want: str
+
+
+def request_of(body: bytes) -> Request:
+    """The request in the body of a call.
+
+    Raises
+    ------
+    RequestError
+        If the body is no JSON object with the four attributes, or one of them is out of its range.
+    """
+    try:
+        found = json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise RequestError("the request is no JSON text") from None
+    if not isinstance(found, dict) or set(found) != set(Request._fields):
+        raise RequestError("a request has language, source, order and want")
+    source = found["source"]
+    if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
+        raise RequestError(f"the source is a text of at most {LONGEST_SOURCE:,} characters")
+    if any(0xD800 <= ord(character) < 0xE000 for character in source):
+        raise RequestError("the source holds half a character")
+    for name, known in CHOICES.items():
+        if type(found[name]) is not type(known[0]) or found[name] not in known:  # True is no 1
+            raise RequestError(f"{name} is one of {', '.join(map(str, known))}")
+    return Request(**found)
 
 
 def answer(request: Request) -> Answer:
     """What is told: a dict with what was asked for, or with ``"error"``."""
     try:
-        expression, derivative, parsed = derived(request.language, request.source, request.order)
+        parsed, derivative = derived(request.language, request.source, request.order)
         if request.want == "formulas":
-            return formulas(parsed, expression, derivative)
+            return formulas(parsed, derivative)
         if request.want == "graph":
             return {"graph": form(lambda: td.draw_graph(parsed, simplify=True).svg())}
         if request.want == "check":
-            return {"check": form(lambda: checked(parsed, derivative))}
-        return {"code": form(lambda: code(parsed, derivative, request.want))}
+            return {"check": form(lambda: "\n".join(checks(parsed, derivative)))}
+        return {"code": form(lambda: written(parsed, derivative, request.want))}
     except ParseError as error:
         place = {"line": error.line, "column": error.column, "text": str(error)}
         return {"error": error.message, "place": place}
@@ -44,20 +93,19 @@ def answer(request: Request) -> Answer:
 
 
 @lru_cache(maxsize=4)
-def derived(language: Language, source: str, order: int) -> tuple[Any, Any, Any]:
-    """The expression, its derivative, and what was parsed; a page asks for several forms of one."""
-    parsed = td.parse_indexed(source) if language == "index" else td.parse(source)
-    check_expression(parsed.expression)
+def derived(language: str, source: str, order: int) -> tuple[Any, Any]:
+    """What was parsed, and its derivative; a page asks for several forms of one."""
+    parsed = parsed_input(source, language == "index")
     if order == 2:
         parsed = td.ParsedExpression(parsed.tensors, parsed.expression, (*parsed.arguments, parsed.arguments[-1]))
-    return parsed.expression, parsed.derivative(), parsed
+    return parsed, parsed.derivative()
 
 
-def formulas(parsed: Any, expression: Any, derivative: Any) -> Answer:
+def formulas(parsed: Any, derivative: Any) -> Answer:
     """The expression, and the derivative in the notations of the package."""
     notations: dict[str, Callable[[], str]] = {
-        "latex": lambda: latex(derivative),
-        "index": lambda: printed(for_readers(derivative)),
+        "latex": lambda: written(parsed, derivative, "latex"),
+        "index": lambda: written(parsed, derivative, "index"),
         "einsum": lambda: einsum(derivative),
         "matrix": lambda: matrix(derivative),
     }
@@ -65,7 +113,7 @@ def formulas(parsed: Any, expression: Any, derivative: Any) -> Answer:
         "tensors": [{"name": name, "shape": shape(tensor)} for name, tensor in parsed.tensors.items()],
         "wrt": [tensor.name for tensor in parsed.arguments],
         "shape": shape(derivative),
-        "expression": form(lambda: latex(expression)),
+        "expression": form(lambda: written(parsed, parsed.expression, "latex")),
         "derivative": {name: form(write) for name, write in notations.items()},
     }
 
@@ -87,18 +135,6 @@ def shape(expr: Any) -> str:
     return " × ".join(f"({extent})" if " " in extent else extent for extent in extents)
 
 
-def latex(expr: Any) -> str:
-    """LaTeX without dollars."""
-    refuse_unprintable(expr, "LaTeX")
-    return str(sympy.latex(expr))
-
-
-def printed(expr: Any) -> str:
-    """The text that Python prints, and `td.parse_indexed` reads."""
-    refuse_unprintable(expr, "index notation")
-    return str(expr)
-
-
 def einsum(expr: Any) -> str:
     """The text language; where it has none for an expression, why, without the expression, which is on the page."""
     try:
@@ -113,20 +149,6 @@ def matrix(expr: Any) -> str:
     whole = expr if getattr(expr, "shape", ()) == () else expr.rewrite(td.EinsumProduct)
     if isinstance(whole, td.TensorComprehension):
         raise UnsupportedError("there are no operations on whole tensors that give this; see the index notation")
-    return printed(whole.rewrite(td.EinsumProduct))
-
-
-def code(parsed: Any, derivative: Any, backend: str) -> str:
-    """The module that computes the derivative."""
-    return td.generate_code(arguments_of(parsed, derivative), derivative, backend)
-
-
-def checked(parsed: Any, derivative: Any) -> str:
-    """The derivative against central differences at random points, a line for each choice of the sizes."""
-    lines = []
-    try:
-        for sizes, error in worst_errors(parsed, derivative):
-            lines.append(f"{sizes}: largest relative error {error:.1e}")
-    except DerivativeMismatch as error:
-        raise DerivativeMismatch(f"the check has failed for {error}") from None
-    return "\n".join(lines)
+    whole = whole.rewrite(td.EinsumProduct)
+    refuse_unprintable(whole, "index notation")
+    return str(whole)

@@ -1,4 +1,4 @@
-"""The server of the page: files, examples and answers, for this machine only."""
+"""The server of the page: files and answers, for this machine only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from tornado.httputil import HTTPServerRequest
 from tornado.iostream import IOStream
 from tornado.web import Application, HTTPError, RequestHandler
 
-from sympy_tensordiff.app.web.examples import EXAMPLES
-from sympy_tensordiff.app.web.requests import LONGEST, RequestError, request_of
+from sympy_tensordiff.app.web.answers import LONGEST_SOURCE, RequestError, request_of
 from sympy_tensordiff.app.web.workers import BusyError, LostError, Pool, SlowError
 
 HOST = "127.0.0.1"
-LARGEST_BODY = 8 * LONGEST
+LARGEST_BODY = 8 * LONGEST_SOURCE
 """The most bytes of a request: JSON may write a character in six, and one outside of the first plane in twelve."""
 CONNECTIONS = 100
 """The most connections; systems that allow few open files allow 256."""
@@ -40,6 +39,7 @@ _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
     "js": "text/javascript; charset=utf-8",
+    "json": "application/json; charset=utf-8",
     "svg": "image/svg+xml",
     "woff2": "font/woff2",
 }
@@ -82,11 +82,6 @@ class _Files(_Handler):
             raise HTTPError(404)
         self.set_header("Content-Type", _TYPES[(name or "index.html").rpartition(".")[2]])
         self.finish(content)
-
-
-class _Examples(_Handler):
-    def get(self) -> None:
-        self.tell(EXAMPLES)
 
 
 class _Answers(_Handler):
@@ -208,7 +203,7 @@ class Server:
         self.port: int = listener.getsockname()[1]
         self.pool = Pool(workers, seconds, waiting)
         application = Application(
-            [(r"/api/examples", _Examples), (r"/api/answer", _Answers), (r"/([\w./-]*)", _Files)],
+            [(r"/api/answer", _Answers), (r"/([\w./-]*)", _Files)],
             default_handler_class=_Nothing,
             page=page_files(),
             pool=self.pool,

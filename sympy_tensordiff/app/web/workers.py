@@ -11,7 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sympy_tensordiff.app.web.requests import Request
+from sympy_tensordiff.app.web.answers import Request
 
 MEMORY = 3 * 2**30
 """The most bytes that a worker may ask for."""

@@ -244,7 +244,7 @@ const known = restored();
 help();
 choose(tab);
 try {
-  given = await (await fetch("api/examples")).json();
+  given = await (await fetch("examples.json")).json();
 } catch {
   given = [];
 }

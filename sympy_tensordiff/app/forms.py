@@ -1,0 +1,113 @@
+"""The forms of an answer, which the command and the page share: notations, kernels, checks by differences."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import DerivativeMismatch, OutOfShapeError, TensorDiffError
+from sympy_tensordiff.simplify.outside_reads import check_expression
+from sympy_tensordiff.symbolic.for_readers import for_readers
+from sympy_tensordiff.symbolic.printing import refuse_unprintable
+from sympy_tensordiff.testing.differences import SizeError
+from sympy_tensordiff.testing.values import shape_of, size_symbols
+
+Sizes: TypeAlias = dict[Any, int]
+
+BACKENDS = ("numpy", "numba", "cuda")
+FORMS = ("text", "pretty", "latex", "index", *BACKENDS)
+ROUNDS = 3
+"""So many choices of the sizes are checked, where there are as many that fit the expression."""
+ATTEMPTS = 30
+"""So many are tried."""
+# What one array of a check may hold, and the largest size that is tried.
+_ENTRIES = 50_000
+_LARGEST = 6
+_PRINTED = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
+
+
+def parsed_input(source: str, indexed: bool) -> Any:
+    """An input in index notation or in the text language, which reads no entry outside of a shape."""
+    parsed = td.parse_indexed(source) if indexed else td.parse(source)
+    check_expression(parsed.expression)
+    return parsed
+
+
+def written(parsed: Any, expression: Any, form: str, *, unicode: bool = True) -> str:
+    """An expression of the tensors of an input in one of the `FORMS`."""
+    if form in BACKENDS:
+        return td.generate_code(arguments_of(parsed, expression), expression, form)
+    if form == "text":
+        return td.to_text(expression)
+    if form == "index":
+        expression = for_readers(expression)
+    refuse_unprintable(expression, _PRINTED[form])
+    if form == "pretty":
+        return str(sympy.pretty(expression, use_unicode=unicode, wrap_line=False))
+    return str(sympy.latex(expression) if form == "latex" else expression)
+
+
+def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:
+    """The arguments of a kernel: the tensors as they are declared, then the sizes that none of them has."""
+    tensors = tuple(parsed.tensors.values())
+    known = size_symbols(*tensors)
+    return (*tensors, *(size for size in size_symbols(expression) if size not in known))
+
+
+def checks(parsed: Any, derivative: Any) -> Iterator[str]:
+    """A line for each choice of the sizes, with the largest relative error of the derivative by all arguments.
+
+    A derivative of higher order is compared with differences of the one before it, and that one
+    likewise.
+
+    Raises
+    ------
+    DerivativeMismatch
+        At the first choice at which a derivative is wrong; the message names the sizes.
+    ArgumentError
+        If no inputs are found at which the expression is differentiable, or no sizes that fit it.
+    OutOfShapeError
+        If it reads outside of a shape for all sizes that are tried.
+    """
+    values = [parsed.expression]
+    for argument in parsed.arguments[:-1]:
+        values.append(td.jacobian(values[-1], argument))
+    steps = list(zip(values, parsed.arguments, [*values[1:], derivative], strict=True))
+    symbols = size_symbols(*parsed.tensors.values(), parsed.expression, derivative)
+    found = 0
+    refusal: TensorDiffError | None = None
+    for seed, sizes in enumerate(choices(symbols, len(shape_of(derivative)))):
+        name = ", ".join(f"{symbol} = {size}" for symbol, size in sizes.items()) or f"seed {seed}"
+        try:
+            errors = [td.check_derivative(*step[:2], sizes, seed, derivative=step[2]) for step in steps]
+        except DerivativeMismatch as error:
+            raise DerivativeMismatch(f"the check has failed for {name}: {error}") from error
+        except (SizeError, OutOfShapeError) as error:
+            refusal = error  # for an extent n - m, or an entry x[1]
+            continue
+        yield f"{name}: largest relative error {max(errors):.1e}"
+        found += 1
+        if found == ROUNDS:
+            return
+    if refusal is not None and not found:
+        raise refusal
+
+
+def choices(symbols: list[Any], order: int) -> Iterator[Sizes]:
+    """Sizes to try: 1 everywhere, then random ones, all different where that is possible, and larger by and by.
+
+    Of tensors of so high an order that arrays of size 2 would be large, size 1 is the only choice.
+    """
+    yield dict.fromkeys(symbols, 1)
+    limit = int(_ENTRIES ** (1 / max(order, 1)))
+    if symbols and limit < 2:
+        return
+    for seed in range(1, ATTEMPTS if symbols else ROUNDS):
+        candidates = range(2, max(min(_LARGEST + max(seed - ROUNDS, 0), limit), 2) + 1)
+        generator = random.Random(seed)
+        draw = generator.sample if len(symbols) <= len(candidates) else generator.choices
+        yield dict(zip(symbols, draw(candidates, k=len(symbols)), strict=True))
