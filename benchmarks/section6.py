@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.section6 import PAPER_SIZES, inputs, problem
+from sympy_tensordiff.app.demo import PAPER_SIZES, inputs, problem
 
 
 def times(function: Callable[[], object], repeats: int) -> list[float]:

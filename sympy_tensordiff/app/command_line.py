@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.app import demo, language_command
 from sympy_tensordiff.app.language_command import PROGRAM, complain
-from sympy_tensordiff.app.section6 import PAPER_SIZES
 
 QUICK_SIZES = (12, 10, 6)
 INTERRUPTED = 130
@@ -58,7 +57,7 @@ def _demo(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="a small size, for a first look")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
     options = parser.parse_args(arguments)
-    sizes = QUICK_SIZES if options.quick else PAPER_SIZES
+    sizes = QUICK_SIZES if options.quick else demo.PAPER_SIZES
     return 0 if demo.run(sizes, seed=options.seed) else 1
 
 

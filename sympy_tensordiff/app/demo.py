@@ -1,4 +1,6 @@
-"""The demonstration: the paper's function becomes four derivatives, a CUDA kernel and checked numbers.
+"""The demonstration: the paper's function of section 6 becomes four derivatives, a CUDA kernel and checked numbers.
+
+``f[i, j] = exp(-Sum_k ((a[i, k] + b[j, k])**2 * c[i, i] + d[i + k]**3))``
 
 Everything that the package does is called here the way a user calls it, so this is also the
 shortest tour through it.
@@ -8,25 +10,82 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from collections.abc import Callable
+from typing import Any, NamedTuple, TextIO, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
+import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.checks import (
-    TOLERANCE,
-    Array,
-    Comparison,
-    central_difference,
-    directions,
-    random_entries,
-)
 from sympy_tensordiff.app.page import Page
-from sympy_tensordiff.app.progress import Progress
-from sympy_tensordiff.app.section6 import PAPER_SIZES, Problem, Sizes, inputs, problem
 
+Array: TypeAlias = npt.NDArray[np.float64]
+Sizes: TypeAlias = tuple[int, int, int]
+
+PAPER_SIZES: Sizes = (300, 300, 64)
 ENTRIES = 20
+"""So many entries of each derivative are checked."""
+# Both parts of the exponent stay within +-EXPONENT, so f lies in exp(-2.2) ... exp(2.2).
+EXPONENT = 1.1
+# The step balances truncation (step**2) against rounding (1e-16 / step) in double precision.
+STEP = 1e-5
+# What a central difference with this step can promise for f of order 1; a wrong derivative is
+# off by far more.
+TOLERANCE = 1e-7
+
+
+class Problem(NamedTuple):
+    """The function ``f``, its four variables and the cotangent ``df``."""
+
+    function: Any
+    variables: tuple[Any, ...]
+    cotangent: Any
+
+
+def problem(sizes: Sizes = PAPER_SIZES) -> Problem:
+    """The function with extents ``sizes = (I, J, K)``.
+
+    >>> problem((3, 4, 5)).variables
+    (a, b, c, d)
+    """
+    rows, columns, terms = sizes
+    i, j, k = td.indices("i j k")
+    a = td.TensorSymbol("a", (rows, terms))
+    b = td.TensorSymbol("b", (columns, terms))
+    c = td.TensorSymbol("c", (rows, rows))
+    d = td.TensorSymbol("d", rows + terms - 1)
+    body = (a[i, k] + b[j, k]) ** 2 * c[i, i] + d[i + k] ** 3
+    total = td.IndexedSum(body, (k, 0, terms - 1))
+    f = td.TensorComprehension(sympy.exp(-total), (i, rows), (j, columns))
+    return Problem(f, (a, b, c, d), td.TensorSymbol("df", (rows, columns)))
+
+
+def inputs(sizes: Sizes = PAPER_SIZES, seed: int = 0) -> tuple[Array, ...]:
+    """Random ``a, b, c, d, df``, scaled so that f lies within 0.1 ... 10 at any size.
+
+    The entries of c and d keep away from 0, where their derivatives vanish and a relative error
+    of a difference quotient says nothing.
+    """
+    rows, columns, terms = sizes
+    rng = np.random.default_rng(seed)
+    a = rng.uniform(-0.3, 0.3, (rows, terms))
+    b = rng.uniform(-0.3, 0.3, (columns, terms))
+    c = _away_from_zero(rng, (rows, rows))
+    d = _away_from_zero(rng, (rows + terms - 1,))
+    squares = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] + 2 * a @ b.T
+    c *= EXPONENT / np.abs(np.diag(c)[:, None] * squares).max()
+    cubes = np.convolve(d**3, np.ones(terms), mode="valid")
+    d *= np.cbrt(EXPONENT / np.abs(cubes).max())
+    return a, b, c, d, rng.standard_normal((rows, columns))
+
+
+def _away_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    signs = rng.choice(np.array([-1.0, 1.0]), shape)
+    return np.asarray(signs * rng.uniform(0.5, 1.0, shape))
+
+
+# ---------------------------------------------------------------------------- the report
 
 
 def run(
@@ -48,24 +107,32 @@ def run(
     repeats : int
         How often each kernel is timed; the best is printed.
     output, errors : text streams, optional
-        Where the report and the progress line go; standard output and standard error otherwise.
+        Where the report and what is under way go; standard output and standard error otherwise.
     """
-    page = Page(sys.stdout if output is None else output)
+    page, progress = Page(sys.stdout if output is None else output), Page(sys.stderr if errors is None else errors)
     task = problem(sizes)
     gradients = show_formulas(page, task, sizes)
-    show_kernel(page, task, gradients)
-    progress = Progress(5 + len(task.variables) * (ENTRIES + 1) + ENTRIES, errors)
+    name = f"d{task.variables[-1]}"
+    page.title(f"The CUDA kernel of {name}, as td.generate_code(..., 'cuda') prints it")
+    page.say(str(td.generate_code((*task.variables, task.cotangent), gradients[-1], "cuda")))
     arrays = inputs(sizes, seed)
-    good = run_on_cpu(page, progress, task, gradients, arrays, seed, repeats)
-    good &= run_on_gpu(page, progress, task, gradients, arrays, repeats)
+    page.title("On the CPU (numba)")
+    function, backward = compiled(page, progress, task, gradients, arrays, "numba", repeats)
+    good = check(page, progress, task, function, backward, arrays, seed)
+    reason = no_gpu()
+    if reason:
+        page.say(f"On the GPU: not run, {reason}.\n")
+    else:
+        page.title("On the GPU (numba.cuda)")
+        _, there = compiled(page, progress, task, gradients, arrays, "cuda", repeats)
+        good &= compare(page, task, backward(*arrays), there(*arrays))
     page.say("All checks passed." if good else "A CHECK FAILED: see the lines marked FAIL.")
     return good
 
 
 def show_formulas(page: Page, task: Problem, sizes: Sizes) -> tuple[Any, ...]:
     """The function and its derivatives, which are returned."""
-    rows, columns, terms = sizes
-    page.title(f"The function of section 6, I = {rows}, J = {columns}, K = {terms}")
+    page.title("The function of section 6, I = {}, J = {}, K = {}".format(*sizes))
     page.formula("f", task.function)
     begin = time.perf_counter()
     gradients = tuple(td.vjp(task.function, task.variables, task.cotangent))
@@ -76,76 +143,105 @@ def show_formulas(page: Page, task: Problem, sizes: Sizes) -> tuple[Any, ...]:
     return gradients
 
 
-def show_kernel(page: Page, task: Problem, gradients: Sequence[Any]) -> None:
-    """The CUDA kernel of the last derivative."""
-    name = f"d{task.variables[-1]}"
-    page.title(f"The CUDA kernel of {name}, as td.generate_code(..., 'cuda') prints it")
-    page.say(str(td.generate_code((*task.variables, task.cotangent), gradients[-1], "cuda")))
-
-
-def run_on_cpu(
+def compiled(
     page: Page,
-    progress: Progress,
+    progress: Page,
     task: Problem,
     gradients: tuple[Any, ...],
+    arrays: tuple[Array, ...],
+    backend: str,
+    repeats: int,
+) -> list[Callable[..., Any]]:
+    """The function and all derivatives on a backend, each with a line of its times."""
+    built: list[Callable[..., Any]] = []
+    both = {"f": (task.variables, task.function), "four derivatives": ((*task.variables, task.cotangent), gradients)}
+    for name, (arguments, expression) in both.items():
+        progress.say(f"compiling {name} by {backend}")
+        begin = time.perf_counter()
+        built.append(td.lambdify(arguments, expression, backend))
+        times = []
+        for _ in range(repeats + 1):
+            built[-1](*arrays[: len(arguments)])
+            times.append(time.perf_counter() - begin)
+            begin = time.perf_counter()
+        first, *steps = times
+        note = "best, copies included" if backend == "cuda" else "best"
+        page.say(f"{name + ':':<18}compiled in {first:5.2f} s, one step {min(steps) * 1e3:8.2f} ms ({note})")
+    return built
+
+
+def check(
+    page: Page,
+    progress: Page,
+    task: Problem,
+    function: Callable[..., Array],
+    backward: Callable[..., Any],
     arrays: tuple[Array, ...],
     seed: int,
-    repeats: int,
 ) -> bool:
-    """Compile with Numba, check against central differences, print the times."""
-    page.title("On the CPU (numba)")
-    progress.step("compiling f for the CPU")
-    function, first = built(task.variables, task.function, "numba", arrays[:-1])
-    progress.step("compiling the derivatives for the CPU")
-    backward, second = built((*task.variables, task.cotangent), gradients, "numba", arrays)
-    progress.step("timing")
-    times = best_time(function, arrays[:-1], repeats), best_time(backward, arrays, repeats)
-    progress.clear()
-    report_times(page, (first, second), times)
+    """Whether f is in its range and all derivatives agree with central differences; a line of each."""
     values = function(*arrays[:-1])
-    inside = bool(np.all((values >= 0.1) & (values <= 10)))
-    page.say(f"f lies in {values.min():.3f} ... {values.max():.3f}  {verdict(inside)}")
-    derivatives = backward(*arrays)
-    good = inside
-    for position, variable in enumerate(task.variables):
-        rng = np.random.default_rng([seed, position])
-        found = compare(progress, function, arrays, str(variable), position, derivatives[position], rng)
-        progress.clear()
-        good &= report_comparisons(page, str(variable), found)
+    good = bool(np.all((values >= 0.1) & (values <= 10)))
+    page.say(f"f lies in {values.min():.3f} ... {values.max():.3f}  {verdict(good)}")
+    for position, (variable, derivative) in enumerate(zip(task.variables, backward(*arrays), strict=True)):
+        progress.say(f"checking d{variable}")
+        found = relative_errors(function, arrays, position, derivative, np.random.default_rng([seed, position]))
+        where = max(found, key=lambda name: found[name])
+        passed = found[where] <= TOLERANCE
+        good &= passed
+        page.say(
+            f"d{variable}: largest relative error {found[where]:.1e}, {where}, of {len(found)} differences; "
+            f"{TOLERANCE:.0e} allowed  {verdict(passed)}"
+        )
     page.say()
     return good
 
 
-def run_on_gpu(
-    page: Page,
-    progress: Progress,
-    task: Problem,
-    gradients: tuple[Any, ...],
+def relative_errors(
+    function: Callable[..., Array],
     arrays: tuple[Array, ...],
-    repeats: int,
-) -> bool:
-    """The same derivatives on the GPU against those of the CPU, or one line that there is none."""
-    reason = no_gpu()
-    if reason:
-        page.say(f"On the GPU: not run, {reason}.\n")
-        return True
-    page.title("On the GPU (numba.cuda)")
-    arguments = (*task.variables, task.cotangent)
-    progress.step("compiling f for the GPU")
-    function, first = built(task.variables, task.function, "cuda", arrays[:-1])
-    progress.step("compiling the derivatives for the GPU")
-    backward, second = built(arguments, gradients, "cuda", arrays)
-    times = best_time(function, arrays[:-1], repeats), best_time(backward, arrays, repeats)
-    progress.clear()
-    report_times(page, (first, second), times, ", copies included")
-    good = True
-    on_cpu = td.lambdify(arguments, gradients, "numba")(*arrays)
-    for variable, here, there in zip(task.variables, on_cpu, backward(*arrays), strict=True):
-        error = float(np.abs(here - there).max() / np.abs(here).max())
-        good &= error <= TOLERANCE
-        page.say(f"d{variable}: largest difference from the CPU {error:.1e}  {verdict(error <= TOLERANCE)}")
-    page.say()
-    return good
+    position: int,
+    derivative: Array,
+    rng: np.random.Generator,
+) -> dict[str, float]:
+    """The derivative by one variable against central differences: along one direction, and of `ENTRIES` entries.
+
+    Of a square variable as many diagonal entries are taken besides: c is read on its diagonal
+    only, and elsewhere formula and difference must both be exactly 0.
+    """
+    *variables, cotangent = arrays
+    shape = variables[position].shape
+    entries = [tuple(map(int, rng.integers(shape))) for _ in range(ENTRIES)]
+    if shape == shape[:1] * 2:
+        entries += [(int(m),) * 2 for m in rng.integers(shape[0], size=ENTRIES)]
+    directions = {"along a random direction": rng.standard_normal(shape)}
+    for entry in entries:
+        unit = np.zeros(shape)
+        unit[entry] = 1.0
+        directions[f"of entry {entry}"] = unit
+    result = {}
+    for name, direction in directions.items():
+        difference = central_difference(function, variables, position, direction, cotangent)
+        result[name] = relative_error(float(np.sum(derivative * direction)), difference)
+    return result
+
+
+def central_difference(
+    function: Callable[..., Array], arguments: list[Array], position: int, direction: Array, cotangent: Array
+) -> float:
+    """The derivative of ``sum(cotangent * function(*arguments))`` along ``direction`` of one argument."""
+    ahead, behind = list(arguments), list(arguments)
+    ahead[position] = arguments[position] + STEP * direction
+    behind[position] = arguments[position] - STEP * direction
+    # The difference is taken before the sum: entries that do not move cancel without a rounding error.
+    return float(np.sum(cotangent * (function(*ahead) - function(*behind))) / (2 * STEP))
+
+
+def relative_error(formula: float, difference: float) -> float:
+    """``|formula - difference| / max(|formula|, |difference|)``, 0 where both are exactly 0, infinity for NaN."""
+    scale = max(abs(formula), abs(difference))
+    error = abs(formula - difference) / scale if scale else 0.0
+    return float("inf") if np.isnan(formula + difference) else error
 
 
 def no_gpu() -> str:
@@ -159,73 +255,14 @@ def no_gpu() -> str:
     return "" if cuda.is_available() else "no CUDA device is available"
 
 
-def built(
-    arguments: tuple[Any, ...], expression: Any, backend: str, arrays: tuple[Array, ...]
-) -> tuple[Callable[..., Any], float]:
-    """The compiled callable, and the seconds until its first result was there."""
-    begin = time.perf_counter()
-    function = td.lambdify(arguments, expression, backend)
-    function(*arrays)
-    return function, time.perf_counter() - begin
-
-
-def best_time(function: Callable[..., Any], arrays: tuple[Array, ...], repeats: int) -> float:
-    """The shortest of ``repeats`` runs, in seconds."""
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        function(*arrays)
-        times.append(time.perf_counter() - begin)
-    return min(times)
-
-
-def compare(
-    progress: Progress,
-    function: Callable[..., Array],
-    arrays: tuple[Array, ...],
-    name: str,
-    position: int,
-    derivative: Array,
-    rng: np.random.Generator,
-) -> list[Comparison]:
-    """The derivative by one variable against differences: one direction, `ENTRIES` entries.
-
-    Of a square variable as many diagonal entries are taken besides: c is read on its diagonal
-    only, and elsewhere formula and difference must both be exactly 0.
-    """
-    *variables, cotangent = arrays
-    shape = variables[position].shape
-    entries = random_entries(shape, ENTRIES, rng)
-    if len(shape) == 2 and name == "c":
-        entries += [(m, m) for (m,) in random_entries(shape[:1], ENTRIES, rng)]
-    result = []
-    for what, direction in directions(name, shape, entries, rng):
-        progress.step(f"checking d{name}")
-        difference = central_difference(function, variables, position, direction, cotangent)
-        result.append(Comparison(what, float(np.sum(derivative * direction)), difference))
-    return result
-
-
-def report_times(page: Page, compiling: tuple[float, float], running: tuple[float, float], note: str = "") -> None:
-    """Two lines: compile time and best time per step, of f and of all derivatives."""
-    for what, first, step in zip(("f", "four derivatives"), compiling, running, strict=True):
-        page.say(f"{what + ':':<18}compiled in {first:5.2f} s, one step {step * 1e3:8.2f} ms (best{note})")
-
-
-def report_comparisons(page: Page, name: str, found: list[Comparison]) -> bool:
-    """One line for the variable, one more for each comparison that failed."""
-    along, *entries = found
-    worst = max(entries, key=lambda comparison: comparison.relative_error)
-    zeros = sum(e.formula == e.difference == 0 for e in entries)
-    note = f" ({zeros} of them exactly 0)" if zeros else ""
-    good = all(comparison.good for comparison in found)
-    page.say(
-        f"d{name}: relative error {along.relative_error:.1e} along a random direction, at most "
-        f"{worst.relative_error:.1e} in {len(entries)} entries{note}, {TOLERANCE:.0e} allowed  {verdict(good)}"
-    )
-    for comparison in found:
-        if not comparison.good:
-            page.say(f"  {comparison.what}: formula {comparison.formula!r}, difference {comparison.difference!r}  FAIL")
+def compare(page: Page, task: Problem, here: tuple[Array, ...], there: tuple[Array, ...]) -> bool:
+    """Whether the derivatives on the GPU are those on the CPU; a line of each."""
+    good = True
+    for variable, wanted, found in zip(task.variables, here, there, strict=True):
+        error = float(np.abs(wanted - found).max() / np.abs(wanted).max())
+        good &= error <= TOLERANCE
+        page.say(f"d{variable}: largest difference from the CPU {error:.1e}  {verdict(error <= TOLERANCE)}")
+    page.say()
     return good
 
 
