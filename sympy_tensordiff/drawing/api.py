@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sympy_tensordiff.derivative.graphs import derivative_graph
-from sympy_tensordiff.drawing.dot import dot_text
-from sympy_tensordiff.drawing.picture import Picture, cluster, name_pullbacks, number_nodes
-from sympy_tensordiff.drawing.render import NOTEBOOK_SECONDS, rendered
-from sympy_tensordiff.drawing.tree import tree_text
+from sympy_tensordiff.drawing.picture import Cluster, cluster, name_pullbacks, number_nodes
+from sympy_tensordiff.drawing.writers import NOTEBOOK_SECONDS, dot_text, rendered, tree_text
 from sympy_tensordiff.errors import ArgumentError, BackendError, UnsupportedError
 from sympy_tensordiff.symbolic.lift import as_operand
 
@@ -34,18 +32,18 @@ class GraphDrawing:
     'digraph {'
     """
 
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+    def __init__(self, clusters: list[Cluster]) -> None:
+        self._clusters = clusters
 
     @cached_property
     def source(self) -> str:
         """The picture in the language of graphviz; no program is needed to make it."""
-        return dot_text(self._picture)
+        return dot_text(self._clusters)
 
     @cached_property
     def text(self) -> str:
         """The picture as a tree in plain text: a node with several parents stands once, and then by its number."""
-        return tree_text(self._picture)
+        return tree_text(self._clusters)
 
     def svg(self) -> str:
         """The picture as SVG.
@@ -57,7 +55,10 @@ class GraphDrawing:
         UnsupportedError
             If there are more than 2,000 nodes, or the layout takes longer than a minute.
         """
-        return rendered(self.source, self._picture.size, "svg").decode()
+        return self._drawn("svg").decode()
+
+    def _drawn(self, kind: str, seconds: float | None = None) -> bytes:
+        return rendered(self.source, sum(len(part.nodes) for part in self._clusters), kind, seconds)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the picture: ``.svg`` and ``.png`` by graphviz, its source as ``.dot`` or ``.gv``, text as ``.txt``.
@@ -72,7 +73,7 @@ class GraphDrawing:
         target = Path(path)
         match target.suffix.lower():
             case ".svg" | ".png" as suffix:
-                content = rendered(self.source, self._picture.size, suffix[1:])
+                content = self._drawn(suffix[1:])
             case ".dot" | ".gv":
                 content = self.source.encode()
             case ".txt":
@@ -81,16 +82,13 @@ class GraphDrawing:
                 raise ArgumentError(f"cannot save a picture as {target.name!r}: use .svg, .png, .dot, .gv or .txt")
         target.write_bytes(content)
 
-    def __str__(self) -> str:
-        return self.text
-
     def __repr__(self) -> str:
         return self.text
 
     def _repr_svg_(self) -> str | None:
         """For notebooks; None where no picture can be made in a few seconds, so that they show the text."""
         try:
-            return rendered(self.source, self._picture.size, "svg", NOTEBOOK_SECONDS).decode()
+            return self._drawn("svg", NOTEBOOK_SECONDS).decode()
         except (BackendError, UnsupportedError):
             return None
 
@@ -165,4 +163,4 @@ def draw_graph(expr: Any, wrt: Any = None, *, simplify: bool = False) -> GraphDr
         name_pullbacks(expression, derivative, work.pullbacks, names)
         clusters.append(derivative)
     number_nodes(clusters)
-    return GraphDrawing(Picture(clusters))
+    return GraphDrawing(clusters)

@@ -11,8 +11,18 @@ from math import ceil
 from operator import add, sub
 from typing import Any
 
-from sympy_tensordiff.drawing.frame import Frame, frame_of, lines, outlines
-from sympy_tensordiff.drawing.index_map import IndexMap, Point, Solutions, in_kernel, nest_text, points
+from sympy_tensordiff.drawing.index_map import (
+    Frame,
+    IndexMap,
+    Point,
+    Solutions,
+    frame_of,
+    in_kernel,
+    lines,
+    nest_text,
+    outlines,
+    points,
+)
 from sympy_tensordiff.drawing.labels import form as form_text
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.smith import kernel_basis
@@ -47,10 +57,9 @@ def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved
         )
         _finish(axes, index_map.names)
         return
-    right = [value - form.constant for value, form in zip(solved.at, index_map.forms, strict=True)]
     if not index_map.is_affine:
         _dots(axes, frame, solved.points, "solutions", f"solutions in the ranges: {len(found)}", s=60, color=BLUE)
-    for number, ends in enumerate(lines(index_map.matrix(), right, frame) if index_map.is_affine else ()):
+    for number, ends in enumerate(lines(index_map, solved.at, frame) if index_map.is_affine else ()):
         label = "rational solutions" if number == 0 else None
         axes.plot(*zip(*ends, strict=True), color=BLUE, lw=1, ls="--", gid="line", label=label, zorder=2)
     if solved.particular:

@@ -142,9 +142,7 @@ def _variable(variable: Variable, names: Names) -> str:
         case Product():
             return "*".join(_variable(factor, names) for factor in variable.factors)
         case Quotient() | SymbolicQuotient():
-            inside, divisor = form(variable.form, names), form(Affine.of(variable.divisor), names)
-            divisor = divisor if divisor.isalnum() else f"({divisor})"
-            return f"floor({inside}/{divisor})" if inside.isidentifier() else f"floor(({inside})/{divisor})"
+            return f"floor({quotient(variable.form, Affine.of(variable.divisor), names)})"
         case DataEntry():
             return f"{variable.tensor}[{', '.join(form(index, names) for index in variable.index)}]"
         case PositivePart():  # a factor of a product
@@ -153,10 +151,20 @@ def _variable(variable: Variable, names: Names) -> str:
     return name
 
 
+def quotient(above: Affine, below: Affine, names: Names) -> str:
+    """``(i + 1)/2``, with brackets where they are needed."""
+    texts = [form(part, names) for part in (above, below)]
+    return "/".join(text if text.isidentifier() or text.isnumeric() else f"({text})" for text in texts)
+
+
+def limit(function: str, texts: Sequence[str]) -> str:
+    """``max(0, i - 1)``; one bound alone is itself."""
+    return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
+
+
 def _extremum(extremum: Extremum, names: Names) -> str:
-    if extremum.function == "abs":
-        return f"|{form(extremum.one, names)}|"
-    return f"{extremum.function}({form(extremum.one, names)}, {form(extremum.other, names)})"
+    one, other = form(extremum.one, names), form(extremum.other, names)
+    return f"|{one}|" if extremum.function == "abs" else limit(extremum.function, [one, other])
 
 
 def row(condition: Row, names: Names) -> str:
@@ -189,8 +197,9 @@ def _reduction(node: Node, own: Sequence[int], names: Names) -> str:
         bounds = [r for r in bounds if r.form.atoms().isdisjoint(inner)]
         lower = [Affine.variable(v) - r.form for r in bounds if r.form.coefficient(v) == 1]
         upper = [Affine.variable(v) + r.form for r in bounds if r.form.coefficient(v) == -1]
-        if lower and upper and not any(v in limit.atoms() for limit in (*lower, *upper)):
-            parts.append(f"{names[v]} = {_limit('max', lower, names)} … {_limit('min', upper, names)}")
+        if lower and upper and not any(v in bound.atoms() for bound in (*lower, *upper)):
+            low, high = ([form(bound, names) for bound in these] for these in (lower, upper))
+            parts.append(f"{names[v]} = {limit('max', low)} … {limit('min', high)}")
             conditions = [r for r in conditions if r not in bounds]
         else:
             parts.append(names[v])
@@ -199,11 +208,6 @@ def _reduction(node: Node, own: Sequence[int], names: Names) -> str:
 
 
 _SIGNS = {"sum": "Σ", "prod": "Π"}
-
-
-def _limit(function: str, forms: Sequence[Affine], names: Names) -> str:
-    texts = [form(affine, names) for affine in forms]
-    return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 
 # ---------------------------------------------------------------- whole tensors

@@ -58,18 +58,6 @@ class Cluster:
     roots: list[int] = field(default_factory=list)
 
 
-@dataclass
-class Picture:
-    """One graph, or the expression's and its derivative's."""
-
-    clusters: list[Cluster]
-
-    @property
-    def size(self) -> int:
-        """How many nodes are drawn."""
-        return sum(len(part.nodes) for part in self.clusters)
-
-
 def cluster(graph: Graph, title: str, roots: Sequence[Node]) -> Cluster:
     """The nodes below ``roots``, depth first from left to right, without recursion."""
     found = Cluster(title)

@@ -16,7 +16,7 @@ from read_text import Evaluation, trees
 import sympy_tensordiff as td
 from sympy_tensordiff import reference
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.drawing import api, render, tree
+from sympy_tensordiff.drawing import api, writers
 from sympy_tensordiff.drawing.labels import label
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
@@ -125,7 +125,7 @@ def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_text_means_random_index_notation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "LONGEST", 10**6)
+    monkeypatch.setattr(writers, "LONGEST_LINE", 10**6)
     generated = random_function(seed, kinks=True, depth=2)
     expr, wrt = generated.function, generated.variables[0]
     given = random_values((expr, wrt), generated.sizes, seed)
@@ -399,7 +399,7 @@ def test_a_program_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     with pytest.raises(BackendError, match=r"has drawn nothing \(exit code 3\): something is wrong"):
         drawing.svg()
     program.write_text("#!/bin/sh\nwhile :; do :; done\n")
-    monkeypatch.setattr(render, "SECONDS", 0.2)
+    monkeypatch.setattr(writers, "SECONDS", 0.2)
     with pytest.raises(UnsupportedError, match=r"the layout of 2 nodes takes dot longer than 0.2 s"):
         drawing.svg()
     monkeypatch.setattr(api, "NOTEBOOK_SECONDS", 0.2)
