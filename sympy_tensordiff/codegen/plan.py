@@ -150,6 +150,8 @@ class Planner:
         rows = remove_redundant((*candidate.rows, *reads), self.facts)
         boxes = [self._box(axis, sorted(axes - {axis}), rows, True) for axis in candidate.axes]
         lows, highs = (tuple([box[end] for box in boxes]) for end in (0, 1))
+        if not all(lows) or not all(highs):  # the reads are inside nowhere
+            return None
         return replace(candidate, rows=rows, lows=lows, highs=highs, exact=False)
 
     def quotients(self, node: Node, context: Context) -> list[Quotient]:
