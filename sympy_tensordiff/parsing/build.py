@@ -34,6 +34,7 @@ class Builder:
         self.scalars = Scalars()
         self.values: dict[Tree, Any] = {}
         self.chains: dict[Tree, Chain] = {}
+        self.rational: set[Tree] = set()  # the chains of rational numbers alone
 
     def expression(self, nodes: Sequence[Tree]) -> Any:
         """The expression of the last node."""
@@ -51,15 +52,17 @@ class Builder:
     def extend(self, node: Tree, kinds: tuple[str, ...], is_inverse: bool) -> None:
         """The chain of a node: that of its left operand, where no parentheses stand around it, and one more.
 
-        What is computed from two rational numbers is a number at once.
+        Rational numbers at the beginning of a chain are a chain of their own, so that they become one number.
         """
         left, right = node.parts
+        value = self.value(right)
         goes_on = left in self.chains and left.kind in kinds and not left.is_enclosed
+        goes_on = goes_on and (_is_rational(value) or left not in self.rational)
         chain = self.chains.pop(left) if goes_on else [(False, self.value(left))]
-        chain.append((is_inverse, self.value(right)))
+        if _is_rational(value) and (left in self.rational or (_is_rational(chain[0][1]) and not goes_on)):
+            self.rational.add(node)
+        chain.append((is_inverse, value))
         self.chains[node] = chain
-        if len(chain) == 2 and all(getattr(value, "is_Rational", False) for _, value in chain):
-            self.values[node] = self.value(node)
 
     def value(self, node: Tree) -> Any:
         """The expression of a node that has been visited; a chain ends here."""
@@ -185,3 +188,7 @@ def _entry(value: Any) -> Any:
     if isinstance(value, FilledTensor):
         return value.value
     return S.One if shape_of(value) else value
+
+
+def _is_rational(value: Any) -> bool:
+    return bool(getattr(value, "is_Rational", False))
