@@ -226,6 +226,10 @@ REFUSED = {
     "long number": (10**309 * x, "a number has more than 308 digits, which no floating-point number holds"),
     "letters of a product": (td.outer(*WIDE), "28 axes need more than the 26 letters a-z of the text language"),
     "axes of a delta": (td.DeltaTensor((n,) * 14), "28 axes need more than the 26 letters"),
+    "a number that no double holds": (
+        td.FilledTensor(sympy.exp(1000), n),
+        r"td.parse would not read the text: exp\(1000\) is no finite real number in the range of a double",
+    ),
     "a length of nothing": (td.sum(td.ones(5)), "the extent 5 of a repeated number or delta is summed over"),
     "a length twice": (td.sum(td.ones(k)) * td.det(td.DeltaTensor(k)), "the extent k of a repeated number"),
     "a length in a length": (td.sum(td.ones(2 * n)) * a + td.sum(x), "the extent 2.n of a repeated number"),
