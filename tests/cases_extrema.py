@@ -7,8 +7,8 @@ from functools import partial
 from cases import Case, case
 from sympy import Abs, Max, Min, Piecewise, exp, log, sqrt
 
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin
 from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin
 from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
 from sympy_tensordiff.symbolic.tensors import TensorSymbol

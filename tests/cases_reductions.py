@@ -5,8 +5,8 @@ from __future__ import annotations
 from cases import Case, case
 from sympy import Eq, Expr, KroneckerDelta, Max, Min, Piecewise, Rational, Symbol, exp, floor, log
 
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedProduct as Product
 from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.sums import IndexedProduct as Product
 from sympy_tensordiff.symbolic.sums import IndexedSum as Sum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension as Tensor
 from sympy_tensordiff.symbolic.tensors import TensorSymbol

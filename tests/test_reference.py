@@ -38,9 +38,8 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
 )
 from sympy_tensordiff.reference import contributing_tuples, differentiate, evaluate, hessian, points
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
 i, j, k, n = indices("i j k n")

@@ -19,13 +19,12 @@ from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.system import definitions
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.indices import data_of, may_be_real, to_affine
 from sympy_tensordiff.symbolic.integers import integers_by_use
 from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
-from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import refuse_whole

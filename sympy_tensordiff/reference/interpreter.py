@@ -18,10 +18,9 @@ from sympy_tensordiff.reference.functions import compile_function, take_function
 from sympy_tensordiff.reference.inputs import bind, is_tensor
 from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment
 from sympy_tensordiff.reference.whole import RULES, WholeTensors
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
-from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorExpr, TensorSymbol
 
 Reader: TypeAlias = Callable[[Environment, tuple[int, ...]], Number]

@@ -7,9 +7,8 @@ from sympy_tensordiff.symbolic import native as native
 from sympy_tensordiff.symbolic import notations as notations
 from sympy_tensordiff.symbolic import operators as operators
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 
 __all__ = [

@@ -11,6 +11,7 @@ from sympy import Basic, Dummy, Lambda
 from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import broadcast_shape, operand, shape_of
@@ -145,25 +146,28 @@ erf = _function("erf", sympy.erf, "The error function")
 floor = _function("floor", sympy.floor, "The largest integer that is not larger; its derivative is 0")
 ceiling = _function("ceiling", sympy.ceiling, "The smallest integer that is not smaller; its derivative is 0")
 
+_OF_OPERANDS = """
+Parameters
+----------
+*operands : Expr or number
+    Tensors of one shape, and scalars, which are the same for every entry.
 
+Raises
+------
+ShapeError
+    If two operands of rank > 0 have different shapes.
+ArgumentTypeError
+    If there is no operand.
+
+Notes
+-----
+Where operands are tied, a number takes the whole derivative; otherwise they share it equally.
+"""
+
+
+@documented(_OF_OPERANDS)
 def maximum(*operands: Any) -> Any:
     """The largest of the operands, entry by entry.
-
-    Parameters
-    ----------
-    *operands : Expr or number
-        Tensors of one shape, and scalars, which are the same for every entry.
-
-    Raises
-    ------
-    ShapeError
-        If two operands of rank > 0 have different shapes.
-    ArgumentTypeError
-        If there is no operand.
-
-    Notes
-    -----
-    Where operands are tied, a number takes the whole derivative; otherwise they share it equally.
 
     Examples
     --------
@@ -175,24 +179,9 @@ def maximum(*operands: Any) -> Any:
     return _extremum(sympy.Max, "maximum", operands)
 
 
+@documented(_OF_OPERANDS)
 def minimum(*operands: Any) -> Any:
     """The smallest of the operands, entry by entry.
-
-    Parameters
-    ----------
-    *operands : Expr or number
-        Tensors of one shape, and scalars, which are the same for every entry.
-
-    Raises
-    ------
-    ShapeError
-        If two operands of rank > 0 have different shapes.
-    ArgumentTypeError
-        If there is no operand.
-
-    Notes
-    -----
-    Where operands are tied, a number takes the whole derivative; otherwise they share it equally.
 
     Examples
     --------

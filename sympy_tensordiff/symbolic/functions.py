@@ -1,111 +1,81 @@
-"""Functions of whole tensors as users write them: matrices, axes, constant tensors."""
+"""Functions of whole tensors as users write them: matrices, axes, constant tensors, reductions."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sympy import Integer
+from sympy import Integer, Mul, Pow, Rational
 
-from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic import entrywise_functions
+from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorAdjugate,
     TensorDeterminant,
     TensorInverse,
+    TensorLogSumExp,
     checked_axes,
 )
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.subscripts import LETTERS, axis_labels, unused_labels
 
+einsum = EinsumProduct
+inv = TensorInverse
+det = TensorDeterminant
+adj = TensorAdjugate
 
-def einsum(subscripts: Any, *operands: Any) -> Any:
-    """The einsum product of the operands; see `EinsumProduct`.
+_OVER_AXES = """
+Parameters
+----------
+A : Expr
+    A tensor expression; a scalar is its own sum, mean and log-sum-exp.
+axis : int or tuple of int, optional
+    The axes that are summed over, which the result does not have; negative ones count from
+    the last. By default all.
 
-    Parameters
-    ----------
-    subscripts : str
-        As in `numpy.einsum`, with ``->``.
-    *operands : Expr or number
+Raises
+------
+ShapeError
+    If there is no such axis, or one is named twice.
+"""
+_FILLED = """
+Parameters
+----------
+shape : int, Expr, or sequence of them
 
-    Raises
-    ------
-    ArgumentError, ShapeError
-        If the subscripts are malformed, or do not fit the operands.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> A, B = td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (3, 4))
-    >>> td.einsum("ij,jk->ik", A, B).shape
-    (2, 4)
-    """
-    return EinsumProduct(subscripts, *operands)
+Raises
+------
+ShapeError
+    If an extent is not positive.
+"""
 
 
-def inv(A: Any) -> Any:
-    """The inverse of a square matrix.
-
-    Parameters
-    ----------
-    A : Expr
-        Of rank 2, both extents equal.
-
-    Raises
-    ------
-    ShapeError
-        If it is no square matrix.
+@documented(_FILLED)
+def zeros(shape: Any) -> Any:
+    """The tensor of zeros.
 
     Examples
     --------
     >>> import sympy_tensordiff as td
-    >>> td.inv(td.TensorSymbol("X", (3, 3))).shape
-    (3, 3)
+    >>> td.zeros((2, 3)).shape
+    (2, 3)
     """
-    return TensorInverse(A)
+    return FilledTensor(Integer(0), shape)
 
 
-def det(A: Any) -> Any:
-    """The determinant of a square matrix, a scalar.
-
-    Parameters
-    ----------
-    A : Expr
-        Of rank 2, both extents equal.
-
-    Raises
-    ------
-    ShapeError
-        If it is no square matrix.
+@documented(_FILLED)
+def ones(shape: Any) -> Any:
+    """The tensor of ones.
 
     Examples
     --------
     >>> import sympy_tensordiff as td
-    >>> td.det(td.TensorSymbol("X", (3, 3))).shape
-    ()
+    >>> td.ones((2, 3)).shape
+    (2, 3)
     """
-    return TensorDeterminant(A)
-
-
-def adj(A: Any) -> Any:
-    """The adjugate of a square matrix, singular ones too: ``det(A)*inv(A)`` where that exists.
-
-    Parameters
-    ----------
-    A : Expr
-        Of rank 2, both extents equal.
-
-    Raises
-    ------
-    ShapeError
-        If it is no square matrix.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> td.adj(td.TensorSymbol("X", (3, 3))).shape
-    (3, 3)
-    """
-    return TensorAdjugate(A)
+    return FilledTensor(Integer(1), shape)
 
 
 def trace(A: Any) -> Any:
@@ -241,43 +211,126 @@ def outer(A: Any, B: Any) -> Any:
     return EinsumProduct(f"{left},{right}->{left}{right}", A, B)
 
 
-def zeros(shape: Any) -> Any:
-    """The tensor of zeros.
+# ---------------------------------------------------------------------------- reductions
 
-    Parameters
-    ----------
-    shape : int, Expr, or sequence of them
 
-    Raises
-    ------
-    ShapeError
-        If an extent is not positive.
+@documented(_OVER_AXES)
+def sum(A: Any, axis: Any = None) -> Any:
+    """The sum of the entries, over all axes or some.
 
     Examples
     --------
     >>> import sympy_tensordiff as td
-    >>> td.zeros((2, 3)).shape
-    (2, 3)
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.sum(A).shape, td.sum(A, axis=0).shape, td.sum(A, axis=-1).shape
+    ((), (4,), (3,))
     """
-    return FilledTensor(Integer(0), shape)
+    A = operand(A, "sum")
+    gone = checked_axes(axis, A, "sum")
+    return EinsumProduct(_without(A, gone), A) if gone else A
 
 
-def ones(shape: Any) -> Any:
-    """The tensor of ones.
-
-    Parameters
-    ----------
-    shape : int, Expr, or sequence of them
-
-    Raises
-    ------
-    ShapeError
-        If an extent is not positive.
+@documented(_OVER_AXES)
+def mean(A: Any, axis: Any = None) -> Any:
+    """The mean of the entries, over all axes or some.
 
     Examples
     --------
     >>> import sympy_tensordiff as td
-    >>> td.ones((2, 3)).shape
-    (2, 3)
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.mean(A, axis=0).shape
+    (4,)
     """
-    return FilledTensor(Integer(1), shape)
+    A = operand(A, "mean")
+    gone = checked_axes(axis, A, "mean")
+    if not gone:
+        return A
+    count = Mul(*(shape_of(A)[number] for number in gone))
+    return EinsumProduct(f",{_without(A, gone)}", 1 / count, A)
+
+
+def norm(A: Any, ord: Any = 2) -> Any:
+    """The 2-norm or the 1-norm of all entries of a tensor; of a matrix the 2-norm is that of Frobenius.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression of any rank, or a scalar.
+    ord : {2, 1}
+        2: the root of the sum of squares. 1: the sum of absolute values.
+
+    Raises
+    ------
+    UnsupportedError
+        If ``ord`` is another number.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.norm(A) == td.sqrt(td.einsum("ij,ij->", A, A))
+    True
+    """
+    A = operand(A, "norm")
+    if ord == 1:
+        return sum(entrywise_functions.abs(A))
+    if ord != 2:
+        raise UnsupportedError(f"norm: ord must be 1 or 2, not {ord!r}; others are sums of powers of td.abs(A)")
+    labels = axis_labels(shape_of(A))
+    return Pow(EinsumProduct(f"{labels},{labels}->", A, A), Rational(1, 2)) if labels else entrywise_functions.abs(A)
+
+
+@documented(_OVER_AXES)
+def logsumexp(A: Any, axis: Any = None) -> Any:
+    """``log(sum(exp(A)))`` over all axes or some, without overflow.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.logsumexp(A, axis=1).shape
+    (3,)
+    """
+    A = operand(A, "logsumexp")
+    gone = checked_axes(axis, A, "logsumexp")
+    return TensorLogSumExp(A, gone) if gone else A
+
+
+def softmax(A: Any, axis: Any = -1) -> Any:
+    """``exp(A)`` divided by its sum over an axis, without overflow.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression of rank > 0.
+    axis : int or tuple of int, optional
+        As in `sum`; None means all. By default the last.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such axis, or one is named twice.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.softmax(A).shape
+    (3, 4)
+    """
+    A = operand(A, "softmax")
+    gone = checked_axes(axis, A, "softmax")
+    total = logsumexp(A, gone)
+    if shape_of(total):
+        labels = axis_labels(shape_of(A))
+        kept = "".join(label for number, label in enumerate(labels) if number not in gone)
+        summed = "".join(labels[number] for number in gone)
+        ones = FilledTensor(1, [shape_of(A)[number] for number in gone])
+        total = EinsumProduct(f"{kept},{summed}->{labels}", total, ones)
+    return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
+
+
+def _without(A: Any, axes: tuple[int, ...]) -> str:
+    """The subscripts of the sum over some axes."""
+    labels = axis_labels(shape_of(A))
+    return f"{labels}->{''.join(label for axis, label in enumerate(labels) if axis not in axes)}"

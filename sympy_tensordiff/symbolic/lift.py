@@ -29,14 +29,13 @@ from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedProduct
 from sympy_tensordiff.symbolic.indices import as_expr, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.lift_sums import Targets, unguarded
 from sympy_tensordiff.symbolic.limits import NOT_FINITE
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.whole import is_whole

@@ -9,10 +9,23 @@ from typing import Any, SupportsIndex
 from sympy import Expr, Integer, Tuple, exp, log
 
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
+from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, operand, shape_of, varying_in
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, same_extent
+
+_SECTIONS = """
+Parameters
+----------
+matrix : Expr
+    Of rank 2, both extents equal.
+
+Raises
+------
+ShapeError
+    If it is no square matrix.
+"""
 
 
 def square(value: Any, owner: str) -> Any:
@@ -46,18 +59,9 @@ class MatrixFunction(TensorOperation):
         return self.args[0]
 
 
+@documented(_SECTIONS)
 class TensorInverse(MatrixFunction):
-    """The inverse of a square matrix (`inv`).
-
-    Parameters
-    ----------
-    matrix : Expr
-        Of rank 2, both extents equal.
-
-    Raises
-    ------
-    ShapeError
-        If it is no square matrix.
+    """The inverse of a square matrix; it is `td.inv`.
 
     Notes
     -----
@@ -75,18 +79,9 @@ class TensorInverse(MatrixFunction):
     """
 
 
+@documented(_SECTIONS)
 class TensorDeterminant(MatrixFunction):
-    """The determinant of a square matrix (`det`), a scalar.
-
-    Parameters
-    ----------
-    matrix : Expr
-        Of rank 2, both extents equal.
-
-    Raises
-    ------
-    ShapeError
-        If it is no square matrix.
+    """The determinant of a square matrix, a scalar; it is `td.det`.
 
     Examples
     --------
@@ -101,18 +96,11 @@ class TensorDeterminant(MatrixFunction):
         return ()
 
 
+@documented(_SECTIONS)
 class TensorAdjugate(MatrixFunction):
-    """The adjugate of a square matrix (`adj`): the transposed matrix of cofactors, ``det(X)*inv(X)`` where that exists.
+    """The adjugate of a square matrix, singular ones too: the transposed matrix of cofactors; it is `td.adj`.
 
-    Parameters
-    ----------
-    matrix : Expr
-        Of rank 2, both extents equal; it may be singular.
-
-    Raises
-    ------
-    ShapeError
-        If it is no square matrix.
+    It is ``det(X)*inv(X)`` where that exists.
 
     Examples
     --------

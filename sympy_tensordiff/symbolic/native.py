@@ -36,13 +36,12 @@ from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.symbolic.binders import fresh_index
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.hooks import register_notation
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedProduct
 from sympy_tensordiff.symbolic.indices import parse, to_affine
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
-from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.to_indices import to_indices
 from sympy_tensordiff.symbolic.trampoline import Recursion

@@ -1,4 +1,4 @@
-"""The indexed sum, and what all reductions over index ranges have in common."""
+"""Reductions over index ranges: the sum, the product, the greatest and the least value."""
 
 from __future__ import annotations
 
@@ -11,9 +11,29 @@ from sympy_tensordiff.symbolic import deep
 from sympy_tensordiff.symbolic.base import RealScalar
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
+from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.expanded_sums import expanded_sum
 from sympy_tensordiff.symbolic.limits import bound_forms, check_names, check_scopes, checked_body, checked_range
-from sympy_tensordiff.symbolic.reduction_printing import PrintedSum
+from sympy_tensordiff.symbolic.reduction_printing import PrintedExtremum, PrintedProduct, PrintedSum
+
+_SECTIONS = """
+Parameters
+----------
+body : Expr
+    A scalar expression.
+*limits : (index, lower, upper)
+    The upper bound belongs to the range. As in `sympy.Sum` the first limit is the
+    innermost: its bounds may contain the indices of later limits.
+
+Raises
+------
+ArgumentError
+    Without a limit, and for a range that is not complete or not finite.
+IndexExpressionError
+    For bounds that are no index expressions.
+OutOfShapeError
+    For a read that leaves the shape of its tensor.
+"""
 
 
 class IndexedReduction(Binder, RealScalar):
@@ -40,16 +60,9 @@ class IndexedReduction(Binder, RealScalar):
         return self.args[0]
 
 
+@documented(_SECTIONS)
 class IndexedSum(PrintedSum, IndexedReduction):
     """The sum of ``body`` over index ranges.
-
-    Parameters
-    ----------
-    body : Expr
-        A scalar expression.
-    *limits : (index, lower, upper)
-        The upper bound belongs to the range. As in `sympy.Sum` the first limit is the
-        innermost: its bounds may contain the indices of later limits.
 
     Notes
     -----
@@ -70,3 +83,63 @@ class IndexedSum(PrintedSum, IndexedReduction):
     def _eval_expand_basic(self, **hints: Any) -> Any:
         deep.refuse_walk(self, "expand")
         return expanded_sum(self, **hints)
+
+
+@documented(_SECTIONS)
+class IndexedProduct(PrintedProduct, IndexedReduction):
+    """The product of ``body`` over index ranges.
+
+    Notes
+    -----
+    The product over an empty range is 1. (`sympy.Product` follows Karr's convention there and is not.)
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> i, n = td.indices("i n")
+    >>> x = td.TensorSymbol("x", n)
+    >>> td.IndexedProduct(1 + x[i], (i, 0, n - 1))
+    IndexedProduct(x[i] + 1, (i, 0, n - 1))
+    """
+
+
+@documented(_SECTIONS)
+class IndexedMax(PrintedExtremum, IndexedReduction):
+    """The greatest value of ``body`` over index ranges.
+
+    Notes
+    -----
+    Over an empty range it is negative infinity, the supremum of nothing. Points of the greatest value share
+    its derivative equally.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> i, k, n, m = td.indices("i k n m")
+    >>> A = td.TensorSymbol("A", (n, m))
+    >>> td.TensorComprehension(td.IndexedMax(A[i, k], (k, 0, m - 1)), (i, n))
+    TensorComprehension(IndexedMax(A[i, k], (k, 0, m - 1)), (i, n))
+    """
+
+    _word = "max"
+
+
+@documented(_SECTIONS)
+class IndexedMin(PrintedExtremum, IndexedReduction):
+    """The least value of ``body`` over index ranges.
+
+    Notes
+    -----
+    Over an empty range it is infinity, the infimum of nothing. Points of the least value share its derivative
+    equally.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> i, n = td.indices("i n")
+    >>> x = td.TensorSymbol("x", n)
+    >>> td.IndexedMin(x[i]**2, (i, 0, n - 1))
+    IndexedMin(x[i]**2, (i, 0, n - 1))
+    """
+
+    _word = "min"

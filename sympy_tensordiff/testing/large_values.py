@@ -14,9 +14,8 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.reference import evaluate, hvp
 from sympy_tensordiff.reference.duals import CONTEXT
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedProduct
 from sympy_tensordiff.symbolic.indices import indices
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.exact import assert_equal
 

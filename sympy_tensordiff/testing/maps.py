@@ -16,8 +16,7 @@ from typing import TypeAlias
 import sympy
 from sympy import Abs, Expr, Max, Min, Mod, Symbol, ceiling, floor
 
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.generate import Generator, Kind, Points, RandomFunction, Thunk, _Tensor, at
 from sympy_tensordiff.testing.ranges import RangesGenerator, is_misjudged

@@ -21,9 +21,7 @@ from sympy_tensordiff.symbolic import (
     einsum,
     entrywise_functions,
     functions,
-    indexed_reductions,
     matrix_functions,
-    reductions,
     scalar_functions,
     sums,
     tensors,
@@ -31,10 +29,7 @@ from sympy_tensordiff.symbolic import (
 from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.testing.exact import assert_equal
 
-_MODULES = (
-    *(entrywise_functions, functions, reductions, scalar_functions, einsum, matrix_functions, sums),
-    *(indexed_reductions, tensors, sympy),
-)
+_MODULES = (entrywise_functions, functions, scalar_functions, einsum, matrix_functions, sums, tensors, sympy)
 _OPERATORS: Mapping[type, Callable[..., Any]] = MappingProxyType(
     {
         **{ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.MatMult: operator.matmul},

@@ -15,10 +15,9 @@ from sympy_tensordiff.parsing.front import Tree, cut, known
 from sympy_tensordiff.parsing.indexed.names import Names
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import NumberError, Numbers, read_number
-from sympy_tensordiff.symbolic.indexed_reductions import IndexedMax, IndexedMin, IndexedProduct
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr
 
 Scope = Mapping[str, Any]
