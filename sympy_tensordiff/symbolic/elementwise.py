@@ -10,6 +10,7 @@ from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.base import Node, is_placeholder
+from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.operations import (
@@ -62,20 +63,24 @@ class Commutative(Entrywise):
         return super()._unchecked(*sorted(args, key=order_key))
 
 
+_OF_TERMS = """
+Parameters
+----------
+*operands : Expr or number
+    At least one of rank > 0.
+
+Raises
+------
+ShapeError
+    If two operands of rank > 0 have different shapes, or none has an axis.
+ArgumentTypeError, UnsupportedError
+    If an operand is neither a tensor expression nor a real scalar.
+"""
+
+
+@documented(_OF_TERMS)
 class TensorAdd(Commutative):
     """The sum of tensors of one shape, entry by entry; scalars are added to every entry.
-
-    Parameters
-    ----------
-    *operands : Expr or number
-        At least one of rank > 0.
-
-    Raises
-    ------
-    ShapeError
-        If two operands of rank > 0 have different shapes, or none has an axis.
-    ArgumentTypeError, UnsupportedError
-        If an operand is neither a tensor expression nor a real scalar.
 
     Examples
     --------
@@ -92,20 +97,9 @@ class TensorAdd(Commutative):
         return Add(*values)
 
 
+@documented(_OF_TERMS)
 class TensorMul(Commutative):
     """The product of tensors of one shape, entry by entry; scalars multiply every entry.
-
-    Parameters
-    ----------
-    *operands : Expr or number
-        At least one of rank > 0.
-
-    Raises
-    ------
-    ShapeError
-        If two operands of rank > 0 have different shapes, or none has an axis.
-    ArgumentTypeError, UnsupportedError
-        If an operand is neither a tensor expression nor a real scalar.
 
     Examples
     --------

@@ -1,10 +1,12 @@
 """The demonstration at a small size, the checks it makes, and the command line."""
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
 
+import sympy_tensordiff as td
 from sympy_tensordiff.app import command_line, demo
 
 SMALL = (6, 5, 4)
@@ -36,16 +38,18 @@ def test_progress_goes_to_the_other_stream_line_by_line(report: tuple[bool, str,
     assert "checking da" not in text
 
 
-def test_a_wrong_derivative_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A factor that is off by a millionth is found, and so is an entry that should be 0."""
-    right = demo.relative_errors
+def test_a_wrong_derivative_fails() -> None:
+    """A factor that is off by a millionth is found."""
+    task, output = demo.problem(SMALL), io.StringIO()
+    arguments = (*task.variables, task.cotangent)
+    function = td.lambdify(task.variables, task.function)
+    right = td.lambdify(arguments, td.vjp(task.function, task.variables, task.cotangent))
 
-    def spoiled(function, arrays, position, derivative, rng):  # type: ignore[no-untyped-def]
-        return right(function, arrays, position, derivative * (1 + 1e-6) if position == 1 else derivative, rng)
+    def wrong(*arrays: Any) -> list[Any]:
+        return [d * (1 + 1e-6) if position == 1 else d for position, d in enumerate(right(*arrays))]
 
-    monkeypatch.setattr(demo, "relative_errors", spoiled)
-    output = io.StringIO()
-    assert not demo.run(SMALL, output=output, errors=io.StringIO(), repeats=1)
+    page, progress = demo.Page(output), demo.Page(io.StringIO())
+    assert not demo.check(page, progress, task, function, wrong, demo.inputs(SMALL), 0)
     lines = [line for line in output.getvalue().splitlines() if line.startswith("d") and "FAIL" in line]
     assert [line[:2] for line in lines] == ["db"]
 
