@@ -37,57 +37,47 @@ LABELLED = 150
 WIDTH_OF_LETTER = 0.052
 """Of the texts at points, in inches."""
 
+ROOM = 0.8
+"""Round the lattice, in steps."""
+
 
 def draw_indices(axes: Any, index_map: IndexMap, inside: Sequence[Point], solved: Solutions | None) -> None:
     """The lattice of the indices: the ranges, the image of each point, the solutions, the kernel basis."""
     kernel = kernel_basis(index_map.matrix(), index_map.rank) if index_map.is_affine else ()
-    frame = frame_of(inside, _near(solved))
+    canvas = _Canvas(axes, frame_of(inside, _near(solved)), index_map.names, index_map, index_map.rows)
     found = set(solved.points) if solved is not None else set()
     slope = _slope(index_map.matrix())
-    _ranges(axes, index_map.rows, frame, f"ranges of {', '.join(index_map.names)}")
-    images = _readable(axes, {point: _tuple_text(index_map.image(point)) for point in inside})
-    _dots(axes, frame, inside, "lattice", "index, with its image" if images else "index", s=12, color=GREY)
-    _texts(axes, frame, images, slope, found)
-    _layer_names(axes, index_map.names, frame)
+    with_images = canvas.write({point: _tuple_text(index_map.image(point)) for point in inside}, found, slope)
+    canvas.dots(inside, "lattice", "index, with its image" if with_images else "index", s=12, color=GREY)
     if solved is None:
-        _basis(axes, frame, kernel, inside, inside)
+        _basis(canvas, kernel, inside, inside)
         names = dict(enumerate(index_map.names))
-        axes.set_title(
-            ", ".join(form_text(form, names) for form in index_map.forms), fontsize="medium", parse_math=False
-        )
-        _finish(axes, index_map.names)
+        canvas.finish(", ".join(form_text(form, names) for form in index_map.forms))
         return
-    if not index_map.is_affine:
-        _dots(axes, frame, solved.points, "solutions", f"solutions in the ranges: {len(found)}", s=60, color=BLUE)
-    for number, ends in enumerate(lines(index_map, solved.at, frame) if index_map.is_affine else ()):
+    for number, ends in enumerate(lines(index_map, solved.at, canvas.frame) if index_map.is_affine else ()):
         label = "rational solutions" if number == 0 else None
         axes.plot(*zip(*ends, strict=True), color=BLUE, lw=1, ls="--", gid="line", label=label, zorder=2)
+    canvas.dots(solved.points, "solutions", f"solutions in the ranges: {len(found)}", s=60, color=BLUE)
     if solved.particular:
-        _solutions(axes, solved, frame)
+        _solutions(canvas, solved)
         if len(kernel) == 1:
-            texts = {point: f"z = {z}" for (z,), point in solved.by_kernel.items()}
-            _texts(axes, frame, _readable(axes, texts), slope, found, -1)
-    axes.set_title(f"{_equation(index_map, solved)}\n{_answer(index_map, solved)}", fontsize="medium", parse_math=False)
-    _finish(axes, index_map.names)
+            canvas.write({point: f"z = {z}" for (z,), point in solved.by_kernel.items()}, found, slope, -1)
+    canvas.finish(_title(index_map, solved))
 
 
 def draw_kernel(axes: Any, index_map: IndexMap, solved: Solutions) -> None:
     """The lattice of z: the ranges as Fourier-Motzkin elimination sees them, and the index that belongs to each z."""
-    found = list(solved.by_kernel) or [(0,) * len(solved.kernel)]
-    tight = frame_of(found)
+    tight = frame_of(list(solved.by_kernel) or [(0,) * len(solved.kernel)])
     room = (1, 1, 0)
     frame = Frame(tuple(map(sub, tight.low, room)), tuple(map(add, tight.high, room)))
-    names = _kernel_names(solved)
-    _ranges(axes, solved.rows, frame, f"ranges of {', '.join(index_map.names)}")
+    canvas = _Canvas(axes, frame, list(_kernel_names(solved).values()), index_map, solved.rows)
     _, shown = points(frame.rows(), len(solved.kernel))
-    _dots(axes, frame, shown, "lattice", None, s=12, color=GREY)
-    texts = _readable(axes, {z: _tuple_text(point) for z, point in solved.by_kernel.items()})
-    label = f"solution, with its index ({', '.join(index_map.names)})" if texts else "solution"
-    _dots(axes, frame, solved.by_kernel, "solutions", label, s=45, color=BLUE)
-    _texts(axes, frame, texts, 1, solved.by_kernel)
-    _layer_names(axes, list(names.values()), frame)
-    axes.set_title(f"{_equation(index_map, solved)}\n{_answer(index_map, solved)}", fontsize="medium", parse_math=False)
-    _finish(axes, list(names.values()))
+    canvas.dots(shown, "lattice", None, s=12, color=GREY)
+    texts = {z: _tuple_text(point) for z, point in solved.by_kernel.items()}
+    with_indices = canvas.write(texts, solved.by_kernel, 1)
+    label = f"solution, with its index ({', '.join(index_map.names)})" if with_indices else "solution"
+    canvas.dots(solved.by_kernel, "solutions", label, s=45, color=BLUE)
+    canvas.finish(_title(index_map, solved))
 
 
 def fit(axes: Any) -> None:
@@ -113,79 +103,71 @@ def _step(axes: Any) -> float:
 # ---------------------------------------------------------------- parts
 
 
-def _finish(axes: Any, names: Sequence[str]) -> None:
-    """Equal steps, names, and the legend below them."""
-    from matplotlib.transforms import offset_copy
+class _Canvas:
+    """The axes with a frame of a lattice: the outlines of the ranges, and the names and values of its indices."""
 
-    axes.set_aspect("equal")
-    axes.set_xlabel(names[0], parse_math=False)
-    if len(names) > 1:
-        axes.set_ylabel(names[1], parse_math=False)
-    for side in ("top", "right") if len(names) > 1 else ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    below = offset_copy(axes.transAxes, fig=axes.figure, y=-36, units="points")
-    axes.legend(
-        loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=2, fontsize="small", frameon=False
-    )
+    def __init__(self, axes: Any, frame: Frame, names: Sequence[str], index_map: IndexMap, rows: Sequence[Row]) -> None:
+        self.axes, self.frame = axes, frame
+        (left, low), (right, high) = frame.corners()
+        axes.set_xlim(left - ROOM, right + ROOM)
+        axes.set_ylim(low - ROOM, high + ROOM)
+        if len(frame.low) == 3:  # a line of text for the names of the layers
+            axes.set_ylim(low - ROOM, high + ROOM + 0.3 / _step(axes))
+            for layer in frame.layers:
+                middle = ((frame.low[0] + frame.high[0]) / 2, frame.high[1] + 0.5 + 0.05 / _step(axes), layer)
+                text = f"{names[2]} = {layer}"
+                axes.text(*frame.place(middle), text, ha="center", va="bottom", fontsize="small")
+        label: str | None = f"ranges of {', '.join(index_map.names)}"
+        for corners in outlines(rows, frame):
+            style = {"facecolor": LIGHT, "edgecolor": "black", "lw": 1, "zorder": 1}
+            axes.fill(*zip(*corners, strict=True), gid="ranges", label=label, **style)
+            label = None
+        across, up = (self.ticks(v) for v in (0, 1))
+        places = [x + n * frame.pitch for n in range(len(frame.layers)) for x in across]
+        axes.set_xticks(places, [str(x) for _ in frame.layers for x in across])
+        axes.set_yticks(up, list(map(str, up)))
+        axes.set_xlabel(names[0], parse_math=False)
+        if len(names) > 1:
+            axes.set_ylabel(names[1], parse_math=False)
+        axes.spines[["top", "right"] if len(names) > 1 else ["top", "right", "left"]].set_visible(False)
 
+    def ticks(self, v: int) -> list[int]:
+        """The values of an index that are written at its axis, as many as there is room for."""
+        if v >= len(self.frame.low):
+            return []
+        low, high = self.frame.low[v], self.frame.high[v]
+        room = 0.1 + 0.08 * max(len(str(low)), len(str(high))) if v == 0 else 0.16
+        every = ceil(room / _step(self.axes))
+        return [x for x in range(low, high + 1) if x % every == 0]
 
-def _ranges(axes: Any, rows: Sequence[Row], frame: Frame, label: str) -> None:
-    (left, low), (right, high) = frame.corners()
-    room = 0.8
-    axes.set_xlim(left - room, right + room)
-    axes.set_ylim(low - room, high + room)
-    if len(frame.low) == 3:  # a line of text for the names of the layers
-        axes.set_ylim(low - room, high + room + 0.3 / _step(axes))
-    for number, corners in enumerate(outlines(rows, frame)):
-        xs, ys = zip(*corners, strict=True)
-        axes.fill(
-            xs, ys, facecolor=LIGHT, edgecolor="black", lw=1, gid="ranges", label=None if number else label, zorder=1
-        )
-    across = _ticks(axes, frame, 0)
-    axes.set_xticks([x + n * frame.pitch for n in range(len(frame.layers)) for x in across])
-    axes.set_xticklabels([str(x) for _ in frame.layers for x in across])
-    up = _ticks(axes, frame, 1) if len(frame.low) > 1 else []
-    axes.set_yticks(up, list(map(str, up)))
+    def dots(self, where: Iterable[Point], gid: str, label: str | None, **style: Any) -> None:
+        """Points of one kind."""
+        places = [self.frame.place(point) for point in where]
+        style["s"] *= min(1, (4 * _step(self.axes)) ** 2)
+        if places:
+            self.axes.scatter(*zip(*places, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
 
+    def write(self, texts: Mapping[Point, str], large: Container[Point], slope: int, side: int = 1) -> bool:
+        """Texts at the right of the points (or at the left), off the line through them; none where two would meet."""
+        longest = max(map(len, texts.values()), default=0)
+        if len(texts) > LABELLED or longest * WIDTH_OF_LETTER >= _step(self.axes):
+            return False
+        style = {"color": "black" if side > 0 else BLUE, "ha": "left" if side > 0 else "right", "zorder": 7}
+        style |= {"va": "top" if side * slope > 0 else "bottom", "fontsize": 7, "textcoords": "offset points"}
+        for point, text in texts.items():
+            away = side * (7 if point in large else 3)
+            self.axes.annotate(text, self.frame.place(point), xytext=(away, -slope * away), **style)
+        return bool(texts)
 
-def _ticks(axes: Any, frame: Frame, v: int) -> list[int]:
-    """The values of an index that are written at its axis, as many as there is room for."""
-    low, high = frame.low[v], frame.high[v]
-    room = 0.1 + 0.08 * max(len(str(low)), len(str(high))) if v == 0 else 0.16
-    every = ceil(room / _step(axes))
-    return [x for x in range(low, high + 1) if x % every == 0]
+    def finish(self, title: str) -> None:
+        """Equal steps, the title, and the legend below."""
+        from matplotlib.transforms import offset_copy
 
-
-def _dots(axes: Any, frame: Frame, where: Iterable[Point], gid: str, label: str | None, **style: Any) -> None:
-    places = [frame.place(point) for point in where]
-    style["s"] *= min(1, (4 * _step(axes)) ** 2)
-    if places:
-        axes.scatter(*zip(*places, strict=True), gid=gid, label=label, **{"zorder": 3, **style})
-
-
-def _readable(axes: Any, texts: Mapping[Point, str]) -> Mapping[Point, str]:
-    """The texts, or none of them where one would cover the next."""
-    longest = max(map(len, texts.values()), default=0)
-    return texts if len(texts) <= LABELLED and longest * WIDTH_OF_LETTER < _step(axes) else {}
-
-
-def _texts(
-    axes: Any, frame: Frame, texts: Mapping[Point, str], slope: int, large: Container[Point], side: int = 1
-) -> None:
-    """A text at the right of each point (or at the left), off the line through it."""
-    for point, text in texts.items():
-        away = 7 if point in large else 3
-        axes.annotate(
-            text,
-            frame.place(point),
-            xytext=(side * away, -side * slope * away),
-            textcoords="offset points",
-            fontsize=7,
-            color="black" if side > 0 else BLUE,
-            ha="left" if side > 0 else "right",
-            va="top" if side * slope > 0 else "bottom",
-            zorder=7,
-        )
+        self.axes.set_title(title, fontsize="medium", parse_math=False)
+        self.axes.set_aspect("equal")
+        below = offset_copy(self.axes.transAxes, fig=self.axes.figure, y=-36, units="points")
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "bbox_transform": below}
+        self.axes.legend(**place, ncols=2, fontsize="small", frameon=False)
 
 
 def _slope(matrix: Sequence[Sequence[int]]) -> int:
@@ -204,51 +186,43 @@ def _near(solved: Solutions | None) -> list[Point]:
     return [solved.particular] if inside else [solved.particular, *heads]
 
 
-def _layer_names(axes: Any, names: Sequence[str], frame: Frame) -> None:
-    if len(frame.low) == 3:
-        for layer in frame.layers:
-            x, y = frame.place(((frame.low[0] + frame.high[0]) / 2, frame.high[1] + 0.5 + 0.05 / _step(axes), layer))
-            axes.text(x, y, f"{names[2]} = {layer}", ha="center", va="bottom", fontsize="small")
-
-
-def _solutions(axes: Any, solved: Solutions, frame: Frame) -> None:
-    """Solutions in the ranges and outside of them, the particular one, and the kernel basis from one of them."""
-    _dots(axes, frame, solved.points, "solutions", f"solutions in the ranges: {len(solved.points)}", s=60, color=BLUE)
-    _, found = points(in_kernel(frame.rows(), solved.particular, solved.kernel), len(solved.kernel))
+def _solutions(canvas: _Canvas, solved: Solutions) -> None:
+    """Solutions outside of the ranges, the particular one, and the kernel basis from one of them."""
+    _, found = points(in_kernel(canvas.frame.rows(), solved.particular, solved.kernel), len(solved.kernel))
     inside = set(solved.points)
     outside = [point for point in map(solved.of, found) if point not in inside]
     style = {"s": 40, "facecolor": "white", "edgecolor": BLUE}
-    _dots(axes, frame, outside, "outside", "solutions outside of the ranges", **style)
-    if frame.holds(solved.particular):
+    canvas.dots(outside, "outside", "solutions outside of the ranges", **style)
+    if canvas.frame.holds(solved.particular):
         style = {"s": 130, "marker": "s", "facecolor": "none", "edgecolor": "black", "zorder": 4}
         text = f"particular solution {_tuple_text(solved.particular)}"
-        _dots(axes, frame, [solved.particular], "particular", text, **style)
+        canvas.dots([solved.particular], "particular", text, **style)
         outside = [solved.particular, *outside]
-    _basis(axes, frame, solved.kernel, [*solved.points, *outside], solved.points)
+    _basis(canvas, solved.kernel, [*solved.points, *outside], solved.points)
 
 
-def _basis(
-    axes: Any, frame: Frame, kernel: Sequence[Point], starts: Sequence[Point], inside: Collection[Point]
-) -> None:
+def _basis(canvas: _Canvas, kernel: Sequence[Point], starts: Sequence[Point], inside: Collection[Point]) -> None:
     """The kernel basis as arrows, from one point where that is possible; best if that and the heads are ``inside``."""
     best = set(inside)
 
     def heads(start: Point, vectors: Sequence[Point]) -> tuple[int, int]:
         ends = [tuple(map(add, start, vector)) for vector in vectors]
-        return sum(end in best for end in ends) + (start in best), sum(map(frame.holds, ends))
+        return sum(end in best for end in ends) + (start in best), sum(map(canvas.frame.holds, ends))
 
     for (color, line), vector in zip(ARROWS, kernel, strict=False):
-        fitting = [start for start in starts if frame.holds(tuple(map(add, start, vector)))]
+        fitting = [start for start in starts if canvas.frame.holds(tuple(map(add, start, vector)))]
         label = f"kernel basis {_tuple_text(vector)}"
         if not fitting:
-            axes.plot([], [], color=color, ls=line, label=f"{label}: longer than the picture")
+            canvas.axes.plot([], [], color=color, ls=line, label=f"{label}: longer than the picture")
             continue
         tail = max(fitting, key=lambda start: heads(start, kernel))
         style = {"arrowstyle": "-|>", "color": color, "lw": 2, "ls": line, "shrinkA": 0, "shrinkB": 0}
         head = tuple(map(add, tail, vector))
-        axes.annotate("", frame.place(head), xytext=frame.place(tail), arrowprops=style, gid="kernel", zorder=6)
+        canvas.axes.annotate(
+            "", canvas.frame.place(head), xytext=canvas.frame.place(tail), arrowprops=style, gid="kernel", zorder=6
+        )
         # An annotation has no entry in a legend.
-        axes.plot([], [], color=color, lw=2, ls=line, marker=">", label=label)
+        canvas.axes.plot([], [], color=color, lw=2, ls=line, marker=">", label=label)
 
 
 # ---------------------------------------------------------------- texts
@@ -263,11 +237,11 @@ def _kernel_names(solved: Solutions) -> dict[int, str]:
     return {v: "z" if count == 1 else f"z{v + 1}" for v in range(count)}
 
 
-def _equation(index_map: IndexMap, solved: Solutions) -> str:
-    """``i - 2*j = -1``, one for each axis."""
+def _title(index_map: IndexMap, solved: Solutions) -> str:
+    """``i - 2*j = -1``, one for each axis, and what is known of its solutions."""
     names = dict(enumerate(index_map.names))
     pairs = zip(index_map.forms, solved.at, strict=True)
-    return ", ".join(f"{form_text(form, names)} = {value}" for form, value in pairs)
+    return ", ".join(f"{form_text(form, names)} = {value}" for form, value in pairs) + f"\n{_answer(index_map, solved)}"
 
 
 def _answer(index_map: IndexMap, solved: Solutions) -> str:
