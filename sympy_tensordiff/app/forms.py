@@ -11,8 +11,8 @@ import sympy
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import DerivativeMismatch, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.simplify.outside_reads import check_expression
-from sympy_tensordiff.symbolic.for_readers import for_readers
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
+from sympy_tensordiff.symbolic.to_indices import for_readers
 from sympy_tensordiff.testing.differences import SizeError
 from sympy_tensordiff.testing.values import shape_of, size_symbols
 

@@ -1,4 +1,4 @@
-"""Products of tensors with labelled axes, and the einsum products and element-wise nodes that they are."""
+"""Products of tensors with labelled axes, the einsum products that they are, and the indices that stand for axes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from sympy import Add, Dummy, Expr, Lambda, Mul, S
+from sympy import Add, Dummy, Expr, Idx, Lambda, Mul, Piecewise, S, Symbol
 
+from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
+from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.subscripts import LETTERS, unused_labels
+from sympy_tensordiff.symbolic.tabulate import same_extent
+from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
@@ -202,3 +207,81 @@ def _einsum(factors: Sequence[Factor], output: Sequence[Label]) -> Any:
     inputs = ("".join(letters[label] for label in factor.labels) for factor in factors)
     subscripts = f"{','.join(inputs)}->{''.join(letters[label] for label in output)}"
     return EinsumProduct(subscripts, *(factor.tensor for factor in factors))
+
+
+# ------------------------------------------------------------------ indices around, and the axes that they run over
+
+Scope: TypeAlias = frozenset[tuple[Any, Label | None]]
+"""The indices that are bound around, and their labels; None for one that is no axis of a whole tensor."""
+
+
+def axis(index: Any, extent: Expr, labels: dict[Any, Label | None]) -> Label | None:
+    """The label of an axis that is read at an index; None where it is not read all along."""
+    label = labels.get(index)
+    if label is not None and same_extent(label.extent, extent):
+        return label
+    return Label(None, S.One, None) if index == 0 and extent == 1 else None
+
+
+def depends(exprs: Iterable[Any], scope: Scope) -> bool:
+    """Whether an operation on whole tensors depends on an index around, which it must not."""
+    indices = {index for index, label in scope if label is None}
+    operations = (node for node in nodes_in(exprs) if isinstance(node, TensorOperation)) if indices else ()
+    return any(not indices.isdisjoint(node.free_symbols) for node in operations)
+
+
+def is_open(scope: Scope) -> bool:
+    """Whether there are axes around."""
+    return any(label is not None for _, label in scope)
+
+
+def closed(scope: Scope) -> Scope:
+    """The same indices, none of which is an axis."""
+    return frozenset((index, None) for index, _ in scope)
+
+
+def among(scope: Scope, symbols: Iterable[Any]) -> Scope:
+    """The part of a scope about some symbols."""
+    return frozenset(pair for pair in scope if pair[0] in symbols)
+
+
+def restricted(scope: Scope, expr: Any) -> Scope:
+    """The part of a scope that an expression depends on."""
+    return among(scope, expr.free_symbols) if scope else scope
+
+
+def plain_reads(expr: Any) -> dict[Any, Expr]:
+    """The free indices of an expression that only select entries, as ``p`` in ``A[p, j]``, and the extents there.
+
+    Such an index runs over the axes that it reads without leaving any shape: the expression is an
+    entry of a tensor with this axis. An index that stands anywhere else, in another index, in a
+    bound, in a condition, or as a number, is none of them; nor is one that reads axes of different
+    extents.
+
+    >>> import sympy_tensordiff as td
+    >>> j, p, q, n, m = td.indices("j p q n m")
+    >>> A = td.TensorSymbol("A", (n, m))
+    >>> plain_reads(td.IndexedSum(A[p, j]*A[q, j]*q, (j, 0, m - 1)))
+    {p: n}
+    """
+    found: dict[Any, Expr] = {}
+    others: set[Any] = set()
+    stack, seen = [expr], set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, (Symbol, Idx)):
+            others.add(node)
+        elif isinstance(node, TensorEntry):
+            others |= node.tensor.free_symbols
+            for index, extent in zip(node.indices, node.tensor.shape, strict=True):
+                plain = isinstance(index, (Symbol, Idx)) and same_extent(found.setdefault(index, extent), extent)
+                others |= set() if plain else index.free_symbols
+        elif isinstance(node, Piecewise):
+            others |= free_symbols_in([node])
+        else:
+            others |= set(node.variables) if isinstance(node, Binder) else set()
+            stack += node.args
+    return {index: found[index] for index in sorted(found, key=str) if index not in others}

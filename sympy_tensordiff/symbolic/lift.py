@@ -8,11 +8,14 @@ from typing import Any, ClassVar
 
 from sympy import (
     And,
+    Dummy,
     Expr,
+    Idx,
     Indexed,
     IndexedBase,
     Integral,
     KroneckerDelta,
+    Max,
     Piecewise,
     Product,
     S,
@@ -27,17 +30,17 @@ from sympy.concrete.expr_with_limits import ExprWithLimits
 from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.base import Node
-from sympy_tensordiff.symbolic.binders import Binder
+from sympy_tensordiff.symbolic.binders import Binder, fresh_index
 from sympy_tensordiff.symbolic.entries import TensorEntry
-from sympy_tensordiff.symbolic.indices import as_expr, parse
+from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
-from sympy_tensordiff.symbolic.lift_sums import Targets, unguarded
-from sympy_tensordiff.symbolic.limits import NOT_FINITE
-from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
+from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
+from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
+from sympy_tensordiff.symbolic.traversal import names_in, symbols_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
@@ -198,7 +201,7 @@ class _Lift(Rewriting):
 
     def reduction(self, expr: Sum | Product, scope: Scope) -> Recursion[Any]:
         sign, limits = 1, []
-        targets = Targets(expr)
+        targets = _Targets(expr)
         for position, limit in reversed(list(enumerate(expr.limits))):
             if len(limit) != 3 or None in limit.args:
                 raise ArgumentError(
@@ -210,7 +213,7 @@ class _Lift(Rewriting):
             length = expand(high - low)
             if length.is_Integer and length < -1:
                 sign, low, high = -sign, high + 1, low - 1
-            limits.append((index, low, unguarded(low, high)))
+            limits.append((index, low, _unguarded(low, high)))
         body = yield self.visit(expr.function, scope)
         if isinstance(expr, Product):
             return IndexedProduct(body, *reversed(limits)) ** sign
@@ -279,3 +282,54 @@ def _invented(name: str, rank: int) -> tuple[Expr, ...]:
 
 def _kind(tensor: TensorSymbol) -> str:
     return " of integers" if tensor.dtype is int else ""
+
+
+# ------------------------------------------------------------------ indices and bounds of SymPy's sums and products
+
+
+class _Targets:
+    """The integer symbols that the indices of a sum or a product become: like them, and captured by nothing."""
+
+    def __init__(self, expr: Sum | Product) -> None:
+        self.expr = expr
+        self.chosen: set[Any] = set()
+
+    def bind(self, position: int, scope: Scope) -> tuple[Scope, Any]:
+        """The scope inside of a limit, and its index there."""
+        index = self.expr.limits[position][0]
+        if not isinstance(index, (Symbol, Idx)):
+            return scope, index  # refused with the sum
+        target = _integer(index)
+        if target in self.chosen or self._captures(position, index, target, scope):
+            around = {symbol for _, new in scope for symbol in new.free_symbols} | self.chosen
+            target = fresh_index(target, names_in([self.expr, *around]))
+        self.chosen.add(target)
+        return rebound(scope, index, target), target
+
+    def _captures(self, position: int, index: Any, target: Any, scope: Scope) -> bool:
+        """Whether another symbol is, or would be, mistaken for the index."""
+        if target != index and target in symbols_in([self.expr]):
+            return True
+        if any(target in new.free_symbols for old, new in scope if old != index):
+            return True
+        return any(index in bound.free_symbols for limit in self.expr.limits[position:] for bound in limit[1:])
+
+
+def _integer(index: Any) -> Any:
+    """The index as an integer: a sum runs over integers by definition."""
+    if index.is_integer or not may_be_integer(index):
+        return index
+    assumptions = {**index._assumptions_orig, "integer": True}
+    if isinstance(index, Dummy):
+        return Dummy(index.name, dummy_index=index.dummy_index, **assumptions)
+    return Symbol(index.name, **assumptions)
+
+
+def _unguarded(low: Expr, high: Expr) -> Expr:
+    """The upper bound without parts that lie below the lower bound: they add nothing to a range."""
+    if not isinstance(high, Max):
+        return high
+    lows = (low, *bound_forms(low, Max))
+    below = [part for part in high.args if any(expand(form - part).is_positive for form in lows)]
+    kept = [part for part in high.args if part not in below]
+    return Max(*(kept or below))

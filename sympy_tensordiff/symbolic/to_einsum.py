@@ -30,23 +30,29 @@ from sympy import (
 
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.einsum import DeltaTensor
-from sympy_tensordiff.symbolic.einsum_scopes import Scope, among, axis, closed, depends, is_open, restricted
 from sympy_tensordiff.symbolic.einsum_terms import (
     Factor,
     Label,
+    Scope,
     Term,
     added,
+    among,
     applied,
+    axis,
+    closed,
+    depends,
+    is_open,
     one_factor,
     operand_of,
+    plain_reads,
     product,
+    restricted,
     summed,
     tensor_of,
     union,
 )
 from sympy_tensordiff.symbolic.elementwise import TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
-from sympy_tensordiff.symbolic.plain_reads import plain_reads
 from sympy_tensordiff.symbolic.rewriting import EMPTY, Rewriting, with_args
 from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tabulate import same_extent

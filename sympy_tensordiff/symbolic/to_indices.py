@@ -1,4 +1,4 @@
-"""Operations on whole tensors rewritten into index notation: ``expr.rewrite(td.IndexedSum)``.
+"""Operations on whole tensors in index notation, to be computed (``expr.rewrite(td.IndexedSum)``) and to be read.
 
 Bottom-up. What is read once is written out where it is read; what would be computed more often by
 that, and what is long, stays a comprehension that is read, so that the text grows linearly.
@@ -6,18 +6,19 @@ that, and what is long, stays a comprehension that is read, so that the text gro
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from sympy import Lambda
+from sympy import Lambda, Symbol
 
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.operations import TensorOperation
-from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope
-from sympy_tensordiff.symbolic.tabulate import read, tabulate
+from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound
+from sympy_tensordiff.symbolic.tabulate import fresh_indices, read, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.whole import is_whole
@@ -43,12 +44,25 @@ def to_indices(expr: Any, keeps_sums: bool = True) -> Any:
     return _Index(partial(read, keeps_sums=keeps_sums)).run(expr)
 
 
-class _Index(Rewriting):
-    """One rewriting; the indices that are bound around stand for themselves."""
+def for_readers(expr: Any) -> Any:
+    """``expr`` in index notation, to be read: `to_indices` gives the one to be computed.
 
-    def __init__(self, read: Callable[..., Any]) -> None:
-        super().__init__()
-        self.read = read
+    Parameters
+    ----------
+    expr : tensor expression or scalar
+
+    Returns
+    -------
+    Expr
+        The same value. Short sums of which entries are read more than once stand at each place, where the
+        other form keeps a tensor that is computed once; inside of a sum or a comprehension, no other one
+        has an index of the same name, and indices have no numbers as long as there are letters.
+    """
+    return _Distinct().run(to_indices(expr, keeps_sums=False))
+
+
+class _OfTensors(Rewriting):
+    """A rewriting whose scope holds the indices around; tensors know only of those that they depend on."""
 
     def visit(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """The scalar or tensor in index notation."""
@@ -60,6 +74,14 @@ class _Index(Rewriting):
     def kept(self, expr: Any, scope: Scope) -> Recursion[Any]:
         yield from ()
         return expr
+
+
+class _Index(_OfTensors):
+    """One rewriting; the indices that are bound around stand for themselves."""
+
+    def __init__(self, read: Callable[..., Any]) -> None:
+        super().__init__()
+        self.read = read
 
     def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
         tensor = yield self.visit(expr.tensor, scope)
@@ -80,9 +102,30 @@ class _Index(Rewriting):
         return tabulate(node.shape, node.args, lambda *indices: node.entry_of(indices, self.read), names)
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
-        Lambda: kept,
-        TensorSymbol: kept,
+        Lambda: _OfTensors.kept,
+        TensorSymbol: _OfTensors.kept,
         TensorEntry: entry,
         Binder: binder,
         TensorOperation: operation,
+    }
+
+
+class _Distinct(_OfTensors):
+    """One pass from the outside to the inside; the scope has the new names of the indices around."""
+
+    def binder(self, expr: Any, scope: Scope) -> Recursion[Any]:
+        around = [new for _, new in scope]
+        for index in expr.variables:
+            new = index
+            if isinstance(index, Symbol) and ("_" in index.name or index.name in {other.name for other in around}):
+                (new,) = fresh_indices(1, (expr, expr.body, *around))
+            around.append(new)
+            scope = rebound(scope, index, new) | {(index, new)}
+        args = yield self.all(expr.args, scope)
+        return expr if all(map(operator.is_, args, expr.args)) else expr._trusted(args[0], args[1:])
+
+    rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
+        Lambda: _OfTensors.kept,
+        TensorSymbol: _OfTensors.kept,
+        Binder: binder,
     }
