@@ -82,7 +82,10 @@ def assert_no_masks(derived):
         assert not hidden_masks(result), result
 
 
-@pytest.mark.parametrize("name", ALL)
+QUICK = [*NUMBA, *SECOND[::5]]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.quick if name in QUICK else ()) for name in ALL])
 def test_derivatives_equal_the_oracle(name, derived, thorough):
     """Value, first derivatives, plain `diff` and a second derivative, and a kernel of all pullbacks at once."""
     case = build(name)

@@ -15,6 +15,8 @@ from every import every
 
 import sympy_tensordiff as td
 
+pytestmark = pytest.mark.quick
+
 PACKAGE = "sympy_tensordiff"
 ROOT = Path(td.__file__).parent
 

@@ -15,6 +15,8 @@ from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.integer.affine import Row
 
+pytestmark = pytest.mark.quick
+
 A, B = np.ones((3, 4)), np.ones((4, 5))
 MATMUL = compile_program(CASES["matmul"][0], "numpy")
 SCALED = compile_program(

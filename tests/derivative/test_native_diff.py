@@ -12,6 +12,8 @@ from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpre
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.testing import random_comprehension, random_values
 
+pytestmark = pytest.mark.quick
+
 i, j, k, n, m, p, q = td.indices("i j k n m p q")
 I, J, K, t = sympy.symbols("i j k t")
 x, y = IndexedBase("x", shape=n), IndexedBase("y", shape=n)

@@ -12,6 +12,8 @@ from sympy_tensordiff.integer.fourier_motzkin import eliminate, project
 from sympy_tensordiff.integer.implication import is_empty, remove_redundant, without_redundant
 from sympy_tensordiff.integer.products import quotient_by
 
+pytestmark = pytest.mark.quick
+
 H, J, K, N, P = (Affine.variable(v) for v in ("h", "j", "k", "n", "p"))
 
 

@@ -27,6 +27,8 @@ from sympy_tensordiff.integer.smith import (
     solve,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def times(left, right, columns):
     """The matrix product; ``columns`` is the number of columns of ``right``."""

@@ -11,6 +11,8 @@ from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffErr
 from sympy_tensordiff.parsing.language import OF_MATRICES
 from sympy_tensordiff.parsing.numbers import FUNCTIONS
 
+pytestmark = pytest.mark.quick
+
 DECLARED = "a 0 b 0 c 0 x 1 y 1 A 2 B 2"
 n, m = td.indices("n m")
 a, b, c = (td.TensorSymbol(name, ()) for name in "abc")

@@ -11,6 +11,8 @@ from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
 from sympy_tensordiff.testing.printed import assert_printed, read_printed, symbols_by_name
 
+pytestmark = pytest.mark.quick
+
 n = td.indices("n")
 a = Symbol("a", real=True)
 A = td.TensorSymbol("A", (n, n))
