@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 MOST = 2**28
-"""More bytes are given back after each call."""
+"""More bytes are given back after each call.
+
+Time with memory that is kept beside time with new memory, of one thread of an AMD EPYC (glibc): for one temporary of
+0.1 to 1 MB 0.97 to 1.05, of 2 MB 0.42, of 8 MB 0.39, of 72 MB 0.33; the benchmark ``attention`` takes 0.57.
+"""
 
 
 class Kept:
