@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sympy_tensordiff.app import demo, language_command
 from sympy_tensordiff.app.language_command import PROGRAM, complain
@@ -65,9 +65,11 @@ def _serve(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} serve", description="Serve a page to try the package, to browsers on this machine."
     )
-    parser.add_argument("--port", type=_port, default=8765, help="where to listen (default 8765; 0: any free port)")
-    parser.add_argument("--workers", type=_positive, default=2, help="processes that answer (default 2)")
-    parser.add_argument("--seconds", type=_positive, default=10, help="how long an answer may take (default 10)")
+    parser.add_argument(
+        "--port", type=_within(0, 65535), default=8765, help="where to listen (default 8765; 0: any free port)"
+    )
+    parser.add_argument("--workers", type=_within(1, 600), default=2, help="processes that answer (default 2)")
+    parser.add_argument("--seconds", type=_within(1, 600), default=10, help="how long an answer may take (default 10)")
     options = parser.parse_args(arguments)
     try:
         from sympy_tensordiff.app.web.server import serve
@@ -82,15 +84,12 @@ def _serve(arguments: list[str]) -> int:
     return 0
 
 
-def _port(text: str) -> int:
-    number = int(text)
-    if not 0 <= number < 65536:
-        raise ValueError
-    return number
+def _within(least: int, most: int) -> Callable[[str], int]:
+    """The reader of a number in a range."""
 
+    def number(text: str) -> int:
+        if not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not from {least} to {most}")
+        return int(text)
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if not 0 < number <= 600:
-        raise ValueError
     return number

@@ -24,7 +24,7 @@ from sympy_tensordiff.symbolic.tabulate import fresh_indices, places
 
 
 class EinsumProduct(TensorOperation):
-    """The product of the operands' entries, summed over all labels that are not in the result.
+    """The product of the operands' entries, summed over all labels that are not in the result; it is `td.einsum`.
 
     Parameters
     ----------

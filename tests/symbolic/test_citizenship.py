@@ -16,7 +16,8 @@ import sympy_tensordiff as td
 from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.reference import evaluate
 
-EXPORTED = [name for name in td.__all__ if isinstance(getattr(td, name), type) and issubclass(getattr(td, name), Basic)]
+CLASSES = [value for name in td.__all__ if isinstance(value := getattr(td, name), type) and issubclass(value, Basic)]
+EXPORTED = sorted({value.__name__ for value in CLASSES})  # td.inv is td.TensorInverse
 SAMPLES = citizens.samples()
 CITIZENS = {f"{kind}, {what}": expr for kind, group in SAMPLES.items() for what, expr in group.items()}
 SCALARS = {name: expr for name, expr in CITIZENS.items() if not getattr(expr, "shape", ())}
