@@ -61,6 +61,7 @@ class TraditionalWriter(Writer):
     levels = MappingProxyType(
         {Choice: 0, Sum: ADD, Chain: MUL, Outer: MUL, Row: POW, Transposed: POW, Inverse: POW, Power: POW},
     )
+    top = "T"
 
     def level(self, notation: Any) -> int:
         if isinstance(notation, Row) and isinstance(notation.vector, Chain):
@@ -82,9 +83,48 @@ class TraditionalWriter(Writer):
     def level_of_leaf(self, node: Any) -> int:
         return int(precedence_traditional(node))
 
+    def superscript(self, base: Any, above: Any) -> Any:
+        """The base with what stands above it on the right."""
+        raise NotImplementedError
+
+    def row(self, notation: Row) -> Any:
+        vector = notation.vector
+        if not isinstance(vector, Chain):
+            return self.superscript(vector, self.top)
+        *matrices, column = vector.factors
+        return self.write(Chain((Row(column), *map(transposed, matrices[::-1]))))
+
+    def outer(self, notation: Outer) -> Any:
+        return self.write(Chain((notation.column, Row(notation.row))))
+
+    def transposed(self, notation: Transposed) -> Any:
+        matrix = notation.matrix
+        is_inverse = isinstance(matrix, Inverse)
+        return self.superscript(*(matrix.matrix, f"-{self.top}") if is_inverse else (matrix, self.top))
+
+    def inverse(self, notation: Inverse) -> Any:
+        return self.superscript(notation.matrix, "-1")
+
+    def in_entries(self, notation: Contraction) -> tuple[list[Any], list[str], list[str]]:
+        """The entries whose product is summed, the indices of the sum, and those of the result."""
+        names = index_names(notation)
+        entries = [
+            self.entry(operand, [names[label] for label in labels])
+            for labels, operand in zip(notation.inputs, notation.operands, strict=True)
+            if not is_filled_with_ones(operand)
+        ]
+        summed = [name for label, name in names.items() if label not in notation.output]
+        return entries, summed, [names[label] for label in notation.output]
+
+    def entry(self, tensor: Any, indices: Sequence[str]) -> Any:
+        """One entry of an operand."""
+        raise NotImplementedError
+
 
 class LatexWriter(TraditionalWriter):
     """LaTeX; the text of tensors as a matrix calculus writes it."""
+
+    top = r"\top"
 
     def has_two_factors(self, notation: Contraction) -> bool:
         operands = notation.operands
@@ -153,35 +193,16 @@ class LatexWriter(TraditionalWriter):
         first, *rest = notation.factors
         return " ".join([self.at(first, SCALED), *(self.at(factor, MUL) for factor in rest)])
 
-    def row(self, notation: Row) -> str:
-        vector = notation.vector
-        if not isinstance(vector, Chain):
-            return self.superscript(vector, r"\top")
-        *matrices, column = vector.factors
-        return " ".join(self.at(factor, MUL) for factor in [Row(column), *map(transposed, matrices[::-1])])
-
-    def outer(self, notation: Outer) -> str:
-        return f"{self.at(notation.column, SCALED)} {self.at(Row(notation.row), MUL)}"
-
     def diagonal(self, notation: Diagonal) -> str:
         return rf"\operatorname{{diag}}\left({self.at(notation.vector, 0)}\right)"
-
-    def transposed(self, notation: Transposed) -> str:
-        if isinstance(notation.matrix, Inverse):
-            return self.superscript(notation.matrix.matrix, r"-\top")
-        return self.superscript(notation.matrix, r"\top")
-
-    def inverse(self, notation: Inverse) -> str:
-        return self.superscript(notation.matrix, "-1")
 
     def power(self, notation: Power) -> str:
         return self.superscript(notation.base, rf"\odot {self.at(notation.exponent, 0)}")
 
-    def superscript(self, base: Any, text: str) -> str:
-        """The base with what stands above it on the right."""
+    def superscript(self, base: Any, above: str) -> str:
         form = self.at(base, ATOM)
         form = self.printer.parenthesize_super(form) if isinstance(base, Leaf) else form
-        return f"{form}^{{{text}}}"
+        return f"{form}^{{{above}}}"
 
     def call(self, notation: Call) -> str:
         args = ", ".join(self.at(arg, 0) for arg in notation.args)
@@ -223,21 +244,14 @@ class LatexWriter(TraditionalWriter):
         if self.has_two_factors(notation):
             left, right = (self.at(operand, POW) for operand in notation.operands)
             return rf"{left} *_{{\left({', '.join(notation.inputs)} \to {notation.output}\right)}} {right}"
-        names = index_names(notation)
-        entries = [
-            self.entry(operand, [names[label] for label in labels])
-            for labels, operand in zip(notation.inputs, notation.operands, strict=True)
-            if not is_filled_with_ones(operand)
-        ]
-        summed = [name for label, name in names.items() if label not in notation.output]
+        entries, summed, kept = self.in_entries(notation)
         sign = rf"\sum_{{{', '.join(summed)}}} " if summed else ""
         body = sign + (" ".join(entries) or "1")
         if not notation.output:
             return body
-        return rf"\left[{body}\right]_{{{' '.join(names[label] for label in notation.output)}}}"
+        return rf"\left[{body}\right]_{{{' '.join(kept)}}}"
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> str:
-        """One entry of an operand."""
         if isinstance(tensor, Constant) and tensor.name == "identity":
             half = len(tensor.shape)
             pairs = zip(indices[:half], indices[half:], strict=True)

@@ -17,17 +17,10 @@ from sympy_tensordiff.symbolic.notation import (
     Contraction,
     Diagonal,
     Indicator,
-    Inverse,
     Leaf,
-    Outer,
     Power,
     Product,
-    Row,
     Sum,
-    Transposed,
-    index_names,
-    is_filled_with_ones,
-    transposed,
 )
 from sympy_tensordiff.symbolic.notation_latex import TraditionalWriter
 from sympy_tensordiff.symbolic.notation_text import (
@@ -120,26 +113,8 @@ class PrettyWriter(TraditionalWriter):
         first, *rest = with_sums(notation)
         return self.between(self.times, [self.at(first, SCALED if rest else 0), *(self.at(part, MUL) for part in rest)])
 
-    def row(self, notation: Row) -> Form:
-        vector = notation.vector
-        if not isinstance(vector, Chain):
-            return self.superscript(vector, "T")
-        *matrices, column = vector.factors
-        return self.chain(Chain((Row(column), *map(transposed, matrices[::-1]))))
-
-    def outer(self, notation: Outer) -> Form:
-        return self.chain(Chain((notation.column, Row(notation.row))))
-
     def diagonal(self, notation: Diagonal) -> Form:
         return self.call(Call("diag", (notation.vector,)))
-
-    def transposed(self, notation: Transposed) -> Form:
-        if isinstance(notation.matrix, Inverse):
-            return self.superscript(notation.matrix.matrix, "-T")
-        return self.superscript(notation.matrix, "T")
-
-    def inverse(self, notation: Inverse) -> Form:
-        return self.superscript(notation.matrix, "-1")
 
     def power(self, notation: Power) -> Form:
         return self.superscript(notation.base, self.beside(self.dot, self.at(notation.exponent, 0)))
@@ -150,7 +125,6 @@ class PrettyWriter(TraditionalWriter):
         return "⊙" if self.is_unicode else "."
 
     def superscript(self, base: Any, above: Any) -> Form:
-        """The base with what stands above it on the right."""
         form = self.at(base, ATOM)
         exponent = stringPict(above) if isinstance(above, str) else above
         top = stringPict(*exponent.left(" " * form.width()))
@@ -191,14 +165,8 @@ class PrettyWriter(TraditionalWriter):
         return prettyForm(*prettyForm(*stringPict.stack(*rows)).parens("{", ""))
 
     def contraction(self, notation: Contraction) -> Form:
-        names = index_names(notation)
-        entries = [
-            self.entry(operand, [names[label] for label in labels])
-            for labels, operand in zip(notation.inputs, notation.operands, strict=True)
-            if not is_filled_with_ones(operand)
-        ]
+        entries, summed, kept = self.in_entries(notation)
         body = self.between(self.times, entries or [prettyForm("1")])
-        summed = [name for label, name in names.items() if label not in notation.output]
         if summed:
             sign = prettyForm(*stringPict("∑" if self.is_unicode else "Sum").below(", ".join(summed)))
             sign.baseline = 0
@@ -206,12 +174,11 @@ class PrettyWriter(TraditionalWriter):
         if not notation.output:
             return body
         body = prettyForm(*body.parens("[", "]"))
-        below = stringPict(", ".join(names[label] for label in notation.output))
+        below = stringPict(", ".join(kept))
         below.baseline = body.baseline - body.height()
         return prettyForm(*body.right(below))
 
     def entry(self, tensor: Any, indices: Sequence[str]) -> Form:
-        """One entry of an operand."""
         if isinstance(tensor, Constant) and tensor.name == "identity":
             delta, half = "δ" if self.is_unicode else "delta", len(tensor.shape)
             pairs = zip(indices[:half], indices[half:], strict=True)
