@@ -23,11 +23,11 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
 )
 from sympy_tensordiff.symbolic.matrix_products import Part, by_entry, contract, times
-from sympy_tensordiff.symbolic.rewriting import with_args
+from sympy_tensordiff.symbolic.rewriting import EMPTY, Rewriting, Scope
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.to_einsum import to_einsum
-from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
+from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
@@ -54,41 +54,25 @@ def to_matrices(expr: Any) -> Any:
     return _Matrices().run(to_einsum(expr))
 
 
-class _Matrices:
-    """One rewriting; nodes are known by identity, since comparing deep ones is a recursion of its own."""
+class _Matrices(Rewriting):
+    """One rewriting into a matrix for each tensor, a scalar for a scalar; no index is bound around."""
 
     def __init__(self) -> None:
-        self.done: dict[int, tuple[Any, Any]] = {}
+        super().__init__()
         self.symbols: dict[Any, TensorSymbol] = {}
 
-    def run(self, expr: Any) -> Any:
-        """The rewritten expression."""
-        return trampoline(self.visit(expr))
+    def visit(self, expr: Any, scope: Scope = EMPTY) -> Recursion[Any]:
+        if is_whole(expr) and expr.rank > 2:
+            raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
+        return super().visit(expr, scope)
 
-    def visit(self, expr: Any) -> Recursion[Any]:
-        """A matrix for a tensor, a scalar for a scalar."""
-        if id(expr) not in self.done:
-            if is_whole(expr) and expr.rank > 2:
-                raise refusal(expr, f"it has rank {expr.rank}, and a matrix has rank 2; td.einsum can sum axes")
-            rule = next((self.rules[kind] for kind in type(expr).__mro__ if kind in self.rules), type(self).other)
-            self.done[id(expr)] = expr, (yield rule(self, expr))
-        return self.done[id(expr)][1]
-
-    def all(self, exprs: Any) -> Recursion[list[Any]]:
-        results = []
-        for expr in exprs:
-            results.append((yield self.visit(expr)))
-        return results
-
-    def other(self, expr: Any) -> Recursion[Any]:
+    def rebuilt(self, expr: Any, scope: Scope) -> Recursion[Any]:
         """A scalar operation; a node of ours without a rule has no form."""
         if isinstance(expr, Node):
             raise refusal(expr, OTHERWISE.get(type(expr).__name__, "only whole matrices and vectors have one"))
-        if isinstance(expr, (Symbol, Lambda)):
-            return expr
-        return with_args(expr, (yield self.all(expr.args)))
+        return expr if isinstance(expr, Lambda) else (yield super().rebuilt(expr, scope))
 
-    def symbol(self, expr: TensorSymbol) -> Recursion[Any]:
+    def variable(self, expr: TensorSymbol, scope: Scope) -> Recursion[Any]:
         yield from ()
         shape = (*expr.shape, S.One)[:2]
         result = MatrixSymbol(expr.name, *shape) if expr.shape else Symbol(expr.name, real=True)
@@ -100,7 +84,7 @@ class _Matrices:
             )
         return result
 
-    def entry(self, expr: TensorEntry) -> Recursion[Any]:
+    def entry(self, expr: TensorEntry, scope: Scope) -> Recursion[Any]:
         matrix = yield self.visit(expr.tensor)
         if not expr.indices:
             return matrix
@@ -108,21 +92,21 @@ class _Matrices:
 
     # -------------------------------------------------------------- entry by entry
 
-    def add(self, expr: TensorAdd) -> Recursion[Any]:
-        terms = yield self.all(expr.operands)
+    def add(self, expr: TensorAdd, scope: Scope) -> Recursion[Any]:
+        terms = yield self.all(expr.operands, scope)
         ones = OneMatrix(*columns(expr))
         pairs = zip(expr.operands, terms, strict=True)
         # Terms of one matrix are one multiple of it.
         return MatAdd(*(term if is_whole(operand) else times(term, ones) for operand, term in pairs)).doit(deep=False)
 
-    def mul(self, expr: TensorMul) -> Recursion[Any]:
-        factors = yield self.all(expr.operands)
+    def mul(self, expr: TensorMul, scope: Scope) -> Recursion[Any]:
+        factors = yield self.all(expr.operands, scope)
         pairs = list(zip(expr.operands, factors, strict=True))
         scalars = [factor for operand, factor in pairs if not is_whole(operand)]
         return times(*scalars, by_entry(*(factor for operand, factor in pairs if is_whole(operand))))
 
-    def pow(self, expr: TensorPow) -> Recursion[Any]:
-        base, exponent = yield self.all(expr.operands)
+    def pow(self, expr: TensorPow, scope: Scope) -> Recursion[Any]:
+        base, exponent = yield self.all(expr.operands, scope)
         if not is_whole(expr.exponent):
             return HadamardPower(base, exponent)
         if is_whole(expr.base):
@@ -132,8 +116,8 @@ class _Matrices:
         variable = Symbol("t0", real=True)
         return ElementwiseApplyFunction(Lambda(variable, base**variable), exponent)
 
-    def function(self, expr: TensorFunction) -> Recursion[Any]:
-        values = yield self.all(expr.operands)
+    def function(self, expr: TensorFunction, scope: Scope) -> Recursion[Any]:
+        values = yield self.all(expr.operands, scope)
         matrices = list(dict.fromkeys(v for v, operand in zip(values, expr.operands, strict=True) if is_whole(operand)))
         if len(matrices) > 1:
             raise refusal(expr, "SymPy applies functions of one matrix only to its entries")
@@ -141,7 +125,7 @@ class _Matrices:
         body = expr.applied(*(variable if value == matrices[0] else value for value in values))
         return ElementwiseApplyFunction(Lambda(variable, body), matrices[0])
 
-    def filled(self, expr: FilledTensor) -> Recursion[Any]:
+    def filled(self, expr: FilledTensor, scope: Scope) -> Recursion[Any]:
         value = yield self.visit(expr.value)
         if not expr.rank:
             return value
@@ -151,22 +135,22 @@ class _Matrices:
 
     # -------------------------------------------------------------- matrices
 
-    def delta(self, expr: DeltaTensor) -> Recursion[Any]:
+    def delta(self, expr: DeltaTensor, scope: Scope) -> Recursion[Any]:
         yield from ()
         return Identity(expr.shape[0]) if expr.shape else S.One
 
-    def inverse(self, expr: TensorInverse) -> Recursion[Any]:
+    def inverse(self, expr: TensorInverse, scope: Scope) -> Recursion[Any]:
         return sympy.Inverse((yield self.visit(expr.matrix)))
 
-    def determinant(self, expr: TensorDeterminant) -> Recursion[Any]:
+    def determinant(self, expr: TensorDeterminant, scope: Scope) -> Recursion[Any]:
         return sympy.Determinant((yield self.visit(expr.matrix)))
 
-    def cofactor(self, expr: TensorCofactor) -> Recursion[Any]:
+    def cofactor(self, expr: TensorCofactor, scope: Scope) -> Recursion[Any]:
         if expr.order:
             raise refusal(expr, OTHERWISE["TensorAdjugate"])
         return sympy.Determinant((yield self.visit(expr.matrix)))
 
-    def logsumexp(self, expr: TensorLogSumExp) -> Recursion[Any]:
+    def logsumexp(self, expr: TensorLogSumExp, scope: Scope) -> Recursion[Any]:
         variable, labels = Symbol("t0", real=True), LETTERS[: expr.tensor.rank]
         rest = "".join(label for axis, label in enumerate(labels) if axis not in expr.axes)
         exponentials = TensorFunction(Lambda(variable, sympy.exp(variable)), expr.tensor)
@@ -174,15 +158,15 @@ class _Matrices:
         whole = TensorFunction(Lambda(variable, sympy.log(variable)), total) if rest else sympy.log(total)
         return (yield self.visit(whole))
 
-    def einsum(self, expr: EinsumProduct) -> Recursion[Any]:
-        values = yield self.all(expr.operands)
+    def einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
+        values = yield self.all(expr.operands, scope)
         result = contract(map(Part, values, expr.inputs), expr.output)
         if result is None:
             raise refusal(expr, "three matrices share an index that is summed; td.TensorComprehension has any sum")
         return result
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
-        TensorSymbol: symbol,
+        TensorSymbol: variable,
         TensorEntry: entry,
         TensorAdd: add,
         TensorMul: mul,
