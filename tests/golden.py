@@ -38,10 +38,9 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.testing import call_arguments, random_values
-from sympy_tensordiff.testing.generate import RandomFunction
 from sympy_tensordiff.testing.generate_tensors import random_tensors
-from sympy_tensordiff.testing.maps import random_maps
-from sympy_tensordiff.testing.ranges import random_ranges
+from sympy_tensordiff.testing.languages import RandomFunction
+from sympy_tensordiff.testing.random_functions import random_function
 from sympy_tensordiff.testing.values import shape_of
 
 BACKENDS = ("numpy", "numba", "cuda")
@@ -125,11 +124,11 @@ def of_page(name: str) -> Record:
 
 
 def _ranges(seed: int) -> RandomFunction:
-    return random_ranges(seed, kinks=seed % 3 == 0, products=seed % 32 == 5, depth=2 + seed // 4 % 3)
+    return random_function(seed, "ranges", kinks=seed % 3 == 0, products=seed % 32 == 5, depth=2 + seed // 4 % 3)
 
 
 def _maps(seed: int) -> RandomFunction:
-    return random_maps(seed, kinks=seed % 5 == 0, depth=1 + seed // 4 % 3)
+    return random_function(seed, "maps", kinks=seed % 5 == 0, depth=1 + seed // 4 % 3)
 
 
 def _tensors(seed: int) -> RandomFunction:

@@ -25,8 +25,7 @@ from sympy_tensordiff.testing import (
     assert_second_exact,
     function_checks,
     fuzz,
-    random_maps,
-    random_ranges,
+    random_function,
     random_values,
     system_checks,
 )
@@ -50,8 +49,8 @@ def test_random_systems_are_reproducible_and_various():
 
 
 def test_random_functions_of_the_whole_class():
-    made = [random_ranges(seed, kinks=seed % 3 == 0) for seed in range(25)]
-    assert [m.function for m in made[:5]] == [random_ranges(n, kinks=n % 3 == 0).function for n in range(5)]
+    made = [random_function(seed, "ranges", kinks=seed % 3 == 0) for seed in range(25)]
+    assert [m.function for m in made[:5]] == [random_function(n, "ranges", kinks=n % 3 == 0).function for n in range(5)]
     text = " ".join(str(m.function) for m in made)
     for part in ("IndexedSum", "Piecewise", "KroneckerDelta", "Mod(", "floor", " & ", " | ", "Ne(", "N", "M"):
         assert part in text
@@ -67,7 +66,7 @@ def test_random_functions_of_the_whole_class():
 @pytest.mark.parametrize("seed", range(0, 20, 10))
 def test_random_functions_read_inside_their_shapes_for_all_sizes(seed):
     for n in range(seed, seed + 10):
-        made = random_ranges(n)
+        made = random_function(n, "ranges")
         for draw in made.draws:
             evaluate(made.function, random_values((made.function, *made.variables), draw, n))
 
@@ -77,7 +76,7 @@ def test_products_of_sizes_are_generated():
     found = 0
     for seed in range(1, 10, 2):
         try:
-            function = random_ranges(seed, products=True).function
+            function = random_function(seed, "ranges", products=True).function
         except (UnsupportedError, ValueError) as error:
             assert re.search("products of sizes|multiplies indices or sizes", str(error))
             found += 1
@@ -98,8 +97,8 @@ def test_no_system_differs_from_enumeration():
 
 
 def test_random_index_maps_and_reductions():
-    made = [random_maps(seed) for seed in range(40)]
-    assert made[3].function == random_maps(3).function
+    made = [random_function(seed, kinks=False, depth=2) for seed in range(40)]
+    assert made[3].function == random_function(3, kinks=False, depth=2).function
     text = " ".join(str(m.function) for m in made)
     for part in (
         *("floor(", "ceiling(", "Mod(floor(", "floor(floor(", "/N)", ", N)", "*floor(", "(w, "),

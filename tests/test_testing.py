@@ -25,7 +25,7 @@ from sympy_tensordiff.testing import (
     check_derivative,
     differences,
     exact,
-    random_comprehension,
+    random_function,
     random_values,
 )
 
@@ -207,8 +207,8 @@ def test_exact_checks_find_a_wrong_second_derivative(monkeypatch):
 
 
 def test_random_functions_are_reproducible_and_various():
-    functions = [random_comprehension(seed).function for seed in range(40)]
-    assert functions == [random_comprehension(seed).function for seed in range(40)]
+    functions = [random_function(seed, "tables").function for seed in range(40)]
+    assert functions == [random_function(seed, "tables").function for seed in range(40)]
     assert len(set(functions)) == 40
     text = " ".join(map(str, functions))
     for part in ("IndexedSum", "Piecewise", "KroneckerDelta", "TensorComprehension(", "Max", "Mod", "alpha"):
@@ -218,33 +218,33 @@ def test_random_functions_are_reproducible_and_various():
 @pytest.mark.parametrize("start", range(0, 60, 30))
 def test_random_functions_read_inside_their_shapes(start):
     for seed in range(start, start + 30):
-        random = random_comprehension(seed, depth=4)
+        random = random_function(seed, "tables", depth=4)
         values = random_values((random.function, *random.variables), seed=seed)
         evaluate(random.function, values)
 
 
 @every("seed", range(2, 32))
 def test_random_rational_functions_equal_the_oracle(seed):
-    random = random_comprehension(seed)
+    random = random_function(seed, "tables")
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, seed=seed)
 
 
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_random_deep_functions_equal_the_oracle(seed):
-    random = random_comprehension(seed, depth=4, kinks=False)
+    random = random_function(seed, "tables", depth=4, kinks=False)
     assert_kernel_exact(random.function, random.variables, seed=seed)
 
 
 @pytest.mark.parametrize("seed", range(200, 210))
 def test_random_smooth_functions_equal_the_oracle(seed):
-    random = random_comprehension(seed, kind="smooth")
+    random = random_function(seed, "tables", kind="smooth")
     assert_kernel_exact(random.function, random.variables, seed=seed, low=-1, high=1)
 
 
 @pytest.mark.parametrize("seed", range(300, 308))
 def test_random_second_derivatives_equal_the_oracle(seed):
-    random = random_comprehension(seed, rank=1, kinks=False)
+    random = random_function(seed, "tables", rank=1, kinks=False)
     for wrt in random.variables:
         if isinstance(wrt, TensorSymbol):
             assert_second_exact(random.function, wrt, seed=seed)
@@ -277,7 +277,7 @@ def test_what_longer_runs_found(name):
 
 @pytest.mark.parametrize("seed", [11, 2065, 2233, 2260, 2299, 2563, 2564, 2596, 3655])
 def test_seeds_that_were_once_wrong(seed):
-    random = random_comprehension(seed, depth=4, kinks=2000 <= seed < 3000)
+    random = random_function(seed, "tables", depth=4, kinks=2000 <= seed < 3000)
     assert_kernel_exact(random.function, random.variables, seed=seed)
     for wrt in random.variables:
         assert_derivative_exact(random.function, wrt, seed=seed, backends=())

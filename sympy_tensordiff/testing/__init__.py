@@ -7,11 +7,9 @@ from sympy_tensordiff.testing.exact import (
     assert_kernel_exact,
     assert_second_exact,
 )
-from sympy_tensordiff.testing.generate import RandomFunction, random_comprehension
 from sympy_tensordiff.testing.generate_tensors import random_tensors
-from sympy_tensordiff.testing.language import random_function
-from sympy_tensordiff.testing.maps import random_maps
-from sympy_tensordiff.testing.ranges import random_ranges
+from sympy_tensordiff.testing.languages import RandomFunction
+from sympy_tensordiff.testing.random_functions import random_function
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
 __all__ = [
@@ -22,10 +20,7 @@ __all__ = [
     "assert_second_exact",
     "call_arguments",
     "check_derivative",
-    "random_comprehension",
     "random_function",
-    "random_maps",
-    "random_ranges",
     "random_tensors",
     "random_values",
     "to_double",

@@ -18,11 +18,10 @@ from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal, assert_kernel_exact
-from sympy_tensordiff.testing.generate import Kind, RandomFunction
 from sympy_tensordiff.testing.generate_tensors import random_tensors
-from sympy_tensordiff.testing.maps import random_maps
+from sympy_tensordiff.testing.languages import Kind, RandomFunction
 from sympy_tensordiff.testing.printed import assert_printed
-from sympy_tensordiff.testing.ranges import random_ranges
+from sympy_tensordiff.testing.random_functions import random_function
 from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
 
 _DENSE = 1500
@@ -42,13 +41,13 @@ def check_function(seed: int) -> None:
     UnsupportedError
         The function is refused.
     """
-    made = random_ranges(seed, kinks=seed % 3 == 0, products=seed % 32 == 5, depth=2 + seed // 4 % 3)
+    made = random_function(seed, "ranges", kinks=seed % 3 == 0, products=seed % 32 == 5, depth=2 + seed // 4 % 3)
     check_orders(made, seed)
 
 
 def check_maps(seed: int) -> None:
     """Check one random function of all index maps and reductions; as `check_function`."""
-    check_orders(random_maps(seed, kinks=seed % 5 == 0, depth=1 + seed // 4 % 3), seed)
+    check_orders(random_function(seed, "maps", kinks=seed % 5 == 0, depth=1 + seed // 4 % 3), seed)
 
 
 def check_tensors(seed: int) -> None:

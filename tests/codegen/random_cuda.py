@@ -22,7 +22,7 @@ import sympy_tensordiff as td
 from sympy_tensordiff.codegen.cache import load_source
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import random_maps, random_ranges, random_values
+from sympy_tensordiff.testing import random_function, random_values
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.function_checks import data_of
 from sympy_tensordiff.testing.values import call_arguments, to_double
@@ -34,8 +34,7 @@ MOST_POINTS = 400
 
 def derived(seed):
     """A random function with all that was drawn for it, and the function and its pullbacks as results."""
-    make = random_ranges if seed % 2 else random_maps
-    made = make(seed, kinks=seed % 5 == 0, depth=1 + seed // 4 % 2)
+    made = random_function(seed, "ranges" if seed % 2 else "maps", kinks=seed % 5 == 0, depth=1 + seed // 4 % 2)
     cotangent = td.TensorSymbol("cotangent", made.function.shape)
     return made, (td.simplify_deltas(made.function), *td.vjp(made.function, tuple(made.variables), cotangent))
 

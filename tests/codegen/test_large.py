@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import scalars
-from sympy_tensordiff.testing.generate import random_comprehension
+from sympy_tensordiff.testing import random_function
 
 TINY = {"LARGE": 4, "PIECE": 4, "SHARED": 1}
 SHORT = {"DEPTH": 3, "SIZE": 4, "WIDTH": 2}
@@ -30,7 +30,7 @@ def cut_finely(monkeypatch):
 def test_cut_kernels_compute_the_same(temporaries, monkeypatch):
     made = 0
     for seed in range(20):
-        random = random_comprehension(seed, depth=4, kinks=False)
+        random = random_function(seed, "tables", depth=4, kinks=False)
         program = build_program(random.variables, random.function, temporaries=temporaries)
         values = np.random.default_rng(seed)
         arrays = [values.uniform(0.5, 1.5, [int(e) for e in getattr(v, "shape", ())]) for v in random.variables]

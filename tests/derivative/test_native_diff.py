@@ -10,7 +10,7 @@ from sympy import IndexedBase, KroneckerDelta, MatrixSymbol, Max, Min, Piecewise
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import differentiate, evaluate
-from sympy_tensordiff.testing import random_comprehension, random_values
+from sympy_tensordiff.testing import random_function, random_values
 
 pytestmark = pytest.mark.quick
 
@@ -224,7 +224,7 @@ def test_refusals(variables, kind, message):
 @pytest.mark.parametrize("seed", range(8))
 def test_random_functions(seed):
     """Random functions written natively, by entries whose indices have the names of bound ones."""
-    function = random_comprehension(seed, depth=3)
+    function = random_function(seed, "tables", depth=3)
     whole, values = function.function, random_values(function.function, {}, seed)
     values |= {Symbol(v.name, real=True): a.item() for v, a in values.items() if not getattr(v, "shape", (1,))}
     axes = td.indices("u v w")[: whole.rank]

@@ -13,7 +13,6 @@ from sympy_tensordiff.symbolic.canonical import canonical
 from sympy_tensordiff.testing import (
     assert_equal,
     call_arguments,
-    random_comprehension,
     random_function,
     random_values,
     to_double,
@@ -84,27 +83,27 @@ def check_both_modes(problem, kernel=False):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_both_modes_are_exact_and_transposed(seed):
-    check_both_modes(Problem(random_function(seed), seed))
+    check_both_modes(Problem(random_function(seed, "sizes"), seed))
 
 
 @pytest.mark.parametrize("seed", range(100, 104))
 def test_both_modes_in_kernels(seed):
-    check_both_modes(Problem(random_function(seed, depth=2), seed), kernel=True)
+    check_both_modes(Problem(random_function(seed, "sizes", depth=2), seed), kernel=True)
 
 
 @pytest.mark.parametrize("seed", range(200, 204))
 def test_both_modes_of_functions_of_tables(seed):
-    check_both_modes(Problem(random_comprehension(seed), seed))
+    check_both_modes(Problem(random_function(seed, "tables"), seed))
 
 
 @pytest.mark.parametrize("seed", range(300, 304))
 def test_both_modes_of_smooth_functions(seed):
-    check_both_modes(Problem(random_function(seed, kind="smooth"), seed, low=-1, high=1))
+    check_both_modes(Problem(random_function(seed, "sizes", kind="smooth"), seed, low=-1, high=1))
 
 
 @pytest.mark.parametrize("seed", range(400, 404))
 def test_linear_in_cotangent_and_tangent(seed):
-    problem = Problem(random_function(seed, depth=2), seed)
+    problem = Problem(random_function(seed, "sizes", depth=2), seed)
     f, cotangent = problem.function, problem.cotangent
     other = td.TensorSymbol("other", f.shape)
     axes = tuple(sympy.symbols(f"a0:{len(f.shape)}", integer=True))
@@ -136,7 +135,7 @@ def reversed_terms(expr):
 @pytest.mark.parametrize("seed", [13, *range(500, 505)])
 def test_the_order_of_terms_and_the_names_of_indices_do_not_matter(seed):
     """The same text, up to the names of bound indices where those of the input differ."""
-    problem = Problem(random_function(seed, depth=2), seed)
+    problem = Problem(random_function(seed, "sizes", depth=2), seed)
     f, indices = problem.function, sorted(problem.function.atoms(Symbol) - problem.values.keys(), key=str)
     # Names that sort the other way round.
     names = dict(zip(indices, (Symbol(f"{c}9", integer=True) for c in "zyxwvutsrqponm"), strict=False))
@@ -156,7 +155,7 @@ def test_the_order_of_terms_and_the_names_of_indices_do_not_matter(seed):
 
 @pytest.mark.parametrize("seed", range(600, 604))
 def test_second_derivatives_by_all_ways(seed):
-    problem = Problem(random_function(seed, rank=1, depth=2, kinks=False), seed)
+    problem = Problem(random_function(seed, "sizes", rank=1, depth=2, kinks=False), seed)
     scalar = as_scalar(problem.function, problem.cotangent)
     for variable, tangent in zip(problem.variables, problem.tangents, strict=True):
         if not isinstance(variable, td.TensorSymbol):
@@ -189,7 +188,7 @@ WRONG = {
 
 @pytest.mark.parametrize("seed", WRONG)
 def test_seeds_that_were_once_wrong(seed):
-    check_both_modes(Problem(random_function(seed), seed), kernel=True)
+    check_both_modes(Problem(random_function(seed, "sizes"), seed), kernel=True)
 
 
 def test_powers_with_exponent_zero():

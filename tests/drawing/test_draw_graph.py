@@ -21,7 +21,7 @@ from sympy_tensordiff.drawing.labels import label
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.testing.language import random_function
+from sympy_tensordiff.testing import random_function
 from sympy_tensordiff.testing.values import random_values, to_double
 
 ROOT = Path(__file__).parents[2]
@@ -126,7 +126,7 @@ def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_the_text_means_random_index_notation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writers, "LONGEST_LINE", 10**6)
-    generated = random_function(seed, kinks=True, depth=2)
+    generated = random_function(seed, "sizes", kinks=True, depth=2)
     expr, wrt = generated.function, generated.variables[0]
     given = random_values((expr, wrt), generated.sizes, seed)
     values = {str(symbol): to_double(value) for symbol, value in given.items()}

@@ -12,7 +12,7 @@ from sympy import Idx, Indexed, IndexedBase, KroneckerDelta, Max, Min, Piecewise
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import random_comprehension, random_values
+from sympy_tensordiff.testing import random_function, random_values
 
 i, j, k, n, m, p, q = td.indices("i j k n m p q")
 x, y, A = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("A", (n, m))
@@ -189,7 +189,7 @@ def test_other_rewritings_stay_as_they_were():
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_functions(seed):
-    function = random_comprehension(seed, depth=4).function
+    function = random_function(seed, "tables", depth=4).function
     values = random_values(function, {}, seed)
     arrays = {t.name: np.asarray(v).tolist() for t, v in values.items() if isinstance(t, td.TensorSymbol)}
     scalars = {t: v for t, v in values.items() if not isinstance(t, td.TensorSymbol)}
