@@ -7,10 +7,9 @@ simplifier or the kernels, so that an error of theirs is not repeated here.
 
 from sympy_tensordiff.reference.derivatives import derivative, differentiate, hessian, hvp
 from sympy_tensordiff.reference.inputs import symbols_of, tensors_of
-from sympy_tensordiff.reference.interpreter import contributing_tuples, evaluate, points
+from sympy_tensordiff.reference.interpreter import evaluate, points
 
 __all__ = [
-    "contributing_tuples",
     "derivative",
     "differentiate",
     "evaluate",

@@ -118,10 +118,8 @@ def _seed(interpreter: Interpreter, wrt: Expr, level: int, part: Part) -> tuple[
 
 def _unpack(result: Any, shapes: tuple[tuple[int, ...], ...]) -> NDArray[np.object_]:
     """The coefficients as a dense array; ``shapes`` belong to the levels from the highest down."""
-    numbers = np.empty((), dtype=object)
-    numbers[()] = result
-    outer = result.shape if isinstance(result, np.ndarray) else ()
-    entries = result if isinstance(result, np.ndarray) else numbers
+    entries = np.asarray(result, dtype=object)
+    outer = entries.shape
     jacobian = np.full(outer + tuple(n for shape in reversed(shapes) for n in shape), 0, dtype=object)
     for position in np.ndindex(outer):
         for index, coefficient in _coefficients(entries[position], len(shapes)):

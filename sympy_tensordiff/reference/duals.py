@@ -182,22 +182,30 @@ def _power_slope(n: int, arguments: Sequence[Number]) -> Number:
     return multiply(power(base, exponent), logarithm(base))
 
 
-def logarithm(number: Number) -> Number:
-    """The natural logarithm."""
-
-    def value(x: Sequence[Number]) -> Number:
-        return logarithm(x[0]) if isinstance(x[0], Dual) else to_float(CONTEXT.log(to_float(x[0])))
-
-    return chain((number,), value, lambda n, x: power(x[0], -1))
+_Function: TypeAlias = Callable[[Number], Number]
 
 
-def exponential(number: Number) -> Number:
-    """The exponential function."""
+def _of_one(compute: _Function, slope: _Function) -> _Function:
+    """A function of one number, by how its value is computed of a plain one, and by its derivative."""
 
-    def value(x: Sequence[Number]) -> Number:
-        return exponential(x[0]) if isinstance(x[0], Dual) else to_float(CONTEXT.exp(to_float(x[0])))
+    def function(number: Number) -> Number:
+        if isinstance(number, Dual):
+            return chain((number,), lambda x: function(x[0]), lambda n, x: slope(x[0]))
+        return compute(number)
 
-    return chain((number,), value, lambda n, x: exponential(x[0]))
+    return function
+
+
+def _cube_root(number: Number) -> Number:
+    root = CONTEXT.cbrt(abs(to_float(number)))
+    return -root if number < 0 else root
+
+
+logarithm: _Function = _of_one(lambda x: to_float(CONTEXT.log(to_float(x))), lambda x: power(x, -1))
+exponential: _Function = _of_one(lambda x: to_float(CONTEXT.exp(to_float(x))), lambda x: exponential(x))
+absolute: _Function = _of_one(abs, lambda x: sign(x))
+"""Of derivative 0 at 0."""
+cube_root: _Function = _of_one(_cube_root, lambda x: multiply(Fraction(1, 3), power(cube_root(x), -2)))
 
 
 def sigmoid(number: Number) -> Number:
@@ -213,23 +221,6 @@ def softplus(number: Number) -> Number:
 def sign(number: Number) -> Number:
     """-1, 0 or 1, of derivative 0."""
     return compare(number, 0)
-
-
-def absolute(number: Number) -> Number:
-    """The absolute value, of derivative 0 at 0."""
-    return chain((number,), lambda x: absolute(x[0]) if isinstance(x[0], Dual) else abs(x[0]), lambda n, x: sign(x[0]))
-
-
-def cube_root(number: Number) -> Number:
-    """The real cube root."""
-
-    def value(x: Sequence[Number]) -> Number:
-        if isinstance(x[0], Dual):
-            return cube_root(x[0])
-        root = CONTEXT.cbrt(abs(to_float(x[0])))
-        return -root if x[0] < 0 else root
-
-    return chain((number,), value, lambda n, x: multiply(Fraction(1, 3), power(cube_root(x[0]), -2)))
 
 
 def hypotenuse(left: Number, right: Number) -> Number:

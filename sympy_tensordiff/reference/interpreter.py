@@ -42,8 +42,6 @@ class Interpreter:
     arrays : dict from tensor to object array
     numbers : dict from symbol to number
         The environment outside of all sums and comprehensions.
-    reads : set or None
-        Where it is a set, every read is recorded: the entry and the index values in force.
     """
 
     def __init__(
@@ -51,7 +49,6 @@ class Interpreter:
     ) -> None:
         values, self.functions = take_functions(values)
         self.arrays, self.numbers = bind(expressions, values, sizes)
-        self.reads: set[tuple[Basic, tuple[Any, ...]]] | None = None
         self._compiled: dict[Basic, Compiled] = {}
         self._readers: dict[Basic, Reader] = {}
         self._whole = WholeTensors(self)
@@ -135,7 +132,7 @@ class Interpreter:
         def run(env: Environment) -> Number:
             # Once for all loops that it does not depend on.
             key = tuple([env.get(symbol) for symbol in around])
-            if key not in memo or self.reads is not None:
+            if key not in memo:
                 memo[key] = total([value(inner) for inner in environments(env)])
             return memo[key]
 
@@ -144,14 +141,7 @@ class Interpreter:
     def _entry(self, node: TensorEntry) -> Compiled:
         reader = self.reader(node.tensor)
         indices = [self.integer(index) for index in node.indices]
-
-        def run(env: Environment) -> Number:
-            position = tuple([index(env) for index in indices])
-            if self.reads is not None:
-                self.reads.add((node, tuple((k, v) for k, v in env.items() if k not in self.numbers)))
-            return reader(env, position)
-
-        return run
+        return lambda env: reader(env, tuple([index(env) for index in indices]))
 
     def shape(self, tensor: Expr) -> Callable[[Environment], tuple[int, ...]]:
         """The closure of the shape of a tensor."""
@@ -306,24 +296,6 @@ def points(*limits: Any, values: Mapping[Any, Any] | None = None) -> list[tuple[
     indices = [limit[0] for limit in limits_]
     with Interpreter((), values or {}) as interpreter:
         return [tuple(env[k] for k in indices) for env in interpreter.points(limits_)(interpreter.numbers)]
-
-
-def contributing_tuples(
-    expression: Expr, wrt: TensorSymbol, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
-) -> dict[TensorEntry, int]:
-    """How many index tuples reach each read of ``wrt``, over all entries of an expression.
-
-    A derivative in gather form visits just these: reads that are written twice alike, under
-    indices of the same names, count once.
-    """
-    with Interpreter((expression,), values, sizes) as interpreter:
-        interpreter.reads = set()
-        interpreter.run(expression)
-    counts: dict[TensorEntry, int] = {}
-    for entry, _ in interpreter.reads:
-        if entry.tensor == wrt:
-            counts[entry] = counts.get(entry, 0) + 1
-    return counts
 
 
 def _extremum(direction: int) -> Callable[[Sequence[Number]], Number]:

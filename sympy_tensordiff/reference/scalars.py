@@ -6,9 +6,10 @@ function of the environment (the values of all symbols in force), called once pe
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
 from typing import Any, TypeAlias
 
 import sympy
@@ -46,18 +47,6 @@ def _constant(compile_: Compile, node: Expr) -> Compiled:
     else:
         value = CONTEXT.make_mpf(sympy.Float(node, CONTEXT.dps)._mpf_)
     return lambda env: value
-
-
-def _add(compile_: Compile, node: Expr) -> Compiled:
-    terms = [compile_(arg) for arg in node.args]
-
-    def run(env: Environment) -> Number:
-        total: Number = 0
-        for term in terms:
-            total = duals.add(total, term(env))
-        return total
-
-    return run
 
 
 def _multiply(compile_: Compile, node: Expr) -> Compiled:
@@ -120,11 +109,6 @@ def _reads(node: Basic) -> int:
     return 1 if on_indices(node, integers_by_use([node])) else 2
 
 
-def _delta(compile_: Compile, node: Expr) -> Compiled:
-    left, right = (compile_(arg) for arg in node.args[:2])
-    return lambda env: int(duals.compare(left(env), right(env)) == 0)
-
-
 def _piecewise(compile_: Compile, node: Expr) -> Compiled:
     pieces = [(compile_(value), compile_(condition)) for value, condition in node.args]
 
@@ -142,14 +126,6 @@ def _if_then_else(compile_: Compile, node: Expr) -> Compiled:
     return lambda env: yes(env) if condition(env) else no(env)
 
 
-def _relation(holds: Callable[[int], bool]) -> Rule:
-    def rule(compile_: Compile, node: Expr) -> Compiled:
-        left, right = (compile_(arg) for arg in node.args)
-        return lambda env: holds(duals.compare(left(env), right(env)))
-
-    return rule
-
-
 def _connective(decisive: bool) -> Rule:
     def rule(compile_: Compile, node: Expr) -> Compiled:
         # SymPy sorts the arguments: what those on indices and data read outside counts only where none decides.
@@ -165,11 +141,6 @@ def _connective(decisive: bool) -> Rule:
     return rule
 
 
-def _not(compile_: Compile, node: Expr) -> Compiled:
-    condition = compile_(node.args[0])
-    return lambda env: not condition(env)
-
-
 def _extremum(direction: int) -> Rule:
     def rule(compile_: Compile, node: Expr) -> Compiled:
         arguments = [compile_(arg) for arg in node.args]
@@ -179,14 +150,18 @@ def _extremum(direction: int) -> Rule:
     return rule
 
 
-def _by(function: Callable[..., Any]) -> Rule:
-    """The rule that applies a function of numbers to the arguments."""
+def _by(function: Callable[..., Any], count: int | None = None) -> Rule:
+    """The rule that applies a function of numbers to the arguments, or to the first of them."""
 
     def rule(compile_: Compile, node: Expr) -> Compiled:
-        arguments = [compile_(arg) for arg in node.args]
-        return lambda env: function(*(a(env) for a in arguments))
+        arguments = [compile_(arg) for arg in node.args[:count]]
+        return lambda env: function(*[a(env) for a in arguments])
 
     return rule
+
+
+def _relation(holds: Callable[[int, int], bool]) -> Rule:
+    return _by(lambda left, right: holds(duals.compare(left, right), 0))
 
 
 def _power(compile_: Compile, node: Expr) -> Compiled:
@@ -258,10 +233,10 @@ SCALAR_RULES: dict[type, Rule] = {
     sympy.Number: _constant,
     sympy.NumberSymbol: _constant,
     type(sympy.zoo): _constant,
-    sympy.Add: _add,
+    sympy.Add: _by(lambda *terms: reduce(duals.add, terms, 0)),
     sympy.Mul: _multiply,
     sympy.Pow: _power,
-    sympy.KroneckerDelta: _delta,
+    sympy.KroneckerDelta: _by(lambda left, right: int(duals.compare(left, right) == 0), 2),
     sympy.Piecewise: _piecewise,
     sympy.ITE: _if_then_else,
     sympy.Max: _extremum(1),
@@ -279,15 +254,15 @@ SCALAR_RULES: dict[type, Rule] = {
     sigmoid: _by(duals.sigmoid),
     softplus: _by(duals.softplus),
     sympy.Function: _function,
-    sympy.Eq: _relation(lambda order: order == 0),
-    sympy.Ne: _relation(lambda order: order != 0),
-    sympy.Lt: _relation(lambda order: order < 0),
-    sympy.Le: _relation(lambda order: order <= 0),
-    sympy.Gt: _relation(lambda order: order > 0),
-    sympy.Ge: _relation(lambda order: order >= 0),
+    sympy.Eq: _relation(operator.eq),
+    sympy.Ne: _relation(operator.ne),
+    sympy.Lt: _relation(operator.lt),
+    sympy.Le: _relation(operator.le),
+    sympy.Gt: _relation(operator.gt),
+    sympy.Ge: _relation(operator.ge),
     sympy.And: _connective(False),
     sympy.Or: _connective(True),
-    sympy.Not: _not,
+    sympy.Not: _by(operator.not_),
     sympy.Xor: _by(lambda *held: sum(map(bool, held)) % 2 == 1),
     sympy.Equivalent: _by(lambda *held: len(set(map(bool, held))) < 2),
     sympy.Implies: _by(lambda held, follows: follows or not held),

@@ -182,16 +182,14 @@ def _filled(whole: WholeTensors, node: FilledTensor, env: Environment) -> Object
     return np.full(whole.interpreter.shape(node)(env), whole.operand(node.args[0], env)[()], dtype=object)
 
 
-def _add(whole: WholeTensors, node: TensorAdd, env: Environment) -> ObjectArray:
-    return whole.elementwise(lambda numbers: reduce(add, numbers), node.args, env)
+def _entrywise(function: Callable[..., Number]) -> Rule:
+    """The rule of a function of the entries at each position."""
+    return lambda whole, node, env: whole.elementwise(lambda numbers: function(*numbers), node.args, env)
 
 
-def _multiply(whole: WholeTensors, node: TensorMul, env: Environment) -> ObjectArray:
-    return whole.elementwise(lambda numbers: reduce(multiply, numbers), node.args, env)
-
-
-def _power(whole: WholeTensors, node: TensorPow, env: Environment) -> ObjectArray:
-    return whole.elementwise(lambda numbers: power(*numbers), node.args, env)
+def _of_matrix(function: Callable[[ObjectArray], ObjectArray]) -> Rule:
+    """The rule of a function of a matrix."""
+    return lambda whole, node, env: function(whole.operand(node.args[0], env))
 
 
 def _function(whole: WholeTensors, node: TensorFunction, env: Environment) -> ObjectArray:
@@ -199,18 +197,6 @@ def _function(whole: WholeTensors, node: TensorFunction, env: Environment) -> Ob
     entry = whole.interpreter.compile(template.expr)
     parameters = template.variables
     return whole.elementwise(lambda n: entry({**env, **dict(zip(parameters, n, strict=True))}), operands, env)
-
-
-def _inverse(whole: WholeTensors, node: TensorInverse, env: Environment) -> ObjectArray:
-    return matrices.inverse(whole.operand(node.args[0], env))
-
-
-def _determinant(whole: WholeTensors, node: TensorDeterminant, env: Environment) -> ObjectArray:
-    return matrices.cofactors(0, whole.operand(node.args[0], env))
-
-
-def _adjugate(whole: WholeTensors, node: TensorAdjugate, env: Environment) -> ObjectArray:
-    return matrices.cofactors(1, whole.operand(node.args[0], env)).T
 
 
 def _cofactor(whole: WholeTensors, node: TensorCofactor, env: Environment) -> ObjectArray:
@@ -236,13 +222,13 @@ RULES: dict[type, Rule] = {
     EinsumProduct: _einsum,
     DeltaTensor: _delta,
     FilledTensor: _filled,
-    TensorAdd: _add,
-    TensorMul: _multiply,
-    TensorPow: _power,
+    TensorAdd: _entrywise(lambda *terms: reduce(add, terms)),
+    TensorMul: _entrywise(lambda *factors: reduce(multiply, factors)),
+    TensorPow: _entrywise(power),
     TensorFunction: _function,
-    TensorInverse: _inverse,
-    TensorDeterminant: _determinant,
-    TensorAdjugate: _adjugate,
+    TensorInverse: _of_matrix(matrices.inverse),
+    TensorDeterminant: _of_matrix(lambda matrix: matrices.cofactors(0, matrix)),
+    TensorAdjugate: _of_matrix(lambda matrix: matrices.cofactors(1, matrix).T),
     TensorCofactor: _cofactor,
     TensorLogSumExp: _log_sum_exp,
 }
