@@ -7,22 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.copies import copied
-from sympy_tensordiff.codegen.loops import (
-    Add,
-    AddAt,
-    Contraction,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Operand,
-    Program,
-    Statement,
-    Step,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Contraction, Kernel, Operand, Program, Step
 from sympy_tensordiff.codegen.scalars import Load, Operation, Scalar
-from sympy_tensordiff.codegen.walk import array_shapes, uses
+from sympy_tensordiff.codegen.walk import array_shapes, uses, with_values
 from sympy_tensordiff.integer.affine import Affine
 
 Aliases = Mapping[str, tuple[str, int]]
@@ -74,7 +61,7 @@ def _copied(step: Step) -> tuple[str, int] | None:
 def _reading(step: Step, aliases: Aliases) -> Step:
     """A step that reads other arrays in the place of their copies."""
     if isinstance(step, Kernel):
-        return replace(step, body=tuple([_statement(statement, aliases) for statement in step.body]))
+        return replace(step, body=with_values(step.body, lambda value: _read(value, aliases)))
     if isinstance(step, Contraction):
         signs = [aliases.get(operand.array, ("", 1))[1] for operand in (step.left, step.right)]
         left, right = (
@@ -85,22 +72,13 @@ def _reading(step: Step, aliases: Aliases) -> Step:
     return step
 
 
-def _statement(statement: Statement, aliases: Aliases) -> Statement:
-    if isinstance(statement, Loop | If):
-        return replace(statement, body=tuple([_statement(inner, aliases) for inner in statement.body]))
-    if isinstance(statement, Let | Add | Store | AddAt):
-        return replace(statement, value=_value(statement.value, aliases))
-    return statement
-
-
-def _value(value: Scalar, aliases: Aliases) -> Scalar:
+def _read(value: Scalar, aliases: Aliases) -> Scalar:
+    """What is read in the place of a copy; two signs are none."""
     if isinstance(value, Load) and value.array in aliases:
         name, sign = aliases[value.array]
         load = Load(name, value.index)
         return load if sign == 1 else Operation("neg", (load,))
-    if isinstance(value, Operation):
-        arguments = tuple([_value(argument, aliases) for argument in value.arguments])
-        if value.function == "neg" and isinstance(arguments[0], Operation) and arguments[0].function == "neg":
-            return arguments[0].arguments[0]
-        return Operation(value.function, arguments)
+    if isinstance(value, Operation) and value.function == "neg":
+        (inner,) = value.arguments
+        return inner.arguments[0] if isinstance(inner, Operation) and inner.function == "neg" else value
     return value

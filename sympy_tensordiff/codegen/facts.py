@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
 from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.sizes import solve_sizes
-from sympy_tensordiff.codegen.walk import array_shapes, bounds
+from sympy_tensordiff.codegen.walk import Around, array_shapes, bounds, rewrite_scalar
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
@@ -97,6 +96,12 @@ def loop_rows(loop: Loop) -> Rows:
     variable = Affine.variable(loop.variable)
     lows = [Row("ge", bound.divisor * variable - bound.form) for bound in loop.lows]
     return (*lows, *(Row("ge", bound.form - bound.divisor * variable) for bound in loop.highs))
+
+
+def around_rows(around: Around, start: Rows = ()) -> Rows:
+    """The rows that hold inside of loops and guards, behind those at the ``start``."""
+    rows = [loop_rows(one) if isinstance(one, Loop) else one.conditions for one in around]
+    return (*start, *chain.from_iterable(rows))
 
 
 def condition_rows(condition: Scalar, holds: bool) -> Rows:
@@ -188,13 +193,7 @@ def _is_condition(value: Scalar) -> bool:
 
 def with_integers(value: Scalar, known: Mapping[str, Scalar]) -> Scalar:
     """A scalar with what names stand for in their places."""
-    if isinstance(value, Name):
-        return known.get(value.name, value)
-    if not isinstance(value, Operation):
-        return value
-    arguments = tuple([with_integers(argument, known) for argument in value.arguments])
-    same = all(new is old for new, old in zip(arguments, value.arguments, strict=True))
-    return value if same else replace(value, arguments=arguments)
+    return rewrite_scalar(value, lambda part: known.get(part.name, part) if isinstance(part, Name) else part)
 
 
 class Read(NamedTuple):

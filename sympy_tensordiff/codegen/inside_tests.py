@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from sympy_tensordiff.codegen.facts import Prover, Rows, axis_rows, data_reads, loop_rows
-from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Program, Statement
+from sympy_tensordiff.codegen.facts import Prover, Rows, around_rows, axis_rows, data_reads
+from sympy_tensordiff.codegen.loops import If, Kernel, Program, Statement
+from sympy_tensordiff.codegen.walk import rewrite
 from sympy_tensordiff.integer.affine import Row
 from sympy_tensordiff.integer.data import apart, data_depth
 
@@ -20,13 +21,14 @@ from sympy_tensordiff.integer.data import apart, data_depth
 def with_inside_tests(program: Program) -> Program:
     """The program, in which no test of data reads outside of an array, whatever the order of the tests."""
     prover = Prover(program)
-    steps = []
-    for step in program.kernels:
-        if isinstance(step, Kernel):
-            body = tuple(_tested(prover, statement, axis_rows(step, prover.shapes)) for statement in step.body)
-            step = step if body == step.body else replace(step, body=body)
-        steps.append(step)
+    steps = [_with_tests(prover, step) if isinstance(step, Kernel) else step for step in program.kernels]
     return replace(program, kernels=tuple(steps))
+
+
+def _with_tests(prover: Prover, kernel: Kernel) -> Kernel:
+    start = axis_rows(kernel, prover.shapes)
+    body = rewrite(kernel.body, lambda part, around: (_tested(prover, part, around_rows(around, start)),))
+    return kernel if body == kernel.body else replace(kernel, body=body)
 
 
 def inside_rows(prover: Prover, rows: Sequence[Row], known: Rows) -> Rows:
@@ -40,21 +42,16 @@ def inside_rows(prover: Prover, rows: Sequence[Row], known: Rows) -> Rows:
 
 def _tested(prover: Prover, statement: Statement, known: Rows) -> Statement:
     """A statement where some rows hold."""
-    if isinstance(statement, Loop):
-        inner = (*known, *loop_rows(statement))
-        return replace(statement, body=tuple(_tested(prover, part, inner) for part in statement.body))
     if not isinstance(statement, If):
         return statement
-    inner = (*known, *statement.conditions)
-    result = replace(statement, body=tuple(_tested(prover, part, inner) for part in statement.body))
     plain, data = apart(statement.conditions)
     inside = inside_rows(prover, data, (*known, *plain)) if len(data) > 1 else ()
-    if inside:
-        tests = [rows for rows in (plain, *_by_depth(inside), data) if rows]
-        result = If(tuple(tests[-1]), result.body)
-        for rows in reversed(tests[:-1]):
-            result = If(tuple(rows), (result,))
-    return result
+    if not inside:
+        return statement
+    body = statement.body
+    for rows in reversed([rows for rows in (plain, *_by_depth(inside), data) if rows]):
+        body = (If(tuple(rows), body),)
+    return body[0]
 
 
 def _by_depth(rows: Rows) -> list[list[Row]]:

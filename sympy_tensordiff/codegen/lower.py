@@ -22,6 +22,7 @@ from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.scatters import Part, parameter, selects
 from sympy_tensordiff.codegen.shared import uses
 from sympy_tensordiff.codegen.storage import Block
+from sympy_tensordiff.codegen.walk import Around, rewrite
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -371,17 +372,13 @@ def _is_diagonal(node: Node) -> bool:
 
 def under(statements: Sequence[loops.Statement], test: scalars.Scalar) -> list[loops.Statement]:
     """Statements whose values are computed only where ``test`` holds, and are 0 elsewhere."""
-    result: list[loops.Statement] = []
-    for statement in statements:
-        if isinstance(statement, Loop | If):
-            result.append(replace(statement, body=tuple(under(statement.body, test))))
-        elif isinstance(statement, Let | Add):
-            value = statement.value
-            if isinstance(value, scalars.Operation) and value.function in CONDITIONS:
-                value = scalars.Operation("and", (test, value))
-            else:
-                value = scalars.Operation("select", (test, value, scalars.Number(0)))
-            result.append(replace(statement, value=value))
-        else:
-            result.append(statement)
-    return result
+
+    def change(statement: loops.Statement, _: Around) -> tuple[loops.Statement, ...]:
+        if not isinstance(statement, Let | Add):
+            return (statement,)
+        value = statement.value
+        if isinstance(value, scalars.Operation) and value.function in CONDITIONS:
+            return (replace(statement, value=scalars.Operation("and", (test, value))),)
+        return (replace(statement, value=scalars.Operation("select", (test, value, scalars.Number(0)))),)
+
+    return list(rewrite(statements, change))

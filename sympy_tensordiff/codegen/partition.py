@@ -8,14 +8,12 @@ entry; the others stay with the one place where they are used.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
-    Add,
     Array,
-    If,
     Kernel,
     Let,
     Loop,
@@ -26,7 +24,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Operation, Scalar
-from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, scalars, used_names
+from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, scalars, used_names, with_values
 from sympy_tensordiff.integer.affine import Affine
 
 LARGE = 300
@@ -132,27 +130,14 @@ class _Pieces:
                     statements[self.positions[id(statement)]] = statement
                     stack += used_names(statement)
         ordered = [statements[position] for position in sorted(statements)]
-        return tuple(_with_loads(statement, self.loads) for statement in [*ordered, store])
+        return with_values([*ordered, store], self.read)
+
+    def read(self, value: Scalar) -> Scalar:
+        """The read that takes the place of a name."""
+        return self.loads.get(value.name, value) if isinstance(value, Name) else value
 
 
 def _is_condition(value: Scalar, conditions: set[str]) -> bool:
     if isinstance(value, Name):
         return value.name in conditions
     return isinstance(value, Operation) and value.function in ("lt", "le", "eq", "ne", "and", "or", "not")
-
-
-def _with_loads(statement: Statement, loads: Mapping[str, Load]) -> Statement:
-    """The statement with reads in place of names."""
-    if isinstance(statement, Loop | If):
-        return replace(statement, body=tuple(_with_loads(inner, loads) for inner in statement.body))
-    if isinstance(statement, Let | Add | Store):
-        return replace(statement, value=_read(statement.value, loads))
-    return statement
-
-
-def _read(value: Scalar, loads: Mapping[str, Load]) -> Scalar:
-    if isinstance(value, Name):
-        return loads.get(value.name, value)
-    if isinstance(value, Operation):
-        return Operation(value.function, tuple(_read(argument, loads) for argument in value.arguments))
-    return value

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Statement, Store
-from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Operation, Scalar
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.codegen.loops import Statement
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Scalar
+from sympy_tensordiff.codegen.walk import rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.integer.affine import Affine
 
 
 class Renaming:
@@ -41,33 +41,22 @@ class Renaming:
 
     def body(self, body: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The statements with the new names."""
-        return tuple(self.statement(statement) for statement in body)
+        return rewrite(body, lambda statement, _: (self.statement(statement),))
 
     def statement(self, statement: Statement) -> Statement:
-        if isinstance(statement, Loop):
-            lows = tuple(Bound(self.form(bound.form), bound.divisor) for bound in statement.lows)
-            highs = tuple(Bound(self.form(bound.form), bound.divisor) for bound in statement.highs)
-            return Loop(self.name(statement.variable), lows, highs, self.body(statement.body))
-        if isinstance(statement, If):
-            rows = tuple(Row(row.kind, self.form(row.form), row.modulus) for row in statement.conditions)
-            return If(rows, self.body(statement.body))
-        if isinstance(statement, Accumulator):
-            return replace(statement, name=self.name(statement.name))
-        if isinstance(statement, Let | Add):
-            return replace(statement, name=self.name(statement.name), value=self.value(statement.value))
-        if isinstance(statement, AddAt):
-            return AddAt(tuple(self.form(form) for form in statement.index), self.value(statement.value))
-        return Store(self.value(statement.value))
+        """A statement with the new names; what is inside of a loop or guard stays as it is."""
+        return with_parts(statement, self.value, self.form, self.name)
 
     def value(self, value: Scalar) -> Scalar:
         """A scalar expression with the new names."""
+        return rewrite_scalar(value, self._part)
+
+    def _part(self, value: Scalar) -> Scalar:
         if isinstance(value, Name):
             return Name(self.name(value.name))
         if isinstance(value, IndexValue):
             return IndexValue(self.form(value.form))
         if isinstance(value, Load):
-            index = tuple(self.form(form) for form in value.index)
+            index = tuple([self.form(form) for form in value.index])
             return Load(value.array, index[1:] if value.array in self.rows else index)
-        if isinstance(value, Operation):
-            return Operation(value.function, tuple(self.value(argument) for argument in value.arguments))
         return value

@@ -8,7 +8,7 @@ the shares sum to 1 however large the entries are, for the rounding of ``t`` has
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.identifiers import unique
@@ -19,7 +19,6 @@ from sympy_tensordiff.codegen.loops import (
     Apply,
     Array,
     Bound,
-    If,
     Kernel,
     Let,
     Loop,
@@ -28,9 +27,8 @@ from sympy_tensordiff.codegen.loops import (
     Step,
     Store,
 )
-from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.walk import array_shapes, outer_names, scalars, statements, uses
+from sympy_tensordiff.codegen.walk import array_shapes, outer_names, rewrite, scalars, statements, uses, with_values
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -140,11 +138,10 @@ class _Softmax:
         return Kernel(self.step.array, tuple(self.outer[n] for n in order), (Store(value),))
 
 
-class _Shares(Renaming):
+class _Shares:
     """Puts the share of an exponential in its sum in the place of ``exp(z[i, j] - t[i])``."""
 
     def __init__(self, step: Apply, names: Mapping[str, str], kernel: Kernel) -> None:
-        super().__init__({})
         self.step = step
         self.own = names
         self.kernel = kernel
@@ -154,14 +151,14 @@ class _Shares(Renaming):
 
     def new_body(self) -> tuple[Statement, ...]:
         """The body of the kernel, without what nothing uses any more."""
-        body = self.body(self.kernel.body)
-        used = {node.name for node in scalars(body) if isinstance(node, Name)}
-        return _without(body, self.replaced - used)
+        body = with_values(self.kernel.body, self.value)
+        unused = self.replaced - {node.name for node in scalars(body) if isinstance(node, Name)}
+        return rewrite(body, lambda s, _: () if isinstance(s, Let) and s.name in unused else (s,))
 
     def value(self, value: Scalar) -> Scalar:
         entry = self.entry(value)
         if entry is None:
-            return super().value(value)
+            return value
         return Operation("mul", (Load(self.own["power"], entry.index), Load(self.own["share"], self.outer(entry))))
 
     def outer(self, entry: Load) -> tuple[Affine, ...]:
@@ -190,12 +187,3 @@ class _Shares(Renaming):
 
 def _negative(value: Scalar) -> Scalar:
     return Operation("mul", (Number(-1), value))
-
-
-def _without(body: tuple[Statement, ...], names: Container[str]) -> tuple[Statement, ...]:
-    """The statements without the definitions of these names."""
-    return tuple(
-        replace(s, body=_without(s.body, names)) if isinstance(s, Loop | If) else s
-        for s in body
-        if not isinstance(s, Let) or s.name not in names
-    )

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.facts import Prover, Rows, axis_rows, loop_rows, scalar_reads
+from sympy_tensordiff.codegen.facts import Prover, Rows, around_rows, axis_rows, scalar_reads
 from sympy_tensordiff.codegen.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
 from sympy_tensordiff.codegen.scalars import Name, Operation, Scalar
-from sympy_tensordiff.codegen.walk import scalars, statements
+from sympy_tensordiff.codegen.walk import Around, parts, rewrite, scalars, statements, with_parts
 from sympy_tensordiff.errors import UnsupportedError
 
 DEPTH = 30
@@ -60,29 +60,15 @@ def _values(kernel: Kernel) -> list[Scalar]:
 def _fits(value: Scalar, depth: int, size: int | None, width: int) -> bool:
     """Whether a value is neither deeper, nor larger, nor wider than allowed."""
     depths: dict[int, int] = {}
-    parts = _parts(value)
-    if size is not None and len(parts) > size:
+    nodes = parts(value)
+    if size is not None and len(nodes) > size:
         return False
-    for node in parts:
+    for node in nodes:
         arguments = node.arguments if isinstance(node, Operation) else ()
         depths[id(node)] = 1 + max((depths[id(a)] for a in arguments), default=0)
         if depths[id(node)] > depth or len(arguments) > width:
             return False
     return True
-
-
-def _parts(value: Scalar) -> list[Scalar]:
-    """All parts of a value, each object once, before what it is part of. (Deep values cannot be hashed.)"""
-    parts: dict[int, Scalar] = {}
-    stack = [value]
-    while stack:
-        node = stack[-1]
-        missing = [a for a in node.arguments if id(a) not in parts] if isinstance(node, Operation) else []
-        if missing:
-            stack += missing
-        else:
-            parts[id(node)] = stack.pop()
-    return list(parts.values())
 
 
 class _Splitter:
@@ -102,30 +88,25 @@ class _Splitter:
                 self.taken.add(statement.name)
 
     def kernel(self) -> Kernel:
-        return replace(self.own, body=self.block(self.own.body, self.rows))
+        return replace(self.own, body=rewrite(self.own.body, self.change))
 
-    def block(self, body: tuple[Statement, ...], rows: Rows) -> tuple[Statement, ...]:
-        result: list[Statement] = []
-        for statement in body:
-            if isinstance(statement, Loop):
-                result.append(replace(statement, body=self.block(statement.body, rows + loop_rows(statement))))
-            elif isinstance(statement, If):
-                result.append(replace(statement, body=self.block(statement.body, rows + statement.conditions)))
-            elif isinstance(statement, Let | Add | Store | AddAt):
-                value = statement.value
-                if not _fits(value, DEPTH, SIZE, WIDTH):
-                    value = self.value(value, rows, result)
-                result.append(replace(statement, value=value))
-            else:
-                result.append(statement)
-        return tuple(result)
+    def change(self, statement: Statement, around: Around) -> list[Statement]:
+        """A statement behind the `Let` statements for parts of its value."""
+        before: list[Statement] = []
+
+        def value(scalar: Scalar) -> Scalar:
+            fits = _fits(scalar, DEPTH, SIZE, WIDTH)
+            return scalar if fits else self.value(scalar, around_rows(around, self.rows), before)
+
+        new = with_parts(statement, value)
+        return [*before, new]
 
     def value(self, value: Scalar, rows: Rows, before: list[Statement]) -> Scalar:
         """``value`` with its deep and large parts in `Let` statements, which ``before`` receives."""
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
         sizes: dict[int, int] = {}
-        for node in _parts(value):
+        for node in parts(value):
             new, depth, size = node, 1, 1
             if isinstance(node, Operation):
                 new = Operation(node.function, tuple(done[id(a)] for a in node.arguments))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
@@ -28,7 +30,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Operation, Scalar
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 
 EXTREMA = frozenset({"max", "min"})
@@ -43,6 +45,94 @@ def statements(body: Iterable[Statement]) -> Iterator[Statement]:
         yield statement
         if isinstance(statement, Loop | If):
             stack.extend(reversed(statement.body))
+
+
+Around: TypeAlias = "tuple[Loop | If, ...]"
+"""The loops and guards around a statement, outer ones first."""
+
+
+def rewrite(
+    body: Iterable[Statement],
+    change: Callable[[Statement, Around], Iterable[Statement]],
+    around: Around = (),
+) -> tuple[Statement, ...]:
+    """``body`` with what ``change`` gives in the place of each statement.
+
+    ``change`` gets a statement, in which all inner ones are replaced, and the loops and guards around it as they were.
+    """
+    found: list[Statement] = []
+    for statement in body:
+        new = statement
+        if isinstance(statement, Loop | If):
+            new = replace(statement, body=rewrite(statement.body, change, (*around, statement)))
+        found += change(new, around)
+    return tuple(found)
+
+
+def _same(part: Any) -> Any:
+    return part
+
+
+def with_parts(
+    statement: Statement,
+    value: Callable[[Scalar], Scalar] = _same,
+    form: Callable[[Affine], Affine] = _same,
+    name: Callable[[str], str] = _same,
+) -> Statement:
+    """A statement with its value, its integer forms and the name that it declares or adds to replaced, not its body."""
+    if isinstance(statement, Loop):
+        sides = (statement.lows, statement.highs)
+        lows, highs = (tuple([Bound(form(bound.form), bound.divisor) for bound in side]) for side in sides)
+        return Loop(name(statement.variable), lows, highs, statement.body)
+    if isinstance(statement, If):
+        rows = [Row(row.kind, form(row.form), row.modulus) for row in statement.conditions]
+        return If(tuple(rows), statement.body)
+    if isinstance(statement, Accumulator):
+        return replace(statement, name=name(statement.name))
+    if isinstance(statement, Let | Add):
+        return replace(statement, name=name(statement.name), value=value(statement.value))
+    if isinstance(statement, AddAt):
+        return AddAt(tuple([form(one) for one in statement.index]), value(statement.value))
+    return Store(value(statement.value))
+
+
+def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -> tuple[Statement, ...]:
+    """``body`` with what ``change`` gives in the place of each part of a value (see `rewrite_scalar`)."""
+
+    def value(scalar: Scalar) -> Scalar:
+        return rewrite_scalar(scalar, change)
+
+    return rewrite(body, lambda statement, _: (with_parts(statement, value),))
+
+
+def rewrite_scalar(scalar: Scalar, change: Callable[[Scalar], Scalar]) -> Scalar:
+    """``scalar`` with what ``change`` gives in the place of each part, from left to right.
+
+    ``change`` gets an operation with its new arguments. What does not change stays the same object.
+    """
+    done: dict[int, Scalar] = {}
+    for node in parts(scalar):
+        new = node
+        if isinstance(node, Operation):
+            arguments = tuple([done[id(argument)] for argument in node.arguments])
+            if any(map(operator.is_not, arguments, node.arguments)):
+                new = Operation(node.function, arguments)
+        done[id(node)] = change(new)
+    return done[id(scalar)]
+
+
+def parts(scalar: Scalar) -> list[Scalar]:
+    """All parts of a scalar, each object once, before what it is part of. (Deep ones cannot be hashed.)"""
+    found: dict[int, Scalar] = {}
+    stack = [scalar]
+    while stack:
+        node = stack[-1]
+        missing = [a for a in node.arguments if id(a) not in found] if isinstance(node, Operation) else []
+        if missing:
+            stack += reversed(missing)
+        else:
+            found[id(node)] = stack.pop()
+    return list(found.values())
 
 
 def subexpressions(scalar: Scalar) -> Iterator[Scalar]:

@@ -8,13 +8,22 @@ was one, and then runs again with the functions of the C library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from functools import partial
 
-from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, If, Let, Loop, Statement
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Let, Statement
 from sympy_tensordiff.codegen.printers.elementary import WIDEST
 from sympy_tensordiff.codegen.printers.rows import has_few_steps
 from sympy_tensordiff.codegen.scalars import External, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.walk import loops, scalars, statements, subexpressions
+from sympy_tensordiff.codegen.walk import (
+    Around,
+    loops,
+    rewrite,
+    rewrite_scalar,
+    scalars,
+    statements,
+    subexpressions,
+    with_parts,
+)
 
 NEAR = {"sin": "sin_near", "cos": "cos_near"}
 """The functions for angles up to `WIDEST`."""
@@ -43,35 +52,31 @@ def added_from_outside(body: Sequence[Statement]) -> list[str]:
     return [name for name in dict.fromkeys(s.name for s in statements(body) if isinstance(s, Add)) if name not in own]
 
 
-def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> Iterator[Statement]:
+def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
     """``body`` with the functions for near angles; ``wide`` tells of each whether it is none."""
-    for statement in body:
-        if isinstance(statement, Loop | If):
-            yield replace(statement, body=tuple(near_angles(statement.body, fresh, wide)))
-        elif isinstance(statement, Accumulator):
-            yield statement
-        else:
-            angles: dict[Scalar, str] = {}
-            value = _with_names(statement.value, angles, fresh)
-            for angle, name in angles.items():
-                if angle != Name(name):
-                    yield Let(name, angle)
-                yield Let(wide, Operation("lt", (Number(WIDEST), Operation("abs", (Name(name),)))))
-            yield replace(statement, value=value)
+
+    def change(statement: Statement, _: Around) -> Iterator[Statement]:
+        angles: dict[Scalar, str] = {}
+        new = with_parts(statement, lambda value: rewrite_scalar(value, partial(_near, angles=angles, fresh=fresh)))
+        for angle, name in angles.items():
+            if angle != Name(name):
+                yield Let(name, angle)
+            yield Let(wide, Operation("lt", (Number(WIDEST), Operation("abs", (Name(name),)))))
+        yield new
+
+    return rewrite(body, change)
 
 
 def _is_wave(node: Scalar) -> bool:
     return isinstance(node, Operation) and node.function in NEAR
 
 
-def _with_names(value: Scalar, angles: dict[Scalar, str], fresh: Callable[[str], str]) -> Scalar:
-    """``value`` with its angles as names, which ``angles`` tells."""
-    if not isinstance(value, Operation):
-        return value
-    arguments = tuple(_with_names(argument, angles, fresh) for argument in value.arguments)
+def _near(value: Scalar, angles: dict[Scalar, str], fresh: Callable[[str], str]) -> Scalar:
+    """A sine or cosine of its angle as a name, which ``angles`` tells; anything else as it is."""
     if not _is_wave(value):
-        return Operation(value.function, arguments)
-    (angle,) = arguments
+        return value
+    assert isinstance(value, Operation)
+    (angle,) = value.arguments
     if angle not in angles:
         angles[angle] = angle.name if isinstance(angle, Name) else fresh("angle")
     return Operation(NEAR[str(value.function)], (Name(angles[angle]),))

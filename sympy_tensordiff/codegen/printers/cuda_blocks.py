@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter
 from sympy_tensordiff.codegen.printers.driver import task_text
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.scalars import Name
-from sympy_tensordiff.codegen.walk import function_name, own_names, statements, used_names
+from sympy_tensordiff.codegen.walk import Around, function_name, own_names, rewrite, statements, used_names
 from sympy_tensordiff.integer.affine import Affine
 
 THREADS = 256
@@ -100,33 +100,32 @@ class Shared(NamedTuple):
 
 def with_joined_sums(kernel: Kernel) -> Kernel:
     """The kernel with one sum in place of a sum of sums, so that threads share the values of both."""
-    return replace(kernel, body=tuple([_joined(statement) for statement in kernel.body]))
+    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
 
 
 def _joined(statement: Statement) -> Statement:
     if not isinstance(statement, Loop | If):
         return statement
-    body = tuple([_joined(inner) for inner in statement.body])
-    lets, rest = _parted(body)
-    if len(rest) == 3:
-        start, inner, add = rest
-        if isinstance(start, Accumulator) and isinstance(inner, Loop | If) and isinstance(add, Add):
-            is_sum = add.value == Name(start.name) and add.reduction == start.reduction and add.reduction in COMBINED
-            if is_sum and not any(start.name in used_names(other) for other in (*lets, inner)):
-                body = (*lets, _adding(inner, start.name, add.name))
-    return replace(statement, body=body)
+    lets, rest = _parted(statement.body)
+    if len(rest) != 3:
+        return statement
+    start, inner, add = rest
+    if not (isinstance(start, Accumulator) and isinstance(inner, Loop | If) and isinstance(add, Add)):
+        return statement
+    is_sum = add.value == Name(start.name) and add.reduction == start.reduction and add.reduction in COMBINED
+    if not is_sum or any(start.name in used_names(other) for other in (*lets, inner)):
+        return statement
+    other = add.name
+
+    def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
+        return (replace(part, name=other) if isinstance(part, Add) and part.name == start.name else part,)
+
+    return replace(statement, body=(*lets, *rewrite([inner], adding)))
 
 
 def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
     """What is computed once for an inner loop, and the other statements."""
     return [s for s in body if isinstance(s, Let)], [s for s in body if not isinstance(s, Let)]
-
-
-def _adding(statement: Statement, name: str, other: str) -> Statement:
-    """The statement, which adds to ``other`` what it added to ``name``."""
-    if isinstance(statement, Loop | If):
-        return replace(statement, body=tuple([_adding(inner, name, other) for inner in statement.body]))
-    return replace(statement, name=other) if isinstance(statement, Add) and statement.name == name else statement
 
 
 def shared_statements(kernel: Kernel) -> list[Shared]:

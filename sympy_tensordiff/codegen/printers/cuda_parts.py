@@ -14,7 +14,18 @@ from math import prod
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, Kernel, Let, Loop, Program, Scatter, Store
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Bound,
+    Kernel,
+    Let,
+    Loop,
+    Program,
+    Scatter,
+    Statement,
+    Store,
+)
 from sympy_tensordiff.codegen.printers import cuda_blocks
 from sympy_tensordiff.codegen.printers.cuda_blocks import COMBINED, host_rounds, only_inner, with_joined_sums
 from sympy_tensordiff.codegen.printers.cuda_threads import Shapes
@@ -29,7 +40,7 @@ from sympy_tensordiff.codegen.printers.cuda_tiles import (
 from sympy_tensordiff.codegen.printers.driver import module_names
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.scalars import Load, Name
-from sympy_tensordiff.codegen.walk import array_shapes, own_names, statements
+from sympy_tensordiff.codegen.walk import array_shapes, own_names, rewrite, statements
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import quotient_by, times
 
@@ -142,7 +153,8 @@ def in_parts(kernel: Kernel, names: Names, shapes: Shapes, tiled: Tiled | None) 
     order = kernel.axes if tiled is None else (*tiled.batch, *tiled.sides[0], *tiled.sides[1])
     extents = dict(zip(kernel.axes, kernel.box(shapes), strict=True))
     axes = (part, *order)
-    parts = Kernel(array, axes, (start, _with_cuts(outer, numbers), Store(Name(start.name))))
+    cut_loops = rewrite([outer], lambda statement, _: (_with_cut(statement, numbers),))
+    parts = Kernel(array, axes, (start, *cut_loops, Store(Name(start.name))))
     read = Add(start.name, Load(array, tuple(map(Affine.variable, axes))), start.reduction)
     bounds = (Bound(Affine.of(0)),), (Bound(Affine.variable(count) - 1),)
     whole = replace(kernel, body=(start, Loop(part, *bounds, (read,)), store))
@@ -224,11 +236,10 @@ def _numbers(part: str, cuts: Sequence[Cut]) -> list[Affine]:
     return [rest, *reversed(found)]
 
 
-def _with_cuts(loop: Loop, cuts: Mapping[str, tuple[Affine, str]]) -> Loop:
-    """The loop, where it and those inside of it have the rounds of one part: its number and its length are given."""
-    inner = tuple([_with_cuts(s, cuts) if isinstance(s, Loop) else s for s in loop.body])
-    if loop.variable not in cuts:
-        return replace(loop, body=inner)
+def _with_cut(loop: Statement, cuts: Mapping[str, tuple[Affine, str]]) -> Statement:
+    """A loop with the rounds of one part, where its number and its length are given."""
+    if not isinstance(loop, Loop) or loop.variable not in cuts:
+        return loop
     number, length = cuts[loop.variable][0], Affine.variable(cuts[loop.variable][1])
     low = loop.lows[0].form + times(number, length)
-    return replace(loop, lows=(Bound(low),), highs=(*loop.highs, Bound(low + length - 1)), body=inner)
+    return replace(loop, lows=(Bound(low),), highs=(*loop.highs, Bound(low + length - 1)))

@@ -14,23 +14,10 @@ from typing import TypeVar
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.identifiers import unique
-from sympy_tensordiff.codegen.loops import (
-    Add,
-    AddAt,
-    Array,
-    If,
-    Kernel,
-    Let,
-    Loop,
-    Program,
-    Scatter,
-    Statement,
-    Step,
-    Store,
-)
+from sympy_tensordiff.codegen.loops import Array, Kernel, Loop, Program, Scatter, Statement, Step, Store
 from sympy_tensordiff.codegen.printers.rows import has_few_steps, is_short, row_plan
-from sympy_tensordiff.codegen.scalars import Load, Operation, Scalar
-from sympy_tensordiff.codegen.walk import all_names
+from sympy_tensordiff.codegen.scalars import Load, Scalar
+from sympy_tensordiff.codegen.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.integer.affine import Affine
 
 T = TypeVar("T")
@@ -110,27 +97,15 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     planned = not isinstance(kernel, Scatter) and row_plan(kernel, prover) is not None
     row = kernel.axes[-1] if planned else None
 
-    def value(node: Scalar, around: tuple[str, ...]) -> Scalar:
-        if isinstance(node, Load):
-            return visit(node, row or (around[-1] if around else None), around)
-        if isinstance(node, Operation):
-            return replace(node, arguments=tuple([value(argument, around) for argument in node.arguments]))
-        return node
+    def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
+        around = (*axes, *(s.variable for s in loops if isinstance(s, Loop) and not has_few_steps(s)))
 
-    def block(body: Sequence[Statement], around: tuple[str, ...]) -> tuple[Statement, ...]:
-        result: list[Statement] = []
-        for statement in body:
-            if isinstance(statement, Loop):
-                inner = around if has_few_steps(statement) else (*around, statement.variable)
-                statement = replace(statement, body=block(statement.body, inner))
-            elif isinstance(statement, If):
-                statement = replace(statement, body=block(statement.body, around))
-            elif isinstance(statement, Let | Add | Store | AddAt):
-                statement = replace(statement, value=value(statement.value, around))
-            result.append(statement)
-        return tuple(result)
+        def read(node: Scalar) -> Scalar:
+            return visit(node, row or (around[-1] if around else None), around) if isinstance(node, Load) else node
 
-    return replace(kernel, body=block(kernel.body, axes))
+        return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)
+
+    return replace(kernel, body=rewrite(kernel.body, change))
 
 
 def _place(load: Load, variable: str | None) -> int | None:

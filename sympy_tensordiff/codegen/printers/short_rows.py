@@ -6,15 +6,15 @@ one accumulator for each entry this is read and computed once, and all sums stay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Loop, Scatter, Statement, Store
 from sympy_tensordiff.codegen.printers.rows import LONG, RowPlanner, has_few_steps, runs_less_often
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load
-from sympy_tensordiff.codegen.walk import loops, scalars, statements
+from sympy_tensordiff.codegen.walk import loops, rewrite, scalars, statements
 from sympy_tensordiff.integer.affine import Affine
 
 TOGETHER = 8
@@ -49,20 +49,16 @@ def short_row(kernel: Kernel, prover: Prover, fresh: Callable[[str], str]) -> Sh
         for number in range(extent.constant)
     ]
     stores = [entry.statement(kernel.body[-1]) for entry in entries]
-    return ShortRow(tuple(_together(kernel.body, planner, entries)), tuple(stores))
+    return ShortRow(rewrite(kernel.body, lambda s, _: _together(s, planner, entries)), tuple(stores))
 
 
-def _together(body: Iterable[Statement], planner: RowPlanner, entries: list[Renaming]) -> Iterator[Statement]:
-    """The statements, those that vary along the row once for each entry; no stores."""
-    for statement in body:
-        if isinstance(statement, Store):
-            continue
-        if not planner.varies(statement):
-            yield statement
-        elif isinstance(statement, Loop | If):
-            yield replace(statement, body=tuple(_together(statement.body, planner, entries)))
-        else:
-            yield from (entry.statement(statement) for entry in entries)
+def _together(statement: Statement, planner: RowPlanner, entries: list[Renaming]) -> tuple[Statement, ...]:
+    """A statement, once for each entry where it varies along the row itself; no stores."""
+    if isinstance(statement, Store):
+        return ()
+    if isinstance(statement, Loop | If) or not planner.varies(statement):
+        return (statement,)
+    return tuple([entry.statement(statement) for entry in entries])
 
 
 def _gains(planner: RowPlanner, count: int) -> bool:

@@ -13,18 +13,22 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Rows, loop_rows, reads
-from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Loop, Statement
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Kernel, Loop, Statement, Store
 from sympy_tensordiff.codegen.printers.lanes import Lanes, Span
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing
 from sympy_tensordiff.codegen.printers.products import factors_of, product_of
 from sympy_tensordiff.codegen.printers.vectors import rise, tuple_text
 from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.walk import scalar_names, scalars, statements, subexpressions
+from sympy_tensordiff.codegen.walk import Around, rewrite, scalar_names, scalars, statements, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 
 MOST = 4
 """A sum with zeros runs over no more than so many times the values that count."""
+
+
+IDLE = {"sum": 0, "prod": 1}
+"""What changes nothing when it is added, by reductions."""
 
 
 class Widened(NamedTuple):
@@ -177,22 +181,17 @@ def _comparison(row: Row) -> Scalar:
 
 def _with_zeros(body: tuple[Statement, ...], condition: Scalar, own: set[str]) -> tuple[Statement, ...] | None:
     """The statements, where what is added to others' accumulators changes nothing if the condition does not hold."""
-    result: list[Statement] = []
-    for statement in body:
-        if isinstance(statement, Loop | If):
-            inner = _with_zeros(statement.body, condition, own)
-            if inner is None:
-                return None
-            statement = replace(statement, body=inner)
-        elif isinstance(statement, Add) and statement.name not in own:
-            if statement.reduction not in ("sum", "prod"):
-                return None
-            idle = Number(0 if statement.reduction == "sum" else 1)
+    added = [s for s in statements(body) if isinstance(s, Add) and s.name not in own]
+    if any(s.reduction not in IDLE for s in added) or any(isinstance(s, Store | AddAt) for s in statements(body)):
+        return None
+
+    def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+        if isinstance(statement, Add) and statement.name not in own:
+            idle = Number(IDLE[statement.reduction])
             statement = replace(statement, value=Operation("select", (condition, statement.value, idle)))
-        elif not isinstance(statement, Add | Let | Accumulator):
-            return None
-        result.append(statement)
-    return tuple(result)
+        return (statement,)
+
+    return rewrite(body, change)
 
 
 def _with_value(loop: Loop, add: Add, value: Scalar, is_negative: bool) -> Loop:
