@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sympy_tensordiff.codegen.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
 from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.sizes import solve_sizes
-from sympy_tensordiff.codegen.walk import Around, array_shapes, bounds, rewrite_scalar
+from sympy_tensordiff.codegen.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
@@ -248,21 +248,15 @@ def beside(statement: If, load: Load) -> Rows:
 def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
     """All reads of a kernel in the order of the text, and the entries that a scatter adds to."""
     start = axis_rows(kernel, shapes)
-    stack: list[tuple[Statement, Rows]] = [(statement, start) for statement in reversed(kernel.body)]
     integers: dict[str, Scalar] = {}
-    while stack:
-        statement, rows = stack.pop()
-        own: list[Affine] = []
-        if isinstance(statement, AddAt):
-            own = list(statement.index)
-        elif isinstance(statement, Loop):
-            own = [bound.form for bound in bounds(statement)]
-            stack.extend((inner, rows + loop_rows(statement)) for inner in reversed(statement.body))
-        elif isinstance(statement, If):
-            stack.extend((inner, rows + statement.conditions) for inner in reversed(statement.body))
-            for load in data_reads(row.form for row in statement.conditions):
+    for statement, around in walk(kernel.body):
+        rows = around_rows(around, start)
+        if isinstance(statement, If):
+            for load in data_reads(tested_forms(statement)):
                 yield Read(load, statement, rows + beside(statement, load))
-        yield from (Read(load, statement, rows) for load in data_reads(own))
+        elif isinstance(statement, Loop | AddAt):
+            own = statement.index if isinstance(statement, AddAt) else tested_forms(statement)
+            yield from (Read(load, statement, rows) for load in data_reads(own))
         if isinstance(statement, AddAt):
             yield Read(Load(kernel.array, statement.index), statement, rows)
         if isinstance(statement, Let | Add | Store | AddAt):

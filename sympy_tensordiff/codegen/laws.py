@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.loops import (
 from sympy_tensordiff.codegen.scalars import ELEMENTARY, External, IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.steps import check_step
-from sympy_tensordiff.codegen.walk import array_shapes, bounds, statements, subexpressions, uses
+from sympy_tensordiff.codegen.walk import array_shapes, bounds, scalars, statements, uses
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
@@ -225,10 +225,8 @@ class _KernelLaws:
             raise VerificationError(f"{self.where}: bounds on both sides with positive divisors are needed")
         self.forms([bound.form for bound in bounds(loop)])
         self.declare(loop.variable, "integer", again=True)
-        inner = list(statements(loop.body))
-        filled = {s.name for s in inner if isinstance(s, Add) and self.kind(s.name) == "accumulator"}
-        values = [s.value for s in inner if isinstance(s, Let | Add | Store | AddAt)]
-        early = filled & {n.name for value in values for n in subexpressions(value) if isinstance(n, Name)}
+        adds = [s.name for s in statements(loop.body) if isinstance(s, Add) and self.kind(s.name) == "accumulator"]
+        early = {n.name for n in scalars(loop.body) if isinstance(n, Name)}.intersection(adds)
         if early:
             raise VerificationError(f"{self.where}: {', '.join(sorted(early))} is read in the loop that fills it")
         self.block(loop.body)

@@ -28,7 +28,15 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.walk import array_shapes, outer_names, rewrite, scalars, statements, uses, with_values
+from sympy_tensordiff.codegen.walk import (
+    array_shapes,
+    declared,
+    outer_names,
+    rewrite,
+    scalars,
+    uses,
+    with_values,
+)
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -146,7 +154,7 @@ class _Shares:
         self.own = names
         self.kernel = kernel
         # What an outer loop has computed for an inner one.
-        self.lets = {s.name: s for s in statements(kernel.body) if isinstance(s, Let)}
+        self.declared = declared(kernel.body)
         self.replaced: set[str] = set()
 
     def new_body(self) -> tuple[Statement, ...]:
@@ -177,7 +185,7 @@ class _Shares:
                 outer = self.outer(entry)
                 logarithm = Load(self.step.array, tuple(outer[n] for n in self.step.axes) or outer)
                 name = other.name if isinstance(other, Name) else ""
-                if name in self.lets and self.lets[name].value == _negative(logarithm):
+                if isinstance(let := self.declared.get(name), Let) and let.value == _negative(logarithm):
                     self.replaced.add(name)
                     return entry
                 if other in (_negative(logarithm), Operation("neg", (logarithm,))):

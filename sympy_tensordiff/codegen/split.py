@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.facts import Prover, Rows, around_rows, axis_rows, scalar_reads
-from sympy_tensordiff.codegen.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
+from sympy_tensordiff.codegen.loops import Kernel, Let, Program, Statement
 from sympy_tensordiff.codegen.scalars import Name, Operation, Scalar
-from sympy_tensordiff.codegen.walk import Around, parts, rewrite, scalars, statements, with_parts
+from sympy_tensordiff.codegen.walk import Around, own_names, parts, rewrite, scalars, values, with_parts
 from sympy_tensordiff.errors import UnsupportedError
 
 DEPTH = 30
@@ -35,7 +35,7 @@ def split_deep(program: Program) -> Program:
     That changes no result; a part with a read that only the condition keeps inside its array is
     left where it is.
     """
-    if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.nests for value in _values(kernel)):
+    if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.nests for value in values(kernel.body)):
         return program
     prover = Prover(program)
     taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(prover.shapes)
@@ -44,17 +44,14 @@ def split_deep(program: Program) -> Program:
         [_Splitter(step, taken, prover).kernel() if isinstance(step, Kernel) else step for step in program.kernels]
     )
     program = replace(program, kernels=kernels)
-    if not all(_fits(value, _MOST_DEPTH, None, _MOST_WIDTH) for kernel in program.nests for value in _values(kernel)):
+    found = (value for kernel in program.nests for value in values(kernel.body))
+    if not all(_fits(value, _MOST_DEPTH, None, _MOST_WIDTH) for value in found):
         raise UnsupportedError(
             f"a formula behind a condition nests deeper than {_MOST_DEPTH}, or has more than {_MOST_WIDTH} terms, and "
             "reads arrays outside of their shapes where the condition fails: write its inner part as a comprehension "
             "of its own"
         )
     return program
-
-
-def _values(kernel: Kernel) -> list[Scalar]:
-    return [s.value for s in statements(kernel.body) if isinstance(s, Let | Add | Store | AddAt)]
 
 
 def _fits(value: Scalar, depth: int, size: int | None, width: int) -> bool:
@@ -79,13 +76,8 @@ class _Splitter:
         self.prover = prover
         self.rows = axis_rows(kernel, prover.shapes)
         self.outside = outside
-        self.taken = {*kernel.axes, *(n.name for n in scalars(kernel.body) if isinstance(n, Name))}
+        self.taken = {*own_names(kernel), *(n.name for n in scalars(kernel.body) if isinstance(n, Name))}
         self.number = 0
-        for statement in statements(kernel.body):
-            if isinstance(statement, Loop):
-                self.taken.add(statement.variable)
-            elif not isinstance(statement, If | Store | AddAt):
-                self.taken.add(statement.name)
 
     def kernel(self) -> Kernel:
         return replace(self.own, body=rewrite(self.own.body, self.change))

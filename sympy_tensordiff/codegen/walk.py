@@ -37,18 +37,41 @@ EXTREMA = frozenset({"max", "min"})
 """The reductions that are operations on two numbers, too."""
 
 
-def statements(body: Iterable[Statement]) -> Iterator[Statement]:
-    """All statements of ``body`` in the order of the text, those inside loops and guards included."""
-    stack = list(reversed(tuple(body)))
-    while stack:
-        statement = stack.pop()
-        yield statement
-        if isinstance(statement, Loop | If):
-            stack.extend(reversed(statement.body))
-
-
 Around: TypeAlias = "tuple[Loop | If, ...]"
 """The loops and guards around a statement, outer ones first."""
+
+
+def walk(body: Iterable[Statement]) -> Iterator[tuple[Statement, Around]]:
+    """All statements of ``body`` in the order of the text, each with the loops and guards around it."""
+    stack: list[tuple[Statement, Around]] = [(statement, ()) for statement in reversed(tuple(body))]
+    while stack:
+        statement, around = stack.pop()
+        yield statement, around
+        if isinstance(statement, Loop | If):
+            inner = (*around, statement)
+            stack.extend((one, inner) for one in reversed(statement.body))
+
+
+def statements(body: Iterable[Statement]) -> Iterator[Statement]:
+    """All statements of ``body`` in the order of the text, those inside loops and guards included."""
+    return (statement for statement, _ in walk(body))
+
+
+def declared(body: Iterable[Statement]) -> dict[str, Let | Accumulator]:
+    """What declares the scalars of ``body``, by their names."""
+    return {s.name: s for s in statements(body) if isinstance(s, Let | Accumulator)}
+
+
+def added(body: Iterable[Statement]) -> dict[str, Add]:
+    """What adds to the accumulators from outside of ``body``, the last statement for each, by their names."""
+    inside = list(statements(body))
+    own = {s.name for s in inside if isinstance(s, Accumulator)}
+    return {s.name: s for s in inside if isinstance(s, Add) and s.name not in own}
+
+
+def values(body: Iterable[Statement]) -> Iterator[Scalar]:
+    """The values of all statements of ``body`` that have one."""
+    return (s.value for s in statements(body) if isinstance(s, Let | Add | Store | AddAt))
 
 
 def rewrite(
@@ -147,9 +170,8 @@ def subexpressions(scalar: Scalar) -> Iterator[Scalar]:
 
 def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
     """All scalar expressions of ``body`` with everything inside them."""
-    for statement in statements(body):
-        if isinstance(statement, Let | Add | Store | AddAt):
-            yield from subexpressions(statement.value)
+    for value in values(body):
+        yield from subexpressions(value)
 
 
 def bounds(loop: Loop) -> tuple[Bound, ...]:
@@ -157,19 +179,21 @@ def bounds(loop: Loop) -> tuple[Bound, ...]:
     return loop.lows + loop.highs
 
 
-def forms(body: Iterable[Statement], values: bool = True) -> Iterator[Affine]:
-    """All integer forms of ``body``: bounds, conditions, indices and (``values``) index values, data inside of them."""
+def tested_forms(statement: Statement) -> list[Affine]:
+    """The forms in the bounds of a loop and in the conditions of a guard."""
+    if isinstance(statement, Loop):
+        return [bound.form for bound in bounds(statement)]
+    return [row.form for row in statement.conditions] if isinstance(statement, If) else []
+
+
+def forms(body: Iterable[Statement]) -> Iterator[Affine]:
+    """All integer forms of ``body``: bounds, conditions, indices and index values, data inside of them."""
     for statement in statements(body):
-        if isinstance(statement, Loop):
-            yield from (bound.form for bound in bounds(statement))
-        elif isinstance(statement, If):
-            yield from (row.form for row in statement.conditions)
-        elif isinstance(statement, AddAt):
-            yield from statement.index
+        yield from statement.index if isinstance(statement, AddAt) else tested_forms(statement)
     for node in scalars(body):
         if isinstance(node, Load):
             yield from node.index
-        elif isinstance(node, IndexValue) and values:
+        elif isinstance(node, IndexValue):
             yield node.form
 
 
@@ -299,22 +323,13 @@ def scalar_names(value: Scalar, depends: Mapping[str, frozenset[str]]) -> frozen
 def dependences(kernel: Kernel) -> dict[str, frozenset[str]]:
     """For each `Let` and accumulator the integer names on which it depends, those of guards and bounds too."""
     depends: dict[str, frozenset[str]] = {}
-    stack: list[tuple[Statement, frozenset[str]]] = [(s, frozenset()) for s in reversed(kernel.body)]
-    while stack:
-        statement, around = stack.pop()
+    for statement, around in walk(kernel.body):
         if isinstance(statement, Let | Add):
-            names = scalar_names(statement.value, depends) | around
+            tested = (form.atoms() for one in around for form in tested_forms(one))
+            names = scalar_names(statement.value, depends).union(*tested)
             depends[statement.name] = depends.get(statement.name, frozenset()) | names
         elif isinstance(statement, Accumulator):
             depends[statement.name] = frozenset()
-        elif isinstance(statement, Loop | If):
-            rows = (
-                [b.form for b in bounds(statement)]
-                if isinstance(statement, Loop)
-                else [row.form for row in statement.conditions]
-            )
-            inner = around.union(*(form.atoms() for form in rows))
-            stack.extend((s, inner) for s in reversed(statement.body))
     return depends
 
 
@@ -322,8 +337,7 @@ def all_names(program: Program) -> set[str]:
     """Everything that has a name in a program."""
     names = outer_names(program)
     for kernel in program.nests:
-        names |= {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
-        names |= {s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)}
+        names |= set(own_names(kernel))
     return names
 
 
@@ -338,9 +352,7 @@ def filled(statement: Statement) -> list[str]:
     """The names that a statement at top level defines or adds to."""
     if isinstance(statement, Let | Accumulator):
         return [statement.name]
-    inside = {s.name for s in statements([statement]) if isinstance(s, Let | Accumulator)}
-    added = [s.name for s in statements([statement]) if isinstance(s, Add)]
-    return [name for name in dict.fromkeys(added) if name not in inside]
+    return list(added([statement]))
 
 
 def used_names(statement: Statement) -> set[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Let, Statement
+from sympy_tensordiff.codegen.loops import AddAt, Let, Statement
 from sympy_tensordiff.codegen.printers.elementary import WIDEST
 from sympy_tensordiff.codegen.printers.rows import has_few_steps
 from sympy_tensordiff.codegen.scalars import External, Name, Number, Operation, Scalar
@@ -44,12 +44,6 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
         return False
     chosen = (argument for node in nodes if node.function in CHOICES for argument in node.arguments[1:])
     return not any(_is_wave(node) for argument in chosen for node in subexpressions(argument))
-
-
-def added_from_outside(body: Sequence[Statement]) -> list[str]:
-    """The accumulators that ``body`` adds to and does not begin."""
-    own = {s.name for s in statements(body) if isinstance(s, Accumulator)}
-    return [name for name in dict.fromkeys(s.name for s in statements(body) if isinstance(s, Add)) if name not in own]
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:

@@ -6,18 +6,18 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Array, Fused, Kernel, Let, Program, Scatter, Step
+from sympy_tensordiff.codegen.loops import Array, Fused, Kernel, Program, Scatter, Step
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import CHOICE, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import (
     array_shapes,
+    declared,
     externals,
     filled_arrays,
     function_name,
     loops,
     operations,
-    statements,
     uses,
 )
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -35,9 +35,7 @@ def module_names(program: Program, own: Iterable[str]) -> Names:
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
-        names += kernel.axes
-        names += [loop.variable for loop in loops(kernel.body)]
-        names += [s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)]
+        names += [*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *declared(kernel.body)]
     result = Names(names, {*own, *ENTRIES, *STANDARD, "np", *(function_name(kernel) for kernel in program.kernels)})
     for external in externals(program):
         result.add_function(external)

@@ -27,7 +27,7 @@ from sympy_tensordiff.codegen.loops import (
     Step,
     Store,
 )
-from sympy_tensordiff.codegen.printers.angles import added_from_outside, near_angles, works_on_near_angles
+from sympy_tensordiff.codegen.printers.angles import near_angles, works_on_near_angles
 from sympy_tensordiff.codegen.printers.correlations import correlation_texts, part_name
 from sympy_tensordiff.codegen.printers.decorators import ONCE, Decorators
 from sympy_tensordiff.codegen.printers.driver import (
@@ -57,6 +57,7 @@ from sympy_tensordiff.codegen.printers.together import Together
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.walk import (
     EXTREMA,
+    added,
     filled_arrays,
     forms,
     function_name,
@@ -178,18 +179,18 @@ class NumbaPrinter(RowPrinter):
         self.names, self.is_within = outside, False
 
     def loop(self, head: str, body: Sequence[Statement], depth: int) -> None:
-        added = {name: self.name(name) for name in added_from_outside(body)}
-        can_repeat = all(text.isidentifier() for text in added.values())
+        names = {name: self.name(name) for name in added(body)}
+        can_repeat = all(text.isidentifier() for text in names.values())
         if self.is_plain or not can_repeat or not works_on_near_angles(body):
             super().loop(head, body, depth)
             return
         outside, self.names = self.names, self.names.copy()
         wide = self.wide = self.names.fresh("wide")
-        kept = [(text, self.names.fresh(f"{text}_before")) for text in added.values()]
+        kept = [(text, self.names.fresh(f"{text}_before")) for text in names.values()]
         self.line(depth, f"{wide} = False")
         for text, before in kept:
             self.line(depth, f"{before} = {text}")
-        super().loop(head, list(near_angles(body, self.names.fresh, wide)), depth)
+        super().loop(head, near_angles(body, self.names.fresh, wide), depth)
         self.wide = ""
         self.line(depth, f"if {wide}:")
         for text, before in kept:

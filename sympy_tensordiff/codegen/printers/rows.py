@@ -8,7 +8,7 @@ moves with the row. Other reductions are scans (`scans`), which make one pass al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Scatter, Statement
 from sympy_tensordiff.codegen.printers.scans import Scan, find_scans
 from sympy_tensordiff.codegen.scalars import Load, Name
-from sympy_tensordiff.codegen.walk import bounds, dependences, scalars, statements
+from sympy_tensordiff.codegen.walk import dependences, scalars, statements, tested_forms
 from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
@@ -126,14 +126,6 @@ def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     return plan
 
 
-def tested_forms(body: Iterable[Statement]) -> Iterator[Affine]:
-    """The forms in the bounds of loops and in conditions."""
-    for statement in statements(body):
-        if isinstance(statement, Loop | If):
-            for row in bounds(statement) if isinstance(statement, Loop) else statement.conditions:
-                yield row.form
-
-
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
     """Whether a kernel is a single row, which may be long, and sums over it."""
     plan = row_plan(kernel, prover)
@@ -192,15 +184,15 @@ class RowPlanner:
 
     def is_tied(self, statement: Loop | If) -> bool:
         """Whether bounds or conditions depend on the last axis."""
-        rows = bounds(statement) if isinstance(statement, Loop) else statement.conditions
-        return any(self.axis in row.form.atoms() for row in rows)
+        return any(self.axis in form.atoms() for form in tested_forms(statement))
 
     def is_movable(self, statement: Loop | If) -> bool:
         """Whether the loop over the last axis can move inside."""
         if self.is_tied(statement) and (isinstance(statement, If) or not self.is_window(statement)):
             return False
         # A window that has left its bounds runs where no entry of the row needs it: nothing may be read there.
-        if self.is_tied(statement) and data_entries(tested_forms(statement.body)):
+        inside = statements(statement.body)
+        if self.is_tied(statement) and data_entries(form for part in inside for form in tested_forms(part)):
             return False
         varying = [inner for inner in statement.body if self.varies(inner)]
         nested = [inner for inner in varying if isinstance(inner, Loop | If)]

@@ -7,12 +7,12 @@ begins later and later, the pass goes down the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Statement
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Loop, Statement
 from sympy_tensordiff.codegen.scalars import Name
-from sympy_tensordiff.codegen.walk import forms, scalars, statements
+from sympy_tensordiff.codegen.walk import added, declared, forms, scalars, statements
 from sympy_tensordiff.integer.affine import Row
 
 
@@ -48,17 +48,17 @@ class _Finder:
         self.axis = kernel.axes[-1]
         self.outside = outside
         self.found: list[Scan] = []
-        self.declared = {s.name for s in statements(kernel.body) if isinstance(s, Let | Accumulator)}
+        self.declared = declared(kernel.body)
         # The loops, at any depth, that fill an accumulator on their own.
         self.additions = [s.name for s in statements(kernel.body) if isinstance(s, Add)]
 
     def block(self, body: tuple[Statement, ...], conditions: tuple[Row, ...]) -> tuple[Statement, ...]:
         """A block, behind conditions, without its scans."""
-        declared = {s.name: s for s in body if isinstance(s, Accumulator)}
+        outer = {s.name: s for s in body if isinstance(s, Accumulator)}
         taken: set[Statement] = set()
         result: list[Statement] = []
         for statement in body:
-            if isinstance(statement, Loop) and (scan := self.scan(statement, declared, conditions)):
+            if isinstance(statement, Loop) and (scan := self.scan(statement, outer, conditions)):
                 self.found.append(scan)
                 taken |= {*scan.accumulators, statement}
             elif isinstance(statement, If):
@@ -67,17 +67,16 @@ class _Finder:
             result.append(statement)
         return tuple(s for s in result if s not in taken)
 
-    def scan(self, loop: Loop, declared: Mapping[str, Accumulator], conditions: tuple[Row, ...]) -> Scan | None:
+    def scan(self, loop: Loop, outer: Mapping[str, Accumulator], conditions: tuple[Row, ...]) -> Scan | None:
         """The scan that a loop is; None where it is none."""
         rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
         if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
             return None
-        own = {s.name for s in statements(loop.body) if isinstance(s, Let | Accumulator)}
-        filled = dict.fromkeys(s.name for s in statements(loop.body) if isinstance(s, Add) and s.name not in own)
-        alone = all(name in declared and self.is_filled_here(name, loop) for name in filled)
-        if not filled or not alone or self.varies(loop, own):
+        filled = added(loop.body)
+        alone = all(name in outer and self.is_filled_here(name, loop) for name in filled)
+        if not filled or not alone or self.varies(loop):
             return None
-        return Scan(tuple(declared[name] for name in filled), loop, conditions, downward=rising[0])
+        return Scan(tuple(outer[name] for name in filled), loop, conditions, downward=rising[0])
 
     def is_rising(self, bound: Bound) -> bool:
         """Whether a bound does not become less from one entry to the next."""
@@ -88,9 +87,9 @@ class _Finder:
         here = sum(isinstance(s, Add) and s.name == name for s in statements(loop.body))
         return here == self.additions.count(name)
 
-    def varies(self, loop: Loop, own: set[str]) -> bool:
+    def varies(self, loop: Loop) -> bool:
         """Whether what a loop does at one of its values differs between entries."""
         if any(self.axis in form.atoms() for form in forms(loop.body)):
             return True
-        used: Iterator[str] = (node.name for node in scalars(loop.body) if isinstance(node, Name))
-        return any(name in self.declared and name not in own and not self.outside.get(name) for name in used)
+        used = {node.name for node in scalars(loop.body) if isinstance(node, Name)} - declared(loop.body).keys()
+        return any(name in self.declared and not self.outside.get(name) for name in used)

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Loop, Statement
+from sympy_tensordiff.codegen.loops import Loop, Statement
 from sympy_tensordiff.codegen.printers.angles import works_on_near_angles
 from sympy_tensordiff.codegen.printers.rows import most_steps
-from sympy_tensordiff.codegen.walk import loops, statements
+from sympy_tensordiff.codegen.walk import added, loops
 
 PART = 1024
 """The terms of a part: few enough for the error, and so many that the loop over the parts takes no time.
@@ -30,10 +30,7 @@ def long_sums(loop: Loop) -> list[str]:
         return []
     if in_rounds(loop.body) and works_on_near_angles(loop.body):  # vectors hold several rounds after all
         return []
-    inside = list(statements(loop.body))
-    own = {s.name for s in inside if isinstance(s, Accumulator)}
-    added = (s.name for s in inside if isinstance(s, Add) and s.reduction == "sum")
-    return [name for name in dict.fromkeys(added) if name not in own]
+    return [name for name, add in added(loop.body).items() if add.reduction == "sum"]
 
 
 def in_rounds(body: Sequence[Statement]) -> bool:

@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Rows, loop_rows, reads
-from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Kernel, Loop, Statement, Store
+from sympy_tensordiff.codegen.loops import Add, AddAt, Kernel, Loop, Statement, Store
 from sympy_tensordiff.codegen.printers.lanes import Lanes, Span
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing
 from sympy_tensordiff.codegen.printers.products import factors_of, product_of
 from sympy_tensordiff.codegen.printers.vectors import rise, tuple_text
 from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.walk import Around, rewrite, scalar_names, scalars, statements, subexpressions
+from sympy_tensordiff.codegen.walk import Around, added, rewrite, scalar_names, scalars, statements, subexpressions
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 
@@ -71,11 +71,10 @@ class Zeros:
             return None
         if _calls_others(scalars(body)):
             return None
-        own = {s.name for s in statements(body) if isinstance(s, Accumulator)}
         for read in reads(replace(self.kernel, body=body), self.shapes):
             if self._missing(read.load, context + read.context):
                 return None
-        return _with_zeros(body, condition_of(rows), own)
+        return _with_zeros(body, condition_of(rows))
 
     # ------------------------------------------------------------------------ sums
 
@@ -179,14 +178,15 @@ def _comparison(row: Row) -> Scalar:
     return Operation("le" if row.kind == "ge" else "eq", (IndexValue(above - row.form), IndexValue(above)))
 
 
-def _with_zeros(body: tuple[Statement, ...], condition: Scalar, own: set[str]) -> tuple[Statement, ...] | None:
+def _with_zeros(body: tuple[Statement, ...], condition: Scalar) -> tuple[Statement, ...] | None:
     """The statements, where what is added to others' accumulators changes nothing if the condition does not hold."""
-    added = [s for s in statements(body) if isinstance(s, Add) and s.name not in own]
-    if any(s.reduction not in IDLE for s in added) or any(isinstance(s, Store | AddAt) for s in statements(body)):
+    outer = added(body)
+    stores = any(isinstance(s, Store | AddAt) for s in statements(body))
+    if stores or any(add.reduction not in IDLE for add in outer.values()):
         return None
 
     def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
-        if isinstance(statement, Add) and statement.name not in own:
+        if isinstance(statement, Add) and statement.name in outer:
             idle = Number(IDLE[statement.reduction])
             statement = replace(statement, value=Operation("select", (condition, statement.value, idle)))
         return (statement,)
