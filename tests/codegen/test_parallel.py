@@ -241,16 +241,6 @@ def test_products_with_axes_in_any_order(seed):
         np.testing.assert_allclose(results[0], np.einsum(text, *values), rtol=1e-12, atol=1e-12)
 
 
-def test_a_small_product_is_put_in_order_rather_than_a_large_operand():
-    a, b = td.TensorSymbol("a", (8, 2)), td.TensorSymbol("b", (5, 8, 6))
-    product = td.einsum("ij,kil->jkl", a, b)
-    source = td.generate_code([a, b], (product, td.exp(product)))
-    assert "b_ordered" not in source
-    assert "np.dot(a_1, b_1[place], c[place])" in source
-    wide = td.einsum("ij,kil->jkl", td.TensorSymbol("a", (8, 20)), b)
-    assert "b_ordered" in td.generate_code([td.TensorSymbol("a", (8, 20)), b], (wide, td.exp(wide)))
-
-
 def test_products_alone_are_left_to_the_threads_of_blas():
     a, b = td.TensorSymbol("a", (600, 500)), td.TensorSymbol("b", (500, 700))
     t = td.TensorSymbol("t", (600, 500, 7))
