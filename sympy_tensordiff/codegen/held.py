@@ -75,7 +75,8 @@ def _compiled(module: ModuleType) -> Iterator[Any]:
             yield kind.dispatcher
         elif isinstance(kind, types.Function):
             for template in kind.templates:
-                found = [implementation for implementation, _ in getattr(template, "_impl_cache", {}).values()]
+                cached = getattr(template, "_impl_cache", {}).values()  # of overloads: an implementation and its use
+                found = [entry[0] for entry in cached if isinstance(entry, tuple)]
                 yield from (one for one in found if isinstance(one, registry.CPUDispatcher))
                 for table in ("_impl_cache", "_compiled_overloads"):
                     getattr(template, table, {}).clear()

@@ -46,11 +46,16 @@ def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
 def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
     """A slope, 0 where the base is 0 if the base is flat."""
     kind = kind_of(graph, base)
-    if kind.sign == 1 or not kind.flat or base.op == "const":
+    if kind.sign == 1 or not kind.flat or all(map(_is_never_zero, graph.factors(base))):
         return slope
     while base.op == "call" and base.data in (sympy.Abs, Cbrt):
         base = base.args[0]
     return graph.select(graph.compare("ne", base, graph.zero), slope, graph.zero)
+
+
+def _is_never_zero(factor: Node) -> bool:
+    """Whether a factor is a number or a quotient: ``1/u`` is 0 for no number ``u``."""
+    return factor.op == "const" or (factor.op == "pow" and factor.args[1].op == "const" and factor.args[1].data < 0)
 
 
 def _is_pole(exponent: Node) -> bool:
