@@ -11,9 +11,8 @@ from collections.abc import Callable
 import pytest
 from cases import names, options, small
 from cases_peers import NARROW
+from exact_checks import assert_kernel_exact
 from named_functions import named_functions
-
-from sympy_tensordiff.testing import assert_kernel_exact
 
 # Up to the third derivative, some functions that have names.
 NAMED = ("softmax cross-entropy", "layernorm", "volterra", "mttkrp", "gaussian kernel matrix", "circulant")

@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import pytest
 import sympy
+from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Min, Mod
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices, simplify_deltas, vjp
@@ -21,8 +22,6 @@ from sympy_tensordiff.integer import polyhedron
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import (
     RandomFunction,
-    assert_derivative_exact,
-    assert_second_exact,
     function_checks,
     fuzz,
     random_function,

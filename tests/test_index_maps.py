@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
+from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Eq, KroneckerDelta, Max, Mod, Piecewise, ceiling, floor, frac
 
 import sympy_tensordiff as td
@@ -13,7 +14,6 @@ from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, Unsuppo
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import times
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
 
 i, j, k, n, p = td.indices("i j k n p")
 a, b = td.indices("a b")

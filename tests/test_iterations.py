@@ -7,12 +7,12 @@ import random
 import pytest
 import sympy
 from counting import conditions_on_loops, contributing_tuples, loop_values, masks, size_values, visits
+from exact_checks import assert_derivative_exact
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
 from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.reference import points
-from sympy_tensordiff.testing import assert_derivative_exact
 
 NAMES = sympy.symbols("i j k l m n", integer=True)
 

@@ -1,12 +1,7 @@
 """Checks of derivatives, random inputs and random functions."""
 
 from sympy_tensordiff.testing.differences import check_derivative
-from sympy_tensordiff.testing.exact import (
-    assert_derivative_exact,
-    assert_equal,
-    assert_kernel_exact,
-    assert_second_exact,
-)
+from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.generate_tensors import random_tensors
 from sympy_tensordiff.testing.languages import RandomFunction
 from sympy_tensordiff.testing.random_functions import random_function
@@ -14,10 +9,7 @@ from sympy_tensordiff.testing.values import call_arguments, random_values, to_do
 
 __all__ = [
     "RandomFunction",
-    "assert_derivative_exact",
     "assert_equal",
-    "assert_kernel_exact",
-    "assert_second_exact",
     "call_arguments",
     "check_derivative",
     "random_function",

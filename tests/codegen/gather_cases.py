@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
+from exact_checks import assert_kernel_exact
 
 import sympy_tensordiff as td
-from sympy_tensordiff.testing import assert_kernel_exact
 
 a, b, d, i, j, k, p, t = td.indices("a b d i j k p t")
 n, m, K, T = td.indices("n m K T")

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import sympy
 from derivative_forms import bounds, conditions, congruences, guards, holds, same_form, sums_with, sums_without
+from exact_checks import assert_derivative_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Eq, KroneckerDelta, Max, Min, Mod, Piecewise, exp, floor
@@ -22,7 +23,6 @@ from sympy_tensordiff import (
     vjp,
 )
 from sympy_tensordiff.reference import differentiate, evaluate
-from sympy_tensordiff.testing import assert_derivative_exact
 
 i, j, k, l, n, p, q = indices("i j k l n p q")
 N, K = indices("N K")

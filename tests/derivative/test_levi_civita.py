@@ -5,12 +5,12 @@ from math import prod
 import numpy as np
 import pytest
 import sympy
+from exact_checks import assert_derivative_exact
 from sympy import LeviCivita
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import assert_derivative_exact
 
 INDICES = i, j, k, l, m, p = td.indices("i j k l m p")
 a, b, r = td.TensorSymbol("a", 3), td.TensorSymbol("b", 3), sympy.Symbol("r", real=True)

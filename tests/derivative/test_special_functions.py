@@ -10,13 +10,13 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Derivative, I, Piecewise, Rational, Subs, Symbol, log, sqrt
 from sympy.codegen import cfunctions
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
 
 i, j, k, n, p = td.indices("i j k n p")
 x, y, z = (td.TensorSymbol(name, 4) for name in "xyz")

@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import pytest
 import sympy
+from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Derivative, Function, Lambda, Piecewise, Subs, Symbol
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.reference import differentiate, evaluate, hessian
-from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
 
 i, j, k, p, q, n = td.indices("i j k p q n")
 x, y, A = td.TensorSymbol("x", 5), td.TensorSymbol("y", 5), td.TensorSymbol("A", (3, 4))

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sympy
 from counting import conditions_on_loops, masks, visits
+from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import (
     ITE,
     Abs,
@@ -36,7 +37,6 @@ from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.graph.decisions import CASES_LIMIT
 from sympy_tensordiff.graph.index_conditions import linear_condition, on_indices
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import assert_derivative_exact, assert_second_exact
 
 i, j, k, p, q, N, W = td.indices("i j k p q N W")
 x, y = td.TensorSymbol("x", N), td.TensorSymbol("y", N)

@@ -2,6 +2,7 @@
 
 import pytest
 import sympy
+from exact_checks import assert_derivative_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Max, Mod, Rational, ceiling, floor
@@ -13,7 +14,6 @@ from sympy_tensordiff.errors import IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
-from sympy_tensordiff.testing import assert_derivative_exact
 
 i, j, p, n, m, a = SYMBOLS = td.indices("i j p n m a")
 N = sympy.Symbol("N", integer=True, positive=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from exact_checks import assert_derivative_exact, assert_second_exact
 from native_expressions import ALPHA, RandomArrays, RandomMatrices, explicit, random_arrays, symbols_of
 from sympy import (
     Adjoint,
@@ -53,7 +54,7 @@ from sympy.tensor.array.expressions import (
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import assert_derivative_exact, assert_equal, assert_second_exact
+from sympy_tensordiff.testing import assert_equal
 
 i, j, k, p, q = td.indices("i j k p q")
 n, m = symbols("n m", integer=True, positive=True)
