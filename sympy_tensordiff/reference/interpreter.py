@@ -14,9 +14,8 @@ from sympy import Basic, Expr, Symbol
 
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError, UnsupportedError
 from sympy_tensordiff.reference.duals import CONTEXT, Number, add, extremum, multiply, primal
-from sympy_tensordiff.reference.functions import compile_function, take_functions
 from sympy_tensordiff.reference.inputs import bind, is_tensor
-from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment
+from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment, compile_function, take_functions
 from sympy_tensordiff.reference.whole import RULES, WholeTensors
 from sympy_tensordiff.symbolic.lift import lift
 from sympy_tensordiff.symbolic.partial_derivatives import distinct

@@ -1,4 +1,4 @@
-"""How the interpreter reads SymPy's own nodes: arithmetic, functions, conditions.
+"""How the interpreter reads SymPy's own nodes: arithmetic, functions, conditions, functions given as formulas.
 
 A rule takes the function that compiles a node and the node, and gives the node's closure: a
 function of the environment (the values of all symbols in force), called once per index tuple.
@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 import sympy
 from sympy import Basic, Dummy, Expr
 from sympy.codegen.cfunctions import Cbrt, hypot
+from sympy.core.function import AppliedUndef
 
-from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentTypeError, OutOfShapeError, UnsupportedError
 from sympy_tensordiff.graph.index_conditions import on_indices
 from sympy_tensordiff.reference import duals
 from sympy_tensordiff.reference.duals import CONTEXT, Number
@@ -28,6 +29,8 @@ Environment: TypeAlias = Mapping[Basic, Number]
 Compiled: TypeAlias = Callable[[Environment], Number]
 Compile: TypeAlias = Callable[[Basic], Compiled]
 Rule: TypeAlias = Callable[[Compile, Any], Compiled]
+
+Implementations = Mapping[Any, sympy.Lambda]
 
 # Only for speed: any other function is evaluated by SymPy.
 _NAMES = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2", "erf")
@@ -269,3 +272,44 @@ SCALAR_RULES: dict[type, Rule] = {
     type(sympy.true): lambda compile_, node: lambda env: True,
     type(sympy.false): lambda compile_, node: lambda env: False,
 }
+
+
+# ---------------------------------------------------------------------------- functions that are given as formulas
+
+
+def take_functions(values: Mapping[Any, Any]) -> tuple[dict[Any, Any], dict[Any, sympy.Lambda]]:
+    """The values of symbols, and those of undefined functions (the keys are the functions themselves)."""
+    functions = {key: value for key, value in values.items() if isinstance(key, sympy.core.function.UndefinedFunction)}
+    for function, value in functions.items():
+        if not isinstance(value, sympy.Lambda):
+            raise ArgumentTypeError(f"the value of the function {function} must be a sympy.Lambda, not {value!r}")
+    return {key: value for key, value in values.items() if key not in functions}, functions
+
+
+def compile_function(compile_: Compile, functions: Implementations, node: Basic) -> Compiled | None:
+    """The closure of an applied function, a ``Derivative`` of one or a ``Subs``; None for any other node."""
+    if isinstance(node, sympy.Subs):
+        return _subs(compile_, node)
+    applied = node.expr if isinstance(node, sympy.Derivative) else node
+    if not isinstance(applied, AppliedUndef):
+        return None
+    if applied.func not in functions:
+        raise UnsupportedError(f"the reference interpreter has no value for {applied.func}: {applied}")
+    parameters = [sympy.Dummy(f"x{n}", real=True) for n in range(len(applied.args))]
+    formula = functions[applied.func](*parameters)
+    if isinstance(node, sympy.Derivative):
+        for variable, times in node.variable_count:
+            places = [n for n, arg in enumerate(applied.args) if arg == variable]
+            if len(places) != 1:
+                raise UnsupportedError(f"the reference interpreter cannot tell the argument {variable} of {node}")
+            formula = formula.diff((parameters[places[0]], times))
+    body, arguments = compile_(formula), [compile_(arg) for arg in applied.args]
+    return lambda env: body({p: a(env) for p, a in zip(parameters, arguments, strict=True)})
+
+
+def _subs(compile_: Compile, node: sympy.Subs) -> Compiled:
+    # The variables are bound: another name keeps them apart from the symbols around.
+    fresh = [sympy.Dummy(str(v), **v.assumptions0) for v in node.variables]
+    body = compile_(node.expr.xreplace(dict(zip(node.variables, fresh, strict=True))))
+    points = [compile_(point) for point in node.point]
+    return lambda env: body({**env, **{v: p(env) for v, p in zip(fresh, points, strict=True)}})

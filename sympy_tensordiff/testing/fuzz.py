@@ -22,7 +22,7 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
     VerificationError,
 )
-from sympy_tensordiff.testing import function_checks, large_values, named_functions, strided_residuals, system_checks
+from sympy_tensordiff.testing import function_checks, special_checks, system_checks
 
 KINDS = ("systems", "functions", "tensors", "maps", "named", "large", "strides")
 _IN_A_BATCH = {**dict.fromkeys(KINDS, 1), "systems": 20}
@@ -68,9 +68,9 @@ def _check(kind: str, seed: int) -> Outcome:
         "functions": function_checks.check_function,
         "tensors": function_checks.check_tensors,
         "maps": function_checks.check_maps,
-        "named": named_functions.check_named_functions,
-        "large": large_values.check_large_values,
-        "strides": strided_residuals.check_strides,
+        "named": special_checks.check_named_functions,
+        "large": special_checks.check_large_values,
+        "strides": special_checks.check_strides,
     }
     try:
         return Outcome(kind, seed, "right", "", checks[kind](seed) or 0.0)

@@ -13,7 +13,7 @@ from sympy import Abs, Piecewise, cosh, exp, log, pi, sech, sinh, sqrt, tanh
 import sympy_tensordiff as td
 from sympy_tensordiff.reference.derivatives import hvp
 from sympy_tensordiff.reference.duals import CONTEXT
-from sympy_tensordiff.testing.large_values import check_large_values
+from sympy_tensordiff.testing.special_checks import check_large_values
 
 i, j, n = td.indices("i j n")
 x, v, y = td.TensorSymbol("x", n), td.TensorSymbol("v", n), td.TensorSymbol("y", n)
