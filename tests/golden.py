@@ -37,10 +37,7 @@ import test_docs
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.count import count
-from sympy_tensordiff.testing import call_arguments, random_values
-from sympy_tensordiff.testing.generate_tensors import random_tensors
-from sympy_tensordiff.testing.languages import RandomFunction
-from sympy_tensordiff.testing.random_functions import random_function
+from sympy_tensordiff.testing import call_arguments, function_checks, random_values
 from sympy_tensordiff.testing.values import shape_of
 
 BACKENDS = ("numpy", "numba", "cuda")
@@ -123,20 +120,8 @@ def of_page(name: str) -> Record:
     return record
 
 
-def _ranges(seed: int) -> RandomFunction:
-    return random_function(seed, "ranges", kinks=seed % 3 == 0, products=seed % 32 == 5, depth=2 + seed // 4 % 3)
-
-
-def _maps(seed: int) -> RandomFunction:
-    return random_function(seed, "maps", kinks=seed % 5 == 0, depth=1 + seed // 4 % 3)
-
-
-def _tensors(seed: int) -> RandomFunction:
-    kind: Any = "smooth" if seed % 4 == 0 else "rational"
-    return random_tensors(seed, rank=seed % 3, kind=kind, kinks=seed % 5 == 0, depth=2 + seed % 2)
-
-
-GENERATORS = {"ranges": _ranges, "maps": _maps, "tensors": _tensors}
+KINDS = {"ranges": "functions", "maps": "maps", "tensors": "tensors"}
+GENERATORS = {kind: function_checks.GENERATORS[own] for kind, own in KINDS.items()}
 RECORDERS: dict[str, Callable[..., Record]] = {
     "case": of_case,
     "einsum": of_einsum,

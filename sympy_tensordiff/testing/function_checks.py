@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
+from types import MappingProxyType
 
 import numpy as np
 import sympy
@@ -19,7 +20,7 @@ from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.generate_tensors import random_tensors
-from sympy_tensordiff.testing.languages import Kind, RandomFunction
+from sympy_tensordiff.testing.languages import RandomFunction
 from sympy_tensordiff.testing.printed import assert_printed
 from sympy_tensordiff.testing.random_functions import random_function
 from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
@@ -31,8 +32,22 @@ _KERNELS = {"numpy": 2, "numba": 16}
 _ANYTHING = (0, 1, 2, -40, 40)
 
 
-def check_function(seed: int) -> None:
-    """Check one random function of the whole class.
+GENERATORS: Mapping[str, Callable[[int], RandomFunction]] = MappingProxyType(
+    {
+        "functions": lambda n: random_function(
+            n, "ranges", kinks=n % 3 == 0, products=n % 32 == 5, depth=2 + n // 4 % 3
+        ),
+        "tensors": lambda n: random_tensors(
+            n, rank=n % 3, kind="rational" if n % 4 else "smooth", kinks=n % 5 == 0, depth=2 + n % 2
+        ),
+        "maps": lambda n: random_function(n, "maps", kinks=n % 5 == 0, depth=1 + n // 4 % 3),
+    }
+)
+"""What makes the function of a seed: in index notation, of whole tensors, of all index maps and reductions."""
+
+
+def check_function(seed: int, kind: str = "functions") -> None:
+    """Check one random function of a kind of `GENERATORS`; of whole tensors its texts and its kernel too.
 
     Raises
     ------
@@ -41,23 +56,11 @@ def check_function(seed: int) -> None:
     UnsupportedError
         The function is refused.
     """
-    made = random_function(seed, "ranges", kinks=seed % 3 == 0, products=seed % 32 == 5, depth=2 + seed // 4 % 3)
-    check_orders(made, seed)
-
-
-def check_maps(seed: int) -> None:
-    """Check one random function of all index maps and reductions; as `check_function`."""
-    check_orders(random_function(seed, "maps", kinks=seed % 5 == 0, depth=1 + seed // 4 % 3), seed)
-
-
-def check_tensors(seed: int) -> None:
-    """Check one random program of whole tensors, its kernel and its text; as `check_function`."""
-    kind: Kind = "smooth" if seed % 4 == 0 else "rational"
-    made = random_tensors(seed, rank=seed % 3, kind=kind, kinks=seed % 5 == 0, depth=2 + seed % 2)
-    made.draws = [made.sizes]
+    made = GENERATORS[kind](seed)
     if made.variables:
         check_orders(made, seed)
-        _check_first(made, seed)
+        if kind == "tensors":
+            _check_first(made, seed)
 
 
 def _check_first(made: RandomFunction, seed: int) -> None:

@@ -66,8 +66,8 @@ def _check(kind: str, seed: int) -> Outcome:
     checks: dict[str, Callable[[int], float | None]] = {
         "systems": system_checks.check_system,
         "functions": function_checks.check_function,
-        "tensors": function_checks.check_tensors,
-        "maps": function_checks.check_maps,
+        "tensors": lambda n: function_checks.check_function(n, "tensors"),
+        "maps": lambda n: function_checks.check_function(n, "maps"),
         "named": special_checks.check_named_functions,
         "large": special_checks.check_large_values,
         "strides": special_checks.check_strides,

@@ -229,7 +229,8 @@ class TensorGenerator:
         function = self.tensor(axes, depth)
         variables: list[Expr] = [TensorSymbol(name, self.shape(own)) for name, own in _VARIABLES.items()]
         present = function.free_symbols
-        return RandomFunction(function, [v for v in [*variables, self.alpha] if v in present], self.sizes)
+        variables = [v for v in [*variables, self.alpha] if v in present]
+        return RandomFunction(function, variables, self.sizes, [self.sizes])
 
 
 def random_tensors(
