@@ -35,7 +35,7 @@ MATRICES = [
 ]
 
 
-@pytest.mark.parametrize(("function", "given", "expected"), MATRICES, ids=str)
+@pytest.mark.parametrize(("function", "given", "expected"), MATRICES, ids=lambda part: getattr(part, "__name__", str(part)))
 def test_derivatives_by_matrices_are_matrices(function, given, expected):
     result = function(*given)
     assert result == expected
