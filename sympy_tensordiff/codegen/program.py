@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
-from sympy_tensordiff.codegen.aliases import without_aliases
-from sympy_tensordiff.codegen.copies import without_copies
+from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
 from sympy_tensordiff.codegen.data_checks import data_checks
-from sympy_tensordiff.codegen.expand import expanded
+from sympy_tensordiff.codegen.expand import expanded, repeated_calls
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.hints import Hints
@@ -21,12 +20,10 @@ from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.nested import ordered_sums
 from sympy_tensordiff.codegen.packed import with_packed_pairs
 from sympy_tensordiff.codegen.powers import defined_at_zero
-from sympy_tensordiff.codegen.repeated import repeated_calls
 from sympy_tensordiff.codegen.results import SINGLE
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.ties import with_kept_values
-from sympy_tensordiff.codegen.unread import without_unread
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
 from sympy_tensordiff.codegen.walk import uses
 from sympy_tensordiff.errors import OutOfShapeError

@@ -17,17 +17,18 @@ import functools
 import importlib
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from math import prod
 from typing import Any
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Contraction, Fused, Program
+from sympy_tensordiff.codegen.loops import Bound, Contraction, Correlation, Fused, If, Loop, Program, Statement
 from sympy_tensordiff.codegen.printers.matrix_products import is_plain
 from sympy_tensordiff.codegen.printers.parallel import runs_in_blocks
-from sympy_tensordiff.codegen.steps import is_compiled_whole
-from sympy_tensordiff.codegen.walk import function_name
-from sympy_tensordiff.codegen.work import kernel_work
+from sympy_tensordiff.codegen.scalars import ELEMENTARY, Operation
+from sympy_tensordiff.codegen.steps import is_compiled_whole, multiplications
+from sympy_tensordiff.codegen.walk import array_shapes, function_name, scalars
 
 PARALLEL_WORK = 10_000_000
 """A kernel of about so many operations, 0.1 to 2.5 ms, is worth other cores, and compiling for them.
@@ -116,3 +117,73 @@ def _blas() -> Any:
     """The controller of the libraries of BLAS."""
     importlib.import_module("scipy.linalg.cython_blas")  # what compiled code calls
     return importlib.import_module("threadpoolctl").ThreadpoolController()
+
+
+# ---------------------------------------------------------------------------- work of a kernel
+# About how much each kernel computes, for numeric sizes: in no time, however large they are.
+
+
+ELEMENTARY_WORK = 20
+"""An elementary function takes about as long as so many additions."""
+
+LIBRARY_SPEED = 10
+"""As many multiplications of a library for matrices take as long as one in a loop."""
+
+
+class _Unknown(int):
+    """Stands for data in bounds: 0, and so are all its entries."""
+
+    def __getitem__(self, place: Any) -> _Unknown:
+        return self
+
+
+def kernel_work(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    """About how many operations and reads each kernel makes, by the name of its function.
+
+    Loops whose ranges depend on axes and other loops count as in the middle of those; what stands behind
+    a condition counts as if that held.
+    """
+    values: dict[str, Any] = {a.name: _Unknown() for a in program.arguments if a.dtype == "integer"} | dict(sizes)
+    shapes = array_shapes(program)
+    found = {}
+    for kernel in program.nests:
+        work = 1
+        for axis, extent in zip(kernel.axes, kernel.box(shapes), strict=True):
+            length = max(extent.evaluate(values), 0)
+            work *= length
+            values[axis] = length // 2
+        found[function_name(kernel)] = work * _block(kernel.body, values)
+    lengths = {name: [max(extent.evaluate(values), 0) for extent in shape] for name, shape in shapes.items()}
+    for step in program.kernels:
+        if isinstance(step, Contraction):
+            found[function_name(step)] = multiplications(step, lengths) // LIBRARY_SPEED
+        elif isinstance(step, Correlation):
+            points = prod(max(extent.evaluate(values), 0) for _, extent in step.labels)
+            found[function_name(step)] = points // LIBRARY_SPEED
+    return found
+
+
+def _block(body: Iterable[Statement], values: dict[str, Any]) -> int:
+    total = 0
+    for statement in body:
+        if isinstance(statement, Loop):
+            try:
+                low = max(-_floor(bound, values, -1) for bound in statement.lows)
+                high = min(_floor(bound, values, 1) for bound in statement.highs)
+            except ZeroDivisionError:  # it stands behind a condition that does not hold for these sizes
+                continue
+            values[statement.variable] = (low + high) // 2
+            total += max(high - low + 1, 0) * _block(statement.body, values)
+        elif isinstance(statement, If):
+            total += _block(statement.body, values)
+        else:
+            total += sum(_weight(scalar) for scalar in scalars([statement]))
+    return max(total, 1)
+
+
+def _floor(bound: Bound, values: Mapping[str, Any], sign: int) -> int:
+    return sign * bound.form.evaluate(values) // bound.divisor
+
+
+def _weight(scalar: Any) -> int:
+    return ELEMENTARY_WORK if isinstance(scalar, Operation) and scalar.function in ELEMENTARY else 1

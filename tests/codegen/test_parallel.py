@@ -18,7 +18,7 @@ from programs import CASES
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import threads
 from sympy_tensordiff.codegen.compile import compile_program, print_source
-from sympy_tensordiff.codegen.work import kernel_work
+from sympy_tensordiff.codegen.threads import kernel_work
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 i, j, k, n, m = td.indices("i j k n m")

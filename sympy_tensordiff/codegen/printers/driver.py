@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Array, Fused, Kernel, Program, Scatter, Step
-from sympy_tensordiff.codegen.printers.blocks import Block
+from sympy_tensordiff.codegen.printers.blocks import INDENT, Block
 from sympy_tensordiff.codegen.printers.forms import CHOICE, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import (
@@ -254,3 +254,44 @@ def used_arguments(program: Program) -> list[str]:
     """The array arguments of rank 1 and more that some kernel reads."""
     read = {name for kernel in program.kernels for name in uses(kernel).arrays}
     return [a.name for a in program.arguments if a.kind == "array" and a.shape and a.name in read]
+
+
+# ---------------------------------------------------------------------------- temporaries that a call is given
+# What lies between, apart from what is computed: `run` makes its arrays, `run_in` is given them.
+#
+# New pages of memory cost more than what is computed in them, so a callable keeps the arrays for its next call.
+
+
+def scratch_arrays(program: Program, names: Names) -> list[Array]:
+    """The temporaries that `run_in` is given, in the order in which they are filled."""
+    temporaries = Temporaries(program, names)
+    steps = [step for step in program.kernels if not isinstance(step, Scatter)]
+    found = [temporaries.get(name) for step in steps for name in filled_arrays(step)]
+    return [array for array in found if array is not None]
+
+
+def scratch_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
+    """The function that makes the temporaries, without decorator."""
+    temporaries = Temporaries(program, names)
+    dtype = f"{names(program.outputs[0].name)}.dtype"
+    made = [f"np.empty({temporaries.shape(array)}, {dtype})" for array in arrays]
+    lines = [
+        f"def scratch({', '.join(map(names, run_parameters(program)))}):",
+        f'{INDENT}"""The arrays of what lies between: {", ".join(names(array.name) for array in arrays)}."""',
+        *(INDENT + line for line in size_lines(program, names)),
+        f"{INDENT}return ({', '.join(made)}{',' * (len(made) == 1)})",
+    ]
+    return "\n".join(lines)
+
+
+def run_text(program: Program, names: Names, arrays: Sequence[Array]) -> str:
+    """The function that fills the results, without decorator."""
+    passed = ", ".join(map(names, run_parameters(program)))
+    texts = ", ".join(names(array.name) for array in arrays)
+    lines = [
+        f"def run({passed}):",
+        f'{INDENT}"""Fill {" and ".join(names(output.name) for output in program.outputs)}."""',
+        f"{INDENT}{texts}{',' * (len(arrays) == 1)} = scratch({passed})",
+        f"{INDENT}run_in({passed}, {texts})",
+    ]
+    return "\n".join(lines)

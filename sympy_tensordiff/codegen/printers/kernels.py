@@ -25,8 +25,7 @@ from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.driver import WORD, call_text, task_text, without_unused_real
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
-from sympy_tensordiff.codegen.printers.narrowing import SHORT, Narrowing, Place
-from sympy_tensordiff.codegen.printers.offsets import Offsets, find_offsets
+from sympy_tensordiff.codegen.printers.narrowing import SHORT, Narrowing, Offsets, Place, find_offsets
 from sympy_tensordiff.codegen.printers.prefixes import Prefixes
 from sympy_tensordiff.codegen.printers.products import Products, find_nest
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter

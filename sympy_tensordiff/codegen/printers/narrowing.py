@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.facts import Prover, Rows
+from sympy_tensordiff.codegen.facts import Prover, Rows, loop_rows
 from sympy_tensordiff.codegen.loops import Bound, Loop
 from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import SUM
@@ -220,3 +220,40 @@ def _ends(loop: Loop) -> tuple[list[Affine], list[Affine]]:
     """The bounds of a loop: least values, and those behind the greatest."""
     lows = [quotient(b.form + (b.divisor - 1), b.divisor) for b in loop.lows]
     return lows, [quotient(b.form, b.divisor) + 1 for b in loop.highs]
+
+
+# ---------------------------------------------------------------------------- few entries in a row
+# Loops of which each value touches few entries in a row: ``s[2*i + a] += v(i, a)`` for ``a = 0, 1, 2``.
+#
+# In place of a loop over many ``i`` with three entries each there are three operations on all ``i``:
+# the entries of one ``a`` are different ones, in steps.
+
+
+class Offsets(NamedTuple):
+    """The lane along which a loop touches ``length`` entries from ``first`` on, and the conditions that say so."""
+
+    span: Span
+    first: Affine
+    length: int
+    rows: Rows
+
+
+def find_offsets(loop: Loop, lanes: Lanes) -> Offsets | None:
+    """The few entries along one lane that each value of a loop touches; None where they are many, or the same."""
+    rows = tuple(row for row in loop_rows(loop) if lanes.dims_of(row.form))
+    split = split_conditions(lanes, rows)
+    if split.mask or split.scalar or len(split.spans) != 1 or split.lanes is not lanes:
+        return None
+    ((axis, wanted),) = split.spans.items()
+    span = lanes.dim(axis)
+    if not isinstance(span, Span) or span.step > 1 or wanted.residues:
+        return None
+    for first in wanted.lows:
+        for stop in wanted.stops:
+            length = stop - first
+            moves = first.coefficient(loop.variable) and loop.variable not in first.hidden()
+            if moves and length.is_constant and 0 < length.constant <= SHORT:
+                variable = Affine.variable(axis)
+                inside = (Row("ge", variable - span.low), Row("ge", span.stop - 1 - variable))
+                return Offsets(span, first, length.constant, rows + inside)
+    return None

@@ -39,6 +39,9 @@ from sympy_tensordiff.codegen.printers.driver import (
     labels,
     module_names,
     passed_names,
+    run_text,
+    scratch_arrays,
+    scratch_text,
     task_text,
     without_unused_real,
 )
@@ -49,7 +52,6 @@ from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_te
 from sympy_tensordiff.codegen.printers.parallel import block_name, blocks_text, head_text
 from sympy_tensordiff.codegen.printers.row_nests import RowPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, has_few_steps, runs_less_often
-from sympy_tensordiff.codegen.printers.scratch import run_text, scratch_arrays, scratch_text
 from sympy_tensordiff.codegen.printers.sums import PART, in_rounds, long_sums
 from sympy_tensordiff.codegen.printers.tiles import MARK, TILE
 from sympy_tensordiff.codegen.printers.tiles import NAMES as TILE_NAMES
