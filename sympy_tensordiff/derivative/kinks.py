@@ -44,9 +44,12 @@ def zero_at_kinks(graph: Graph, node: Node, slope: Node) -> Node:
 
 
 def zero_at_kink(graph: Graph, base: Node, slope: Node) -> Node:
-    """A slope, 0 where the base is 0 if the base is flat."""
+    """A slope, 0 where the base is 0 if the base is flat and has its least value there.
+
+    What changes its sign at 0 may have a root with a slope: that of ``u**3`` is ``u``.
+    """
     kind = kind_of(graph, base)
-    if kind.sign == 1 or not kind.flat or all(map(_is_never_zero, graph.factors(base))):
+    if kind.sign != 0 or not kind.flat or all(map(_is_never_zero, graph.factors(base))):
         return slope
     while base.op == "call" and base.data in (sympy.Abs, Cbrt):
         base = base.args[0]

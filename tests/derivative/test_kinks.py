@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from kink_cases import FUNCTIONS, POINTS, WEIGHTS, X, computed, d, derivatives, entries, i, n, over, pairs, square, v, w
 from sympy import Piecewise, Symbol, acos, exp, log, sqrt
+from sympy.codegen.cfunctions import Cbrt
 
 import sympy_tensordiff as td
 from sympy_tensordiff.reference import evaluate
@@ -57,6 +58,7 @@ PLAIN = {
     "an exponential": (over(sqrt(exp(X[i, 0]) + square(i)), i), "exp(X[p, 0])"),
     "not flat": (over(sqrt(X[i, 0] + X[i, 1] ** 2), i), "/sqrt(X[p, 0] + X[p, 1]**2)"),
     "a square": (pairs(lambda s: s**2), f"*{DISTANCE}"),
+    "of both signs": (entries(lambda u: Cbrt(u**3)), "X[p, q]**2"),
     "infinite itself": (over(log(square(i)), i), "2*X[p, q]/"),
     "divided by": (over(1 / sqrt(square(i)), i), "**(3/2)"),
 }
