@@ -588,7 +588,7 @@ CALLS = {
         OutOfShapeError,
         r"u\[i \+ 2\] is read outside .*n = 4 from axis 0",
     ),
-    "result of negative length": (lambda: long(numbers, -2), ArgumentError, "-2 on axis 0, .*lengths are positive"),
+    "result of negative length": (lambda: long(numbers, -2), ArgumentError, "-2 on axis 0, .*a length is not negative"),
 }
 
 OUTS = {

@@ -123,9 +123,10 @@ class ArgumentChecker:
         for output in self.program.outputs:
             for axis, form in enumerate(output.shape):
                 if form.evaluate(values) < least and form.terms:
+                    name = "the result" if output.name == "result" else f"the result {output.name}"
                     raise ArgumentError(
-                        f"the result {output.name} would have length {form.evaluate(values)} on axis {axis}, "
-                        f"which is {form} ({_known(form.atoms(), values, origin)}); lengths are positive"
+                        f"{name} would have length {form.evaluate(values)} on axis {axis}, "
+                        f"which is {form} ({_known(form.atoms(), values, origin)}); a length is not negative"
                     )
         self._check_extents(values, origin)
         for size in self.program.sizes:
