@@ -140,7 +140,7 @@ class TensorEntry(PrintedEntry, RealScalar):
         if not isinstance(tensor, TensorExpr):
             hint = ""
             if isinstance(tensor, Symbol):
-                hint = "; where sympy.lambdify or sympy.diff puts dummies in the place of tensors: use td.lambdify, td.diff"
+                hint = "; where sympy.lambdify or diff puts dummies in the place of tensors: use td.lambdify or td.diff"
             raise ArgumentTypeError(f"the tensor of an entry must be a tensor expression, not {tensor!r}{hint}")
         if tensor.rank == 0 and not indices and tensor.is_symbol:
             return tensor
