@@ -33,7 +33,7 @@ def printed(name):
         return program, print_source(program, "cuda")
     row = ROWS[name]
     function = td.lambdify(*row.ours(row.sizes), "cuda")
-    return function.program, function.source
+    return function._bounded, function.source
 
 
 def check(name, folder, variants):
