@@ -333,3 +333,14 @@ def test_bounds_that_name_indices_which_cancel_are_numbers():
     chosen = sympy.Piecewise((z, sympy.Eq(j + p, 2)), (x[1], True)) - i
     entry = chosen**2 * sympy.Piecewise((0, sympy.Eq(sympy.Mod(j + p - i, 2), 0)), (total, True))
     assert_kernel_exact(td.TensorComprehension(entry, (i, 3), (j, 3), (p, 3)), [z, x])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_window_that_is_longer_than_the_vector_is_read_nowhere(backend):
+    i, k, n, m = td.indices("i k n m")
+    x, w = td.TensorSymbol("x", n), td.TensorSymbol("w", m)
+    energy = td.IndexedSum(td.IndexedSum(x[i + k] * w[k], (k, 0, m - 1)) ** 2, (i, 0, n - m))
+    kernel = td.lambdify([x, w], (energy, td.gradient(energy, x)), backend)
+    for length, width, by_x in ((2, 5, [0, 0]), (2, 2, [4, 4]), (3, 2, [4, 8, 4])):
+        value, gradient = kernel(np.ones(length), np.ones(width))
+        assert gradient.tolist() == by_x and value == (length - width + 1) * width**2 * (width <= length)

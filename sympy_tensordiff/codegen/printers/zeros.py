@@ -92,7 +92,7 @@ class Zeros:
         outside = [load for load in loads if self._missing(load, around)]
         if not outside:
             return self._triangle(wide, add, rows, inner)
-        return self._window(wide, add, rows, inner, around, outside[0]) if len(outside) == 1 else None
+        return self._window(wide, add, rows, inner, (context, around), outside[0]) if len(outside) == 1 else None
 
     def _missing(self, load: Load, context: Rows) -> list[tuple[int, Row]]:
         return self.prover.axes_inside(load, self.shapes[load.array], context)
@@ -112,8 +112,14 @@ class Zeros:
         value = product_of([*numbers, kept, *others])
         return Widened(_with_value(wide, add, value, is_negative), finite=self._arrays(others))
 
-    def _window(self, wide: Loop, add: Add, rows: Rows, lanes: Lanes, around: Rows, load: Load) -> Widened | None:
-        """One factor is read inside exactly where the bounds hold: there are zeros around it."""
+    def _window(
+        self, wide: Loop, add: Add, rows: Rows, lanes: Lanes, known: tuple[Rows, Rows], load: Load
+    ) -> Widened | None:
+        """One factor is read inside exactly where the bounds hold: there are zeros around it.
+
+        ``known`` holds around the loop, and inside of it.
+        """
+        outer, around = known
         is_negative, factors = factors_of(add.value)
         others = [f for f in factors if f != load and not isinstance(f, Number)]
         if factors.count(load) != 1 or len(others) > 1 or not all(isinstance(f, Load | Name) for f in others):
@@ -139,6 +145,9 @@ class Zeros:
         open_limits = tuple(row for row in dict.fromkeys(limits) if not self.prover.proves(row, around))
         if any(row.form.is_constant for row in open_limits):
             return None
+        # The zeros are put there before the loop, which may have no turn.
+        counts = [Row("ge", width) for width in dict.fromkeys(width for pair in widths for width in pair)]
+        open_limits = (*[row for row in counts if not self.prover.proves(row, outer)], *open_limits)
         array = self.values.names(load.array)
         padded = self.values.names.fresh(f"{array}_padded")
         self.shapes[padded] = tuple(n + low + high for n, (low, high) in zip(shape, widths, strict=True))
