@@ -6,27 +6,38 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import pytest
+
 Test = Callable[..., None]
 
 
-def every(name: str, values: Iterable[Any]) -> Callable[[Test], Test]:
-    """Run a test with each value of the argument ``name``; the first failure ends it, and says for which value.
+def every(names: str, values: Iterable[Any], ids: Callable[[Any], str] | Iterable[str] | None = None) -> Callable:
+    """Run a test with each value of the argument ``names``; the first failure ends it, and says for which value.
 
-    The values of a mapping are named by their keys.
+    Several names stand with commas between them, and each value is a tuple then. The values of a mapping are named
+    by their keys, others by ``ids``, if given: labels, or what makes a label of a value.
     """
-    cases = list(values.items()) if isinstance(values, Mapping) else [(value, value) for value in values]
+    if isinstance(values, Mapping):
+        ids, values = list(values), list(values.values())
+    values = list(values)
+    labels = [(ids or repr)(value) for value in values] if ids is None or callable(ids) else list(ids)
+    arguments = [name.strip() for name in names.split(",")]
+    cases = [
+        (label, dict(zip(arguments, value if len(arguments) > 1 else (value,), strict=True)))
+        for label, value in zip(labels, values, strict=True)
+    ]
     assert cases
 
     def decorate(test: Test) -> Test:
         def run(**fixtures: Any) -> None:
-            for label, value in cases:
+            for label, case in cases:
                 try:
-                    test(**{name: value}, **fixtures)
-                except Exception as error:
-                    raise AssertionError(f"{name} = {label}: {type(error).__name__}: {error}") from error
+                    test(**case, **fixtures)
+                except (Exception, pytest.fail.Exception) as error:
+                    raise AssertionError(f"{names} = {label}: {type(error).__name__}: {error}") from error
 
         signature = inspect.signature(test)
-        others = [parameter for parameter in signature.parameters.values() if parameter.name != name]
+        others = [parameter for parameter in signature.parameters.values() if parameter.name not in arguments]
         run.__signature__ = signature.replace(parameters=others)  # type: ignore[attr-defined]
         run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
         run.__dict__.update({**test.__dict__, **run.__dict__})  # marks of pytest

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import (
     Derivative,
     DiracDelta,
@@ -612,7 +613,7 @@ def test_calls(call, kind, message):
     refuse(call, kind, message)
 
 
-@pytest.mark.parametrize(("kernel", "out", "kind", "message"), list(OUTS.values()), ids=list(OUTS))
+@every("kernel, out, kind, message", list(OUTS.values()), ids=list(OUTS))
 def test_outputs(kernel, out, kind, message):
     refuse(lambda: kernel(numbers, out=out), kind, message)
     for array in out if isinstance(out, tuple) else (out,):
@@ -649,7 +650,7 @@ NAMES = ["range", "math", "np", "numba", "cuda", "result", "run", "s", "v", "t",
 NAMES += [r"\theta", r"\hat{x}_{1,2}", "x'", "A_{1}", r"\lambda", "x^2"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@every("name", NAMES)
 def test_any_identifier_and_name_of_latex_names_a_tensor(name):
     tensor = TENSORS(name, 5)
     function = TABLES(tensor[i] * td.IndexedSum(tensor[k], (k, 0, 4)), (i, 5))
@@ -666,7 +667,7 @@ def check_source(arguments, function):
         assert imported <= {"functools", "math", "numpy", "numba", "numba.extending"}, imported
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@every("name", TEXTS)
 def test_any_text_names_a_scalar(name):
     symbol = Symbol(name, real=True)
     check_source([symbol, x], TABLES(symbol * x[i], (i, 5)))
@@ -675,7 +676,7 @@ def test_any_text_names_a_scalar(name):
     )
 
 
-@pytest.mark.parametrize(
+@every(
     "name",
     [*TEXTS, "x", "result", "i"],
 )

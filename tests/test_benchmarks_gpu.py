@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from every import every
 
 from benchmarks import gpu
 from benchmarks.libraries import load
@@ -20,7 +21,7 @@ def compare(name: str, dtype: str) -> int:
 
 
 # One of the convolutions by the images, one by the weights: there are four strides and dilations of each.
-@pytest.mark.parametrize("name", [n for n in ROWS if not n.startswith("conv") or n in ("conv-X-2-1", "conv-W-1-3")])
+@every("name", [n for n in ROWS if not n.startswith("conv") or n in ("conv-X-2-1", "conv-W-1-3")])
 def test_rows_agree_with_the_cpu(name, simulator):
     """With arrays that lie on the device."""
     assert simulator(compare, name, ("float64", "float32")[len(name) % 2]) == 0

@@ -10,6 +10,7 @@ from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
+from every import every
 from messages import all_messages
 from test_layers import TABLE
 
@@ -48,7 +49,7 @@ def test_blocks_run(page: Path) -> None:
     assert result.failed == 0, "".join(report)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@every("page", PAGES, ids=[page.name for page in PAGES])
 def test_every_block_is_a_session(page: Path) -> None:
     """A block without a prompt would not be run, and nobody would notice."""
     for block in BLOCK.finditer(page.read_text(encoding="utf-8")):
@@ -86,7 +87,7 @@ PARSERS = {
 """The programs whose commands take long: here their options are read only."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@every("page", PAGES, ids=[page.name for page in PAGES])
 def test_every_command_exists(page: Path) -> None:
     """Commands that `test_commands_run` does not run: the whole check runs them, or they have options that exist."""
     check = (ROOT / ".ci" / "run").read_text(encoding="utf-8")

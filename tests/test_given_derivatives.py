@@ -1,11 +1,11 @@
 """Derivatives that the sources of the cases give, and what issues of SymPy ask for, literally."""
 
 import numpy as np
-import pytest
 import sympy
 from cases import build
 from cases_functions import GROUPS
 from cases_peers import convolution
+from every import every
 from sympy import And, Eq, KroneckerDelta, Max, Min, Mod, Piecewise, S, diff, exp, floor
 
 from sympy_tensordiff import (
@@ -79,7 +79,7 @@ def _expected():
         yield name, x_of(name), S.Zero
 
 
-@pytest.mark.parametrize(("name", "wrt", "entry"), list(_expected()), ids=lambda part: str(part)[:12])
+@every("name, wrt, entry", list(_expected()), ids=lambda part: str(part)[:12])
 def test_pullbacks_are_those_of_the_sources(name, wrt, entry):
     case, weights = build(name), cotangent_of(name)
     values = random_values((case.function, wrt, weights), case.sizes, 3, low=-1, high=1)
@@ -141,7 +141,7 @@ def test_the_second_order_of_a_convolution_that_halide_gives():
 # ------------------------------------------------------------- scalar functions in closed form
 
 
-@pytest.mark.parametrize(("group", "row"), [(g, n) for g in GROUPS for n in range(len(GROUPS[g]))])
+@every("group, row", [(g, n) for g in GROUPS for n in range(len(GROUPS[g]))])
 def test_functions_have_their_derivatives_in_closed_form(group, row):
     case, scalar = build(f"H9_{group}"), GROUPS[group][row]
     weights = cotangent_of(f"H9_{group}")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import comb
 
 import pytest
+from every import every
 
 pytest.importorskip("numba")
 
@@ -139,7 +140,7 @@ SMALL = {"variation": {"n": 40}, "stencil": {"n": 40}, "paper": {"I": 300, "J": 
 """Sizes other than those of the row: where conditions are looked at point by point, or sizes would be the same."""
 
 
-@pytest.mark.parametrize("name", ROWS)
+@every("name", [*ROWS])
 def test_as_by_hand(name):
     sizes = SMALL.get(name, ROWS[name].sizes)
     program = softmax_in_loops(build_program(*ROWS[name].ours(sizes)), rows=True)

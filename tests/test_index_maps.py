@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Eq, KroneckerDelta, Max, Mod, Piecewise, ceiling, floor, frac
 
@@ -115,7 +116,7 @@ RESULTS = {
 }
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@every("name", [*RESULTS])
 def test_results_read_as_one_writes_them(name):
     function, text = RESULTS[name]
     (variable,) = (t for t in function.atoms(td.TensorSymbol) if t.name == "x")
@@ -152,7 +153,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every("name", [*REFUSED])
 def test_what_is_no_index_is_refused(name):
     index, error, message = REFUSED[name]
     with pytest.raises(error, match=message):
@@ -203,7 +204,7 @@ MULTIPLES = {
 }
 
 
-@pytest.mark.parametrize("name", MULTIPLES)
+@every("name", [*MULTIPLES])
 def test_remainders_of_multiples_by_a_size(name):
     forms, *limits = MULTIPLES[name]
     function = Table(sympy.prod(x(N)[Mod(form, N)] for form in forms) ** 2, *limits)
@@ -299,7 +300,7 @@ REMAINDERS = {
 }
 
 
-@pytest.mark.parametrize("name", REMAINDERS)
+@every("name", [*REMAINDERS])
 def test_bounds_that_are_remainders(name):
     """The sum over ``i`` has values only where ``j <= Mod(i, 3)``: that is at most 2, which no other row tells."""
     function, shown = REMAINDERS[name]

@@ -7,6 +7,7 @@ import random
 import pytest
 import sympy
 from counting import conditions_on_loops, contributing_tuples, loop_values, masks, size_values, visits
+from every import every
 from exact_checks import assert_derivative_exact
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
@@ -71,7 +72,7 @@ I, J, K, M, N = indices("i j k m n")
 ROUND, TAPS = TensorSymbol("x", N), TensorSymbol("w", M)
 
 
-@pytest.mark.parametrize(("stride", "dilation"), [(2, 3), (3, 2), (4, 3), (5, 6), (6, 4)])
+@every("stride, dilation", [(2, 3), (3, 2), (4, 3), (5, 6), (6, 4)])
 def test_windows_around_a_circle_lead_somewhere(stride, dilation):
     """``stride*i + dilation*k - n*t == p``: the loop over ``t`` has few values, and most ``i`` have no ``t``."""
     windows = IndexedSum(ROUND[sympy.Mod(stride * I + dilation * K, N)] * TAPS[K], (K, 0, M - 1))

@@ -151,7 +151,7 @@ def test_the_checks_see_a_violation() -> None:
     assert seen == {f"{PACKAGE}.graph", f"{PACKAGE}.codegen.loops"}
 
 
-@pytest.mark.parametrize("module", [m for m in SOURCES if is_package(m)])
+@every("module", [m for m in SOURCES if is_package(m)])
 def test_packages_only_reexport(module: str) -> None:
     for node in parse(module).body:
         if isinstance(node, ast.Import | ast.ImportFrom):

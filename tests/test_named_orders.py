@@ -3,6 +3,7 @@
 import pytest
 import sympy
 from counting import conditions_on_loops, hidden_masks, masks
+from every import every
 from named_functions import named_functions
 from sympy import Basic
 
@@ -36,7 +37,7 @@ def depth(expression: Basic) -> int:
     return own + max([depth(arg) for arg in expression.args], default=0)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@every("name", [*NAMED])
 def test_all_orders_equal_the_oracle(name):
     named, orders = NAMED[name], NAMED[name].orders
     for sizes in named.sizes:
@@ -46,12 +47,12 @@ def test_all_orders_equal_the_oracle(name):
             assert_equal(got, expected, f"order {order} at {sizes}")
 
 
-@pytest.mark.parametrize("name", NAMED)
+@every("name", [*NAMED])
 def test_kernels_of_all_orders_equal_the_oracle(name):
     NAMED[name].check_kernel("numpy")
 
 
-@pytest.mark.parametrize("name", NAMED)
+@every("name", [*NAMED])
 def test_sums_are_nested_no_deeper_than_needed(name):
     named, orders = NAMED[name], NAMED[name].orders
     assert tuple([depth(order) for order in orders]) == named.depths
@@ -61,7 +62,7 @@ def test_sums_are_nested_no_deeper_than_needed(name):
         assert not hidden_masks(result)
 
 
-@pytest.mark.parametrize("name", NAMED)
+@every("name", [*NAMED])
 def test_each_sum_is_computed_once(name):
     for order, result in enumerate(NAMED[name].orders[1:], start=1):
         values = sorted(result.free_symbols, key=str)

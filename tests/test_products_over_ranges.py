@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from every import every
 from sympy import Max, Mod, Piecewise, Symbol, exp
 
 import sympy_tensordiff as td
@@ -70,7 +71,7 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("name", [*FUNCTIONS])
 def test_third_derivatives(name):
     expr = FUNCTIONS[name]
     values = {x: [Fraction(2), Fraction(0), Fraction(-3, 2)], y: [Fraction(1), Fraction(-2), Fraction(1, 3)]}
@@ -78,7 +79,7 @@ def test_third_derivatives(name):
     assert (evaluate(third, values) == derivative(expr, (x, y, x), values)).all()
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("name", [*FUNCTIONS])
 def test_tangents(name):
     expr = FUNCTIONS[name]
     values = {x: [Fraction(2), Fraction(0), Fraction(-3, 2)], y: [Fraction(1), Fraction(-2), Fraction(1, 3)]}

@@ -11,6 +11,7 @@ import pytest
 import sympy
 from cases import build, names
 from counting import contributing_tuples
+from every import every
 from sympy import (
     Abs,
     And,
@@ -84,8 +85,8 @@ def test_any_sympy_function_has_a_value():
         assert abs(mpmath.mpf(value) - expected) < mpmath.mpf(10) ** -27
 
 
-@pytest.mark.parametrize(
-    ("expression", "expected"),
+@every(
+    "expression, expected",
     [
         (Max(x[0], x[1], 0), 2),
         (Min(x[0], x[1], 5), 1),
@@ -214,8 +215,8 @@ def test_a_read_outside_a_comprehension():
         evaluate(inner[j], {x: X, j: 3})
 
 
-@pytest.mark.parametrize(
-    ("expression", "values", "error"),
+@every(
+    "expression, values, error",
     [
         (x[0], {}, ArgumentError),
         (x[i], {x: X}, ArgumentError),
@@ -255,8 +256,8 @@ def test_gradient_by_a_scalar_symbol_and_by_rank_zero():
     assert differentiate(s**3 * x[1], s, {x: X, s: 2}) == 24
 
 
-@pytest.mark.parametrize(
-    ("expression", "at", "slope"),
+@every(
+    "expression, at, slope",
     [
         (lambda u, v: Abs(u), (0, 0), 0),
         (lambda u, v: Abs(u), (-2, 0), -1),
@@ -394,7 +395,7 @@ SECOND_OPINION = [
 ]
 
 
-@pytest.mark.parametrize("name", SECOND_OPINION)
+@every("name", SECOND_OPINION)
 def test_derivatives_agree_with_sympy_on_written_out_functions(name):
     case = build(name)
     sizes = dict(case.sizes)

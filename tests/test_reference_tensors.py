@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Piecewise, Rational, Symbol
 
 import sympy_tensordiff as td
@@ -31,8 +32,8 @@ def drawn(*expressions, seed=0):
 # ---------------------------------------------------------------- values
 
 
-@pytest.mark.parametrize(
-    ("subscripts", "operands"),
+@every(
+    "subscripts, operands",
     [
         ("ij,jk->ki", (A, B)),
         ("iij->ji", (T,)),

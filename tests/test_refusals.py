@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Function, I, IndexedBase, Mod, Piecewise, Symbol
 
 import sympy_tensordiff as td
@@ -277,7 +278,7 @@ def program_of(value):
 TABLES = [*INTERPRETER.items(), *SUPPLIED.items(), *EXPRESSIONS.items(), *CHECKS.items()]
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), [case for _, case in TABLES], ids=[name for name, _ in TABLES])
+@every("call, kind, message", [case for _, case in TABLES], ids=[name for name, _ in TABLES])
 def test_refused(call, kind, message):
     with pytest.raises(TensorDiffError, match=message) as caught:
         call()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from every import every
 from exact_checks import assert_derivative_exact
 from sympy import Mod, floor
 
@@ -20,7 +21,7 @@ def tensor(extent):
     return td.TensorSymbol("x", extent)
 
 
-@pytest.mark.parametrize(("dividend", "extent"), READS, ids=str)
+@every("dividend, extent", READS, ids=str)
 def test_values_and_gradients(dividend, extent):
     x = tensor(extent)
     read = x[Mod(dividend, extent)]

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_derivative_exact
 from sympy import Mod, Symbol, floor
 
@@ -123,7 +124,7 @@ def test_value_and_gradients_at_random_sizes(name):
             assert np.sum(gradient * direction) == pytest.approx(expected, rel=1e-6, abs=1e-7), sizes
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_values_are_those_of_plain_loops(name):
     f, tensors, _ = CASES[name]
     sizes = SIZES[0]
@@ -134,7 +135,7 @@ def test_values_are_those_of_plain_loops(name):
     assert np.allclose(np.asarray(got), np.asarray(expected, dtype=float))
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if CASES[name][2]])
+@every("name", [name for name in CASES if CASES[name][2]])
 def test_gradients_read_as_a_person_writes_them(name):
     assert str(derivatives(name)[3][0]) == CASES[name][2]
 
@@ -279,7 +280,7 @@ def points(generator, count):
     return [{v: generator.choice(list(values)) for v, values in VALUES.items()} for _ in range(count)]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every("seed", range(12))
 def test_arithmetic_agrees_with_integers(seed):
     generator = random.Random(seed)
     for _ in range(3):
@@ -300,7 +301,7 @@ def test_arithmetic_agrees_with_integers(seed):
         assert pickle.loads(pickle.dumps(a)) == a
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every("seed", range(12))
 def test_proofs_are_sound(seed):
     generator = random.Random(1000 + seed)
     positive = [Row("ge", Affine.variable(v) - 1) for v in "MN"]
@@ -372,7 +373,7 @@ SINGLE = {
 }
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@every("name", [*SINGLE])
 def test_sums_over_one_value_are_that_value(name):
     f, variable, text = SINGLE[name]
     shape = getattr(f, "shape", ())

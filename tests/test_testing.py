@@ -59,7 +59,7 @@ def test_sizes_and_free_indices_must_be_given():
 # ---------------------------------------------------------------- central differences
 
 
-@pytest.mark.parametrize(
+@every(
     "function",
     [
         TensorComprehension(x[i] ** 3 * y[5 - i], (i, 6)),
@@ -267,7 +267,7 @@ def test_what_longer_runs_found(name):
             assert_derivative_exact(function, wrt, seed=seed)
 
 
-@pytest.mark.parametrize("seed", [11, 2065, 2233, 2260, 2299, 2563, 2564, 2596, 3655])
+@every("seed", [11, 2065, 2233, 2260, 2299, 2563, 2564, 2596, 3655])
 def test_seeds_that_were_once_wrong(seed):
     random = random_function(seed, "tables", depth=4, kinks=2000 <= seed < 3000)
     assert_kernel_exact(random.function, random.variables, seed=seed)

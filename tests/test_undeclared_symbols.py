@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy as sp
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
@@ -136,7 +137,7 @@ def interpreted(args, expr):
 CASES = [(name, ASSUMED[number % 3]) for number, name in enumerate(EXPRESSIONS)]
 
 
-@pytest.mark.parametrize(("name", "assumptions"), CASES, ids=EXPRESSIONS)
+@every("name, assumptions", CASES, ids=EXPRESSIONS)
 def test_results_are_those_of_declared_symbols(name, assumptions):
     declared, plain = symbols_with(integer=True), symbols_with(**assumptions)
     wanted, result = EXPRESSIONS[name](declared), EXPRESSIONS[name](plain)
@@ -200,7 +201,7 @@ def test_a_sign_is_known_of_sizes():
 NOT = [{"integer": False}, {"imaginary": True}, {"complex": True}, {"commutative": False}, {"irrational": True}]
 
 
-@pytest.mark.parametrize("assumptions", NOT, ids=str)
+@every("assumptions", NOT, ids=str)
 def test_what_is_declared_to_be_no_integer_is_refused(assumptions):
     s, h = symbols_with(), sp.Symbol("h", **assumptions)
     for use in (lambda: s.x[h], lambda: total(s, s.x[s.i], (s.i, 0, h)), lambda: td.IndexedSum(s.x[0], (h, 0, 3))):

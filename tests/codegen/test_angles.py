@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.printers.elementary import WIDEST
@@ -67,7 +68,7 @@ def test_loops_work_on_vectors(function):
     assert len(arithmetic) >= 5 * 40
 
 
-@pytest.mark.parametrize(
+@every(
     "expression",
     [
         td.TensorComprehension(sympy.Piecewise((sympy.sin(x[i]), x[i] > 0), (0, True)), (i, n)),

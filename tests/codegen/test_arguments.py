@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from every import every
 from programs import CASES, K, L, M, N, array, i, load, op, p, result, single
 
 from sympy_tensordiff.codegen.compile import compile_program
@@ -83,7 +84,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("reason", REFUSED)
+@every("reason", [*REFUSED])
 def test_refused(reason):
     function, arguments = REFUSED[reason]
     with pytest.raises((ArgumentError, ArgumentTypeError), match=re.escape(reason)):
@@ -168,7 +169,7 @@ PROMOTION = [
 ]
 
 
-@pytest.mark.parametrize(("dtypes", "wanted"), PROMOTION)
+@every("dtypes, wanted", PROMOTION)
 def test_promotion_of_arrays(dtypes, wanted):
     found = MATMUL(A.astype(dtypes[0]), B.astype(dtypes[1]))
     assert found.dtype == wanted
@@ -188,7 +189,7 @@ SCALARS = [
 ]
 
 
-@pytest.mark.parametrize(("lam", "rate", "wanted"), SCALARS)
+@every("lam, rate, wanted", SCALARS)
 def test_python_numbers_are_weak(lam, rate, wanted):
     found = SCALED(X.astype(np.float32), lam, rate, np.int8(2))
     assert found.dtype == wanted
@@ -246,7 +247,7 @@ BAD_OUT = {
 }
 
 
-@pytest.mark.parametrize("reason", BAD_OUT)
+@every("reason", [*BAD_OUT])
 def test_out_that_does_not_fit(reason):
     a, b, out = BAD_OUT[reason]
     with pytest.raises((ArgumentError, ArgumentTypeError), match=re.escape(reason)):

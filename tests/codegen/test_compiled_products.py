@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from as_python import as_python
+from every import every
 
 import sympy_tensordiff as td
 
@@ -28,8 +29,8 @@ def operands(spec):
     return [td.TensorSymbol(name, shape) for name, shape in zip("xy", shapes, strict=True)], shapes
 
 
-@pytest.mark.parametrize("spec", PRODUCTS)
-@pytest.mark.parametrize("factor", [1, -3])
+@every("spec", [*PRODUCTS])
+@every("factor", [1, -3])
 def test_product(spec, factor):
     source = compared(spec, factor)
     assert source.count("np.dot(") == 1

@@ -87,8 +87,8 @@ def test_a_shared_product_is_exact(size):
     assert by_c.tolist() == [sum(T[i, j, k] * a[i] * b[j] for i in box for j in box) for k in box]
 
 
-@pytest.mark.parametrize("from_left", [True, False])
-@pytest.mark.parametrize("length", [2, 5, 9, 30])
+@every("from_left", [True, False])
+@every("length", [2, 5, 9, 30])
 def test_matrices_are_not_multiplied_with_each_other(length, from_left):
     matrices, vector = chain(length), td.TensorSymbol("v", 10)
     program = build_program([*matrices, vector], nested(matrices, vector, from_left))
@@ -399,7 +399,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("message", BROKEN)
+@every("message", [*BROKEN])
 def test_laws_of_library_calls(message):
     with pytest.raises(VerificationError, match=message):
         verify(BROKEN[message])

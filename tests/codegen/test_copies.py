@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from every import every
 from sympy import Abs, Rational
 
 import sympy_tensordiff as td
@@ -88,7 +89,7 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("name", KEPT)
+@every("name", [*KEPT])
 def test_what_is_more_than_a_copy_stays(name):
     assert without_aliases(KEPT[name]) == KEPT[name]
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
@@ -149,7 +150,7 @@ def refused(message):
         both()(given["A"], given["x"], given.get("c", 2.0), **change)
 
 
-@pytest.mark.parametrize("message", REFUSED)
+@every("message", [*REFUSED])
 def test_refusals_on_the_device(message, simulator):
     simulator(refused, message)
 
@@ -382,8 +383,8 @@ def of_the_callers_kind(name, stream):
 
 
 # The default stream of the process, that of the thread, and another one.
-@pytest.mark.parametrize("stream", [None, 0, 2, 9])
-@pytest.mark.parametrize("name", ["cupy", "torch"])
+@every("stream", [None, 0, 2, 9])
+@every("name", ["cupy", "torch"])
 def test_arrays_of_other_libraries(name, stream, simulator):
     simulator(of_the_callers_kind, name, stream)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import sympy
+from every import every
 from oracle import check
 from sympy import Eq, KroneckerDelta, Mod, Piecewise
 
@@ -60,7 +61,7 @@ def program_of(body):
     return build_program(arguments, td.TensorComprehension(body, (p, n), (q, m))), arguments
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_values_and_counts(name):
     body, wanted, added = CASES[name]
     program, arguments = program_of(body)

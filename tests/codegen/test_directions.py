@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
@@ -74,7 +75,7 @@ def check(function, expr, size, rank):
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10 * scale)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_values(name):
     """Against the exact oracle, at regular matrices and at singular ones of every rank."""
     expr = CASES[name]
@@ -83,7 +84,7 @@ def test_values(name):
         check(function, expr, size, rank)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_no_array_has_four_axes(name):
     expr = CASES[name]
     program = build_program(arguments_of(expr), expr)

@@ -7,7 +7,7 @@ import re
 
 import mpmath
 import numpy as np
-import pytest
+from every import every
 from numba import njit, types
 from numba.extending import overload
 
@@ -85,8 +85,8 @@ def units_off(found, exact):
     return abs(mpmath.mpf(float(found)) - exact) / mpmath.mpf(2) ** (exponent - limits.nmant)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("dtype", DTYPES)
+@every("name", [*FUNCTIONS])
 def test_less_than_two_units_off(name, dtype):
     x = arguments(name, dtype)
     assert len(x) > 300
@@ -106,8 +106,8 @@ def reference(name, x):
     return getattr(np, name.removesuffix("_near"))(x)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("dtype", DTYPES)
+@every("name", [*FUNCTIONS])
 def test_special_arguments(name, dtype):
     limits = np.finfo(dtype)
     sizes = [0, np.inf, limits.max, limits.tiny, limits.smallest_subnormal, 3 * limits.smallest_subnormal, 1, 800, 1e30]
@@ -122,8 +122,8 @@ def test_special_arguments(name, dtype):
     np.testing.assert_array_equal(np.signbit(found[some]), np.signbit(wanted[some]))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("dtype", DTYPES)
+@every("name", [*FUNCTIONS])
 def test_functions_are_python_too(name, dtype):
     """Without a compiler, as with NUMBA_DISABLE_JIT."""
     module = {"math": math, "np": np, "overload": overload, "types": types}
@@ -133,8 +133,8 @@ def test_functions_are_python_too(name, dtype):
     np.testing.assert_array_max_ulp(np.array(found, dtype), values(name, x), 2)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("dtype", DTYPES)
+@every("name", [*FUNCTIONS])
 def test_loops_work_on_vectors(name, dtype):
     values(name, np.ones(1, dtype))
     signature = next(s for s in LOOPS[name].signatures if s[0].dtype.bitwidth == 8 * np.dtype(dtype).itemsize)

@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import KroneckerDelta, Max, Min, Mod, Piecewise
 
 import sympy_tensordiff as td
@@ -66,7 +67,7 @@ def same(got, want):
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", SUMS)
+@every("name", [*SUMS])
 def test_as_the_interpreter_has_it(name):
     """The value and the derivatives, for all choices of sizes of which one is 0, and for positive ones after that."""
     value = SUMS[name]
@@ -106,7 +107,7 @@ def test_data(name, backend):
         td.lambdify([x, chosen], TensorComprehension(x[chosen[j]], (j, m)), backend)(np.ones(0), np.zeros(2, int))
 
 
-@pytest.mark.parametrize("message", MISSING)
+@every("message", [*MISSING])
 def test_what_has_no_value_is_refused(message):
     kernel = td.lambdify([x, y, A], MISSING[message], "numpy")
     values = arrays(0, 3)

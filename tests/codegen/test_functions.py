@@ -10,6 +10,7 @@ import numba
 import numpy as np
 import pytest
 import sympy
+from every import every
 from function_cases import CASES, S, X, Y, check, g, h, i, k, n, x, y
 from sympy import Derivative, Function, Symbol
 
@@ -29,7 +30,7 @@ def twice(t):
     return 2 * t
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_cases(name):
     check(name, "numpy")
 
@@ -40,7 +41,7 @@ def test_compiled_cases(name):
     check(name, "numba")
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_cases_on_cuda(name, simulator):
     simulator(check, name, "cuda")
 
@@ -91,8 +92,8 @@ def test_functions_of_sympy_that_no_backend_knows():
 MISSING = r"no backend can evaluate g, h: .*functions=\{'g': ..., \"g'\": ..., 'h': ..., \('h', \(1, 0\)\): ...\}"
 
 
-@pytest.mark.parametrize(
-    ("functions", "kind", "message"),
+@every(
+    "functions, kind, message",
     [
         (None, UnsupportedError, MISSING),
         ({"g": np.sin}, UnsupportedError, r"evaluate g, h: .*\{\"g'\": ..., 'h': ..., "),
@@ -150,7 +151,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@every("name", [*BAD])
 def test_implementations_that_do_not_fit(name):
     backend, bad, kind, message = BAD[name]
     function = td.lambdify([x, y], GRADIENT, backend, functions={**FUNCTIONS, "g'": bad})
@@ -239,8 +240,8 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name])
-@pytest.mark.parametrize("backend", ["numpy", "numba", "cuda"])
+@every("name", [name for name in NAMES if name])
+@every("backend", ["numpy", "numba", "cuda"])
 def test_any_text_names_a_function(name, backend):
     named = Function(name)
     expression = td.TensorComprehension(named(x[i]) + named(named(x[i])), (i, n))

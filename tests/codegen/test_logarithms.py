@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-import pytest
 import sympy
 from as_python import as_python
+from every import every
 from sympy import Abs, Piecewise, cosh, exp, log, pi, sech, sinh, sqrt, tanh
 
 import sympy_tensordiff as td
@@ -122,14 +122,14 @@ def check(name, results, dtype):
         np.testing.assert_allclose(value, right, rtol=precision, atol=precision)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@every("name", [*VARIANTS])
 def test_numpy(name):
     function = td.lambdify(NAMES, FUNCTIONS[name], "numpy")
     for dtype in (np.float64, np.float32):
         check(name, function(*[dtype(POINTS[symbol]) for symbol in NAMES]), dtype)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@every("name", [*VARIANTS])
 def test_numba_texts(name):
     run = as_python(td.generate_code(NAMES, FUNCTIONS[name], "numba"))
     results = [np.empty(right.shape) for right in expected(name)]

@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import exp, log
 
 import sympy_tensordiff as td
@@ -59,7 +60,7 @@ def check(form, backends, points=POINTS, places=1):
             np.testing.assert_allclose(found, expected, rtol=precision, atol=precision)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@every("name", [*FORMS])
 def test_against_many_digits(name):
     check(FORMS[name], ["numpy"])
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.printers.sums import PART
@@ -49,7 +49,7 @@ LONG = {
 LONG["two sums"] = (*LONG["two sums"][:2], 0.1 * np.exp(0.1) * COUNT**2)
 
 
-@pytest.mark.parametrize("name", LONG)
+@every("name", [*LONG])
 def test_the_error_does_not_grow_with_the_number_of_terms(name):
     expression, given, right = LONG[name]
     kernel = td.lambdify(list(given), expression, "numba")
@@ -82,8 +82,8 @@ def test_a_sum_to_which_each_turn_adds():
         assert abs(float(found) / right - 1) < 2e-6
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", ["sum", "angles", "condition", "two", "matrix", "turns"])
+@every("dtype", [np.float32, np.float64])
+@every("name", ["sum", "angles", "condition", "two", "matrix", "turns"])
 def test_all_terms_are_added_once(name, dtype):
     total = td.IndexedSum(x[i] * z[i], (i, 0, n - 1))
     expression = {

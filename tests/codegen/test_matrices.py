@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
@@ -87,7 +88,7 @@ def counted(program, sizes):
     return sum(c.iterations for step, c in pairs if isinstance(step, Contraction)), kernels
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
+@every("name", [*PRODUCTS])
 def test_products_are_found_and_exact(name):
     expr, work, copies = PRODUCTS[name]
     program = build_program(tensors(expr), expr)
@@ -130,7 +131,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@every("name", [*LOOPS])
 def test_what_is_no_product_of_matrices_stays_in_loops(name):
     assert not products(build_program(tensors(LOOPS[name]), LOOPS[name]))
 
@@ -189,7 +190,7 @@ def test_the_plan_tells_why():
     assert "10000 entries copied, in place of 600000 iterations" in plan
 
 
-@pytest.mark.parametrize("name", [name for name in ROWS if name.startswith("conv-")])
+@every("name", [name for name in ROWS if name.startswith("conv-")])
 def test_convolutions_make_no_product_too_many(name):
     """As many products as by hand, and an array of the columns, which no loop but one of its size runs over."""
     row = ROWS[name]
@@ -218,7 +219,7 @@ EXPANDED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXPANDED)
+@every("name", [*EXPANDED])
 def test_sums_of_sums_are_multiplied_out_for_who_asks(name):
     expr, work = EXPANDED[name]
     args = [u, v, g]

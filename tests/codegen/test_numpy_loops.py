@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_kernel_exact
 from oracle import check, expected
 from programs import CASES, REDUCTIONS, M, N, array, load, loop, op, result, single, total
@@ -64,7 +65,7 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("name", SIZES)
+@every("name", [*SIZES])
 def test_the_loops_of_a_row_do_not_grow(name):
     row = ROWS[name]
     *both, most = SIZES[name]
@@ -195,9 +196,7 @@ def test_a_triangle_is_a_product_with_zeros():
     np.testing.assert_allclose(found, expected(program, [a, b, c])[0], rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("scale", "shift", "length"), [(2, 0, 3), (1, -2, 2), (3, 4, 2), (-2, 30, 5), (-1, 30, 1), (2, -9, 17)]
-)
+@every("scale, shift, length", [(2, 0, 3), (1, -2, 2), (3, 4, 2), (-2, 30, 5), (-1, 30, 1), (2, -9, 17)])
 def test_loops_over_values_that_touch_few_entries(scale, shift, length):
     """Each of the few entries of a value is one operation on all values, cut off at both ends of the result."""
     size = abs(scale)
@@ -224,8 +223,8 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("ends", ENDS)
+@every("reduction", REDUCTIONS)
+@every("ends", [*ENDS])
 def test_running_reductions(ends, reduction):
     """One pass for all entries, where the range of one ends or begins; what is not finite stays with its entries."""
     low, high = map(Affine.of, ENDS[ends])

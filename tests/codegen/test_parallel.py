@@ -33,7 +33,7 @@ def filled(source, program, arguments):
     return results
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_blocks_in_any_order(name):
     program, arguments = CASES[name]
     values = arguments(np.random.default_rng(3))
@@ -48,9 +48,9 @@ def test_blocks_in_any_order(name):
 
 def test_compiled_blocks():
     """The number of threads changes no bit."""
-    program, _ = CASES["section_six"]
+    program, _ = CASES["matmul"]
     rng = np.random.default_rng(0)
-    values = [rng.uniform(-0.5, 0.5, shape) for shape in ((70, 9), (33, 9), (70, 70), (78,), (70, 33))]
+    values = [rng.uniform(-0.5, 0.5, shape) for shape in ((70, 9), (9, 33))]
     parallel = compile_program(program, "numba", parallel=True)
     several = parallel(*values)
     numba.set_num_threads(1)
@@ -158,13 +158,13 @@ def test_products_of_matrices_in_panels(rows):
     a, b, c = td.TensorSymbol("a", (n, m)), td.TensorSymbol("b", (m, n)), td.TensorSymbol("c", (n, m))
     letters = "ik,kj->ij", "ki,jk->ij", "ki,kj->ij"
     products = [td.einsum(text, *values) for text, values in zip(letters, ((a, b), (a, b), (a, c)), strict=True)]
-    together = tuple(td.exp(value) for value in products)
+    together = tuple(value**2 for value in products)
     function = td.lambdify([a, b, c], together, parallel=True, sizes={"n": rows, "m": 200})
     assert "panels(" in function.source
     rng = np.random.default_rng(0)
     values = [rng.uniform(-0.1, 0.1, shape) for shape in ((rows, 200), (200, rows), (rows, 200))]
     for text, found, pair in zip(letters, function(*values), ((0, 1), (0, 1), (0, 2)), strict=True):
-        np.testing.assert_allclose(found, np.exp(np.einsum(text, *(values[v] for v in pair))), rtol=1e-13)
+        np.testing.assert_allclose(found, np.einsum(text, *(values[v] for v in pair)) ** 2, rtol=1e-12, atol=1e-15)
 
 
 def test_one_pool_of_threads():
@@ -196,7 +196,7 @@ def test_a_library_that_python_calls_keeps_its_threads(monkeypatch):
         return run
 
     monkeypatch.setattr("sympy_tensordiff.codegen.compile.guarded", guarded)
-    for expression, wanted in ((td.exp(td.inv(x)), {False}), (td.exp(x @ x), {True})):
+    for expression, wanted in ((td.inv(x) ** 2, {False}), ((x @ x) ** 2, {True})):
         td.lambdify([x], expression, parallel=True)(np.eye(3))
         assert set(limited) == wanted
         limited.clear()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from every import every
 from programs import CASES, N, i, load, op, result, single
 
 from sympy_tensordiff.codegen.compile import BACKENDS, compile_program, print_source
@@ -51,7 +52,7 @@ READABLE = {
 }
 
 
-@pytest.mark.parametrize("text", READABLE)
+@every("text", [*READABLE])
 def test_forms_read_well(text):
     assert FORMS.form(READABLE[text]) == text
 
@@ -151,7 +152,7 @@ SCALARS = {
 }
 
 
-@pytest.mark.parametrize("text", SCALARS)
+@every("text", [*SCALARS])
 def test_scalars_read_well(text):
     assert PLAIN.scalar(SCALARS[text]) == text
 
@@ -200,7 +201,7 @@ CONSTANTS = {
 }
 
 
-@pytest.mark.parametrize("text", CONSTANTS)
+@every("text", [*CONSTANTS])
 def test_constants(text):
     assert PLAIN.scalar(Number(CONSTANTS[text])) == text
     assert PLAIN.scalar(Number(-CONSTANTS[text])) == f"-{text}"
@@ -226,8 +227,8 @@ def test_an_unknown_function():
 # ---------------------------------------------------------------------------- modules
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", CASES)
+@every("backend", BACKENDS)
+@every("name", [*CASES])
 def test_modules_are_tidy(name, backend):
     """Texts parse, have no line of whitespace at its end, no unused import, and a docstring everywhere."""
     source = print_source(CASES[name][0], backend)
@@ -267,7 +268,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("label", HOSTILE)
+@every("label", HOSTILE)
 def test_hostile_labels_stay_data(label):
     argument = Argument("array", "x", label, (N,))
     program = single((argument,), result("y", N), "i", Store(load("x", i)))
@@ -281,7 +282,7 @@ def test_hostile_labels_stay_data(label):
     np.testing.assert_array_equal(compile_program(program, "numpy")(np.ones(2)), np.ones(2))
 
 
-@pytest.mark.parametrize("name", ["x);import os", "x y", "", "1x", "x\n"])
+@every("name", ["x);import os", "x y", "", "1x", "x\n"])
 def test_hostile_names_are_refused(name):
     program = single((Argument("array", name, "x", (N,)),), result("y", N), "i", Store(load(name, i)))
     for backend in BACKENDS:

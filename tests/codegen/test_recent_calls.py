@@ -7,6 +7,7 @@ import tempfile
 
 import numpy as np
 import pytest
+from every import every
 from programs import CASES, N, array, i, load, op, p, result, single
 from test_arguments import REFUSED
 
@@ -139,7 +140,7 @@ def test_a_matrix_of_an_own_kind_is_none_of_the_last_call(matmul):
         matmul(np.ma.masked_array(A), B)
 
 
-@pytest.mark.parametrize("reason", REFUSED)
+@every("reason", [*REFUSED])
 def test_what_is_refused_is_refused_after_a_good_call(reason):
     function, arguments = REFUSED[reason]
     good = (A, B) if len(function.program.arguments) == 2 else (np.ones(5), 2.0, 3.0, 4)

@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import results
@@ -83,7 +84,7 @@ def test_deep_nesting():
     assert function(u, out=out) is out
 
 
-@pytest.mark.parametrize("empty", [(), [], ((),), (x, (y, ())), sympy.Tuple(x, sympy.Tuple())])
+@every("empty", [(), [], ((),), (x, (y, ())), sympy.Tuple(x, sympy.Tuple())])
 def test_empty_tuples_are_refused(empty):
     for call in (td.lambdify, td.generate_code):
         with pytest.raises(ArgumentError, match="there is no expression in an empty tuple: give one"):
@@ -110,7 +111,7 @@ BAD_OUT = {
 }
 
 
-@pytest.mark.parametrize("reason", BAD_OUT)
+@every("reason", [*BAD_OUT])
 def test_out_is_nested_as_the_results_are(reason):
     function = td.lambdify((x, y), (x, (y, x + 1)), "numpy")
     with pytest.raises((ArgumentError, ArgumentTypeError), match="^" + re.escape(reason)):

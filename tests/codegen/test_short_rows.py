@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 from as_python import as_python
+from every import every
 from sympy import Piecewise, exp
 
 import sympy_tensordiff as td
@@ -25,8 +26,8 @@ def passes(source):
     return [body.count("plus(") for body in bodies]
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 8, 9])
-@pytest.mark.parametrize("outer", [True, False])
+@every("width", [1, 2, 3, 8, 9])
+@every("outer", [True, False])
 def test_entries_share_a_pass(width, outer):
     """Up to eight of them."""
     x, y, b = td.TensorSymbol("x", (n, width)), td.TensorSymbol("y", (width, m)), td.TensorSymbol("b", m)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sympy
 from as_python import as_python
+from every import every
 from oracle import check, expected
 
 import sympy_tensordiff as td
@@ -58,7 +59,7 @@ def values_of(arguments):
     return [random.normal(size=[sizes[extent] for extent in a.shape]) for a in arguments]
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_values_and_counts(name):
     expression, exponentials, calls = CASES[name]
     arguments = arguments_of(expression)
@@ -129,7 +130,7 @@ def sums_of_shares(name, backend):
     return np.abs(shares).sum(axis, dtype=np.float64)
 
 
-@pytest.mark.parametrize("name", SHARES)
+@every("name", [*SHARES])
 def test_shares_of_large_numbers(name):
     for backend in ("numpy", "numba"):
         np.testing.assert_allclose(sums_of_shares(name, backend), 1, rtol=1e-6)

@@ -8,6 +8,7 @@ from math import gcd
 import numpy as np
 import pytest
 import sympy
+from every import every
 from oracle import expected
 
 import sympy_tensordiff as td
@@ -72,7 +73,7 @@ def wanted(places, x, w, z):
     return by_x, by_w
 
 
-@pytest.mark.parametrize("strides", [*STRIDES, *PLANES], ids=str)
+@every("strides", [*STRIDES, *PLANES], ids=str)
 def test_gradients_of_a_residual(strides):
     symbols, loss, index = in_a_line(*strides) if strides in STRIDES else in_a_plane(*strides)
     x, w, _ = symbols
@@ -109,7 +110,7 @@ def test_the_variable_of_a_sum_counts_up_from_about_0(signs):
         assert 0 <= low <= high + 1 <= 37, gradient
 
 
-@pytest.mark.parametrize("strides", [(1, 1), (1, 2), (2, 1), (3, 2), (2, 3), (4, 6)], ids=str)
+@every("strides", [(1, 1), (1, 2), (2, 1), (3, 2), (2, 3), (4, 6)], ids=str)
 def test_sizes_of_their_own(strides):
     """Where the sizes do not fit, the call is refused with a table of the inner sums as it is without."""
     a, b = strides
@@ -137,8 +138,8 @@ def test_sizes_of_their_own(strides):
     assert 10 < sum(outcomes) < len(outcomes) - 10
 
 
-@pytest.mark.parametrize("shift", [1, 5])
-@pytest.mark.parametrize("strides", [(1, 1), (1, 2), (2, 1), (3, 2), (5, 4), (7, 3)], ids=str)
+@every("shift", [1, 5])
+@every("strides", [(1, 1), (1, 2), (2, 1), (3, 2), (5, 4), (7, 3)], ids=str)
 def test_one_table_wherever_the_reads_begin(strides, shift):
     """Both gradients read the same table, of which one counts the entries from ``shift``."""
     index, offset, extent = places(strides, (I, K))

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
@@ -50,12 +51,12 @@ NOT = {
 }
 
 
-@pytest.mark.parametrize("case", SYMMETRIC)
+@every("case", [*SYMMETRIC])
 def test_exchangeable(case):
     assert exchanged(SYMMETRIC[case], (p, 6), (q, 6)) == [(0, 1)]
 
 
-@pytest.mark.parametrize("case", NOT)
+@every("case", [*NOT])
 def test_not_exchangeable(case):
     assert exchanged(NOT[case], (p, 6), (q, 6)) == []
 

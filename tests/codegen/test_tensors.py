@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sympy
 import tensor_cases
+from every import every
 from tensor_cases import MATRICES, A, B, S, cases, check, lam, m, n, p, values, x, y
 
 import sympy_tensordiff as td
@@ -40,14 +41,12 @@ def test_cases_as_python(name, simulator):
     simulator(check, name, "numba")
 
 
-@pytest.mark.parametrize("name", cases())
+@every("name", [*cases()])
 def test_float32_stays(name):
     check(name, "numpy", np.float32)
 
 
-@pytest.mark.parametrize(
-    "name", ["ij,jk->ki", "bij,bkj->bik", "a softmax", "solution", "cofactor of order 2", "sigmoid"]
-)
+@every("name", ["ij,jk->ki", "bij,bkj->bik", "a softmax", "solution", "cofactor of order 2", "sigmoid"])
 def test_compiled_float32_stays(name):
     check(name, "numba", np.float32)
 
@@ -77,8 +76,8 @@ def test_random_products(backend, times):
 # ---------------------------------------------------------------------------- arguments and results
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("subscripts", ["ij,jk->ik", "ij,jk->ki", "ij,jk->", "ij,jk->ijk"])
+@every("backend", BACKENDS)
+@every("subscripts", ["ij,jk->ik", "ij,jk->ki", "ij,jk->", "ij,jk->ijk"])
 def test_any_memory_order(backend, subscripts):
     function = td.lambdify([A, B], td.einsum(subscripts, A, B), backend)
     a, b = V["A"], V["B"]
@@ -220,7 +219,7 @@ def test_not_a_number_stays_one():
         assert np.isnan(td.lambdify([S, x], expr, "numpy")(s, V["x"])).any()
 
 
-@pytest.mark.parametrize("name", MATRICES)
+@every("name", [*MATRICES])
 def test_cuda_has_no_matrix_functions(name):
     expr = MATRICES[name][0]
     with pytest.raises(
@@ -265,8 +264,8 @@ LOGISTIC = {
 }
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", LOGISTIC)
+@every("backend", BACKENDS)
+@every("name", [*LOGISTIC])
 def test_logistic_forms_in_index_notation(name, backend):
     body, expected = LOGISTIC[name]
     function = td.lambdify([x], td.TensorComprehension(body, (i, n)), backend)
@@ -276,7 +275,7 @@ def test_logistic_forms_in_index_notation(name, backend):
     assert np.isfinite(far).all()
 
 
-@pytest.mark.parametrize(("name", "backend"), [*((name, "numpy") for name in LOGISTIC), ("two powers", "numba")])
+@every("name, backend", [*((name, "numpy") for name in LOGISTIC), ("two powers", "numba")])
 def test_logistic_forms_in_single_precision(name, backend):
     function = td.lambdify([x], td.TensorComprehension(LOGISTIC[name][0], (i, n)), backend)
     assert np.isfinite(function(np.array([-1000, 1000], np.float32))).all()
@@ -308,7 +307,7 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@every("name", [*WHOLE])
 def test_logistic_forms_of_whole_tensors(name):
     expr, expected = WHOLE[name]
     function = td.lambdify([A], expr, "numpy")
@@ -330,8 +329,8 @@ def test_what_is_no_logistic_form_stays():
 # ---------------------------------------------------------------------------- derivatives
 
 
-@pytest.mark.parametrize(
-    ("expr", "wrt"),
+@every(
+    "expr, wrt",
     [
         (AB, A), (td.sum(td.sin(AB)), B), (td.inv(S), S), (td.det(S), S), (td.adj(S), S), (td.softmax(A), A),
         (td.log(td.det(td.einsum("ij,kj->ik", A, A))), A), (td.norm(AB), A), (td.logsumexp(A, axis=0), A),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from every import every
 from sympy import Eq, Max, Min, Mod, Piecewise, Symbol, exp, floor
 
 import sympy_tensordiff as td
@@ -45,8 +46,8 @@ def test_weights_are_shares_of_one(backend, temporaries):
         np.testing.assert_allclose((columns * vector).sum(), value.sum(), rtol)
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba", "cuda"])
-@pytest.mark.parametrize("temporaries", [True, False])
+@every("backend", ["numpy", "numba", "cuda"])
+@every("temporaries", [True, False])
 def test_values_are_kept_once(backend, temporaries):
     program = build_program([A, b, c, d], td.vjp(VALUE, (A, c), d), temporaries=temporaries)
     kept = [note for note in program.notes if "compared with their greatest or least one" in note]
@@ -59,7 +60,7 @@ def test_values_are_kept_once(backend, temporaries):
     assert 0 < "".join(functions).count("exp(") <= 3
 
 
-@pytest.mark.parametrize(
+@every(
     "body", [A[i, k], -A[i, k], A[i, k] - b[k], A[i, k] * b[k], abs(A[i, k])], ids=["read", "negative", "-", "*", "abs"]
 )
 def test_what_is_rounded_once_is_not_kept(body):
@@ -98,8 +99,8 @@ MAXIMA = {
 }
 
 
-@pytest.mark.parametrize("name", MAXIMA)
-@pytest.mark.parametrize("temporaries", [True, False])
+@every("name", [*MAXIMA])
+@every("temporaries", [True, False])
 def test_shares_wherever_the_values_stand(name, temporaries):
     value = MAXIMA[name]
     at = np.array([1.0, 3, 3, 2, 5, 5, 5, 1, 2, 1, 2, 3])

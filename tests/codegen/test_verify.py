@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from every import every
 from programs import (
     CASES,
     K,
@@ -99,7 +100,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("reason", BROKEN)
+@every("reason", [*BROKEN])
 def test_broken_laws(reason):
     with pytest.raises(VerificationError, match=re.escape(reason)):
         verify(BROKEN[reason])
@@ -129,7 +130,7 @@ OUTSIDE = {
 }
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
+@every("name", [*OUTSIDE])
 def test_reads_outside(name):
     body, violation = OUTSIDE[name]
     program = one_kernel(*body)
@@ -158,7 +159,7 @@ INSIDE = {
 }
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@every("name", [*INSIDE])
 def test_reads_inside(name):
     verify(one_kernel(INSIDE[name]))
 

@@ -404,7 +404,7 @@ RULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RULES)
+@every("name", [*RULES])
 def test_rules(name):
     written, expected = RULES[name]
     forms = Forms()
@@ -457,7 +457,7 @@ def test_the_work_is_linear(wide):
     assert visits[2] - visits[1] <= 2.2 * (visits[1] - visits[0])
 
 
-@pytest.mark.parametrize("name", RULES)
+@every("name", [*RULES])
 def test_rules_keep_the_value(name):
     forms = Forms()
     leaves = {leaf.data[0]: leaf for leaf in vars(forms).values() if leaf is not forms.graph}

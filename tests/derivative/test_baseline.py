@@ -5,10 +5,10 @@ import re
 from functools import cache
 from pathlib import Path
 
-import pytest
 import sympy
 from baseline import tasks, without_shapes
 from baseline_truth import answers, equal, is_right, judged_ours, points
+from every import every
 
 from sympy_tensordiff.errors import TensorDiffError
 
@@ -34,7 +34,7 @@ def test_there_are_42_and_one_is_refused():
     assert len(TASKS) == 42 and REFUSED == ["24"]
 
 
-@pytest.mark.parametrize("name", TASKS)
+@every("name", [*TASKS])
 def test_right_at_every_point_and_as_shown(name):
     task, three = TASKS[name], answers(TASKS[name])
     if task.refused:
@@ -48,7 +48,7 @@ def test_right_at_every_point_and_as_shown(name):
         assert row in shown() and section.strip() in shown(), "run docs/regenerate_baseline.py"
 
 
-@pytest.mark.parametrize("name", ["1", "2", "3b", "6", "8", "9", "11b", "12", "13b", "15", "17b", "22b", "26", "28"])
+@every("name", ["1", "2", "3b", "6", "8", "9", "11b", "12", "13b", "15", "17b", "22b", "26", "28"])
 def test_right_without_shapes(name):
     answer = judged_ours(without_shapes(TASKS[name]), points(TASKS[name]))
     assert answer.right == answer.points > 0 and answer.deltas == 0

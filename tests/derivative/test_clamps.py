@@ -139,8 +139,8 @@ def test_bounds_stay_known_where_a_maximum_ties_them_to_indices_that_are_summed_
     assert beyond in sympy.Add.make_args(pullback.body)
     assert not masks(pullback)
     nested = Sum(Sum(x[Min(k, N - 1)] ** 2, (k, 0, Max(i, j))) ** 2 * y[j] / x[0], (i, 0, N - 1), (j, 0, M - 1))
-    for sizes, order in (({N: 1, M: 4}, 2), ({N: 3, M: 2}, 1)):
-        assert_kernel_exact(nested, [x, y], sizes, order=order, kernels=KERNELS[:1])
+    assert_kernel_exact(nested, [x, y], {N: 3, M: 2}, order=1, kernels=KERNELS[:1])
+    assert_kernel_exact(nested, [x], {N: 1, M: 4}, order=2, kernels=KERNELS[:1])
 
 
 def test_products_over_ranges_that_end_at_a_maximum():

@@ -1,7 +1,7 @@
 """Cofactors over a power of the determinant: the inverse, of matrices of all forms, under all labels."""
 
 import numpy as np
-import pytest
+from every import every
 from tensor_graphs import cofactor, contraction, evaluate
 
 from sympy_tensordiff.graph.nodes import Graph
@@ -21,9 +21,9 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize("power", [-1, -2, 1])
-@pytest.mark.parametrize("output", [(0, 1), (1, 0), (0, 0), (0,), (0, 1, 0), ()])
-@pytest.mark.parametrize("form", MATRICES)
+@every("power", [-1, -2, 1])
+@every("output", [(0, 1), (1, 0), (0, 0), (0,), (0, 1, 0), ()])
+@every("form", [*MATRICES])
 def test_values(form, output, power):
     graph, rng = Graph(), np.random.default_rng(3)
     a, x = graph.tensor("a", (N, N)), graph.tensor("x", (N,))

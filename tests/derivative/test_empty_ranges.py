@@ -2,6 +2,7 @@
 
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_kernel_exact
 
 from sympy_tensordiff import (
@@ -70,7 +71,7 @@ def where(condition, value, otherwise=0):
     return sympy.Piecewise((value, condition), (otherwise, True), evaluate=False)
 
 
-@pytest.mark.parametrize(
+@every(
     "entry",
     [
         where(SOME & LESS, where(OUTSIDE > 0, w[20 - 3 * M - 2 * N]), a),

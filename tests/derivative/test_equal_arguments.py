@@ -11,6 +11,7 @@ from math import factorial
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Derivative, Function, Lambda, Subs
 
 import sympy_tensordiff as td
@@ -49,9 +50,9 @@ def total_slope(inner, powers, order):
     return sympy.diff(inner(v) ** sum(powers), v, order).subs(v, sympy.Rational(7, 10))
 
 
-@pytest.mark.parametrize("inner", POINTS.values(), ids=POINTS)
-@pytest.mark.parametrize("powers", MONOMIALS, ids=str)
-@pytest.mark.parametrize("order", [1, 2, 3])
+@every("inner", POINTS.values(), ids=POINTS)
+@every("powers", MONOMIALS, ids=str)
+@every("order", [1, 2, 3])
 def test_derivatives_of_all_orders(inner, powers, order):
     function = h if len(powers) == 2 else k
     value = function(*[inner(a)] * len(powers))
@@ -74,8 +75,8 @@ def partials(function, count, args):
             yield orders, partial_derivative(function, orders, args)
 
 
-@pytest.mark.parametrize("point", [a, sympy.Integer(2), x[0], 2 * x[p], sympy.sin(a)], ids=str)
-@pytest.mark.parametrize(("function", "count"), [(h, 2), (k, 3)])
+@every("point", [a, sympy.Integer(2), x[0], 2 * x[p], sympy.sin(a)], ids=str)
+@every("function, count", [(h, 2), (k, 3)])
 def test_different_orders_are_never_equal(function, count, point):
     found = dict(partials(function, count, [point] * count))
     assert len(found) == len(set(found.values())) == (9 if count == 2 else 19)
@@ -130,8 +131,8 @@ def monomial(powers, orders, point, *same):
     return float(monomial_slope(powers, orders, Fraction(1))) * point ** (sum(powers) - sum(orders))
 
 
-@pytest.mark.parametrize("args", [(x, x), (x, x, x), (x, y, x), (2 * x, 2 * x), (x, 3)], ids=str)
-@pytest.mark.parametrize("order", [1, 2])
+@every("args", [(x, x), (x, x, x), (x, y, x), (2 * x, 2 * x), (x, 3)], ids=str)
+@every("order", [1, 2])
 def test_functions_of_whole_tensors(args, order):
     function = h if len(args) == 2 else k
     powers = (3, 2, 2)[: len(args)]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 import sympy_tensordiff as td
@@ -69,7 +70,7 @@ def jacobian(expr, wrt):
     return td.jacobian(expr, wrt) if getattr(expr, "shape", ()) else td.gradient(expr, wrt)
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_first_and_second_derivatives(name):
     f = CASES[name]
     values = {**random_values((f, flat), {n: 5, m: 2}, 1), **STARTS}
@@ -103,7 +104,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@every("name", [*SHOWN])
 def test_what_can_be_solved_is_solved(name):
     wrt, text = SHOWN[name]
     assert str(jacobian(CASES[name], wrt)) == text
@@ -288,7 +289,7 @@ PROTECTED = {
 }
 
 
-@pytest.mark.parametrize("name", PROTECTED)
+@every("name", [*PROTECTED])
 def test_conditions_protect_each_other(name):
     f = PROTECTED[name]
     values = {x: [3, 1, 5, -2, 0, 0, 7], idx: [1, 1, 0, 0], jdx: [1, 1, 1, 2], k: 1}

@@ -5,6 +5,7 @@ import itertools
 import pytest
 import sympy
 from derivative_forms import bounds, conditions, congruences, guards, holds, same_form, sums_with, sums_without
+from every import every
 from exact_checks import assert_derivative_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,7 +70,7 @@ READS = {
 }
 
 
-@pytest.mark.parametrize("name", READS)
+@every("name", [*READS])
 def test_exactly_the_entries_that_are_reached_get_a_cotangent(name):
     shape, read, extents, _, _ = READS[name]
     _, _, df, result = bare(shape, read, *extents)
@@ -82,7 +83,7 @@ def test_exactly_the_entries_that_are_reached_get_a_cotangent(name):
         assert values[entry] == expected.get(entry, 0), entry
 
 
-@pytest.mark.parametrize("name", READS)
+@every("name", [*READS])
 def test_one_congruence_for_each_factor_above_one(name):
     shape, read, extents, moduli, _ = READS[name]
     *_, result = bare(shape, read, *extents)
@@ -93,7 +94,7 @@ def test_one_congruence_for_each_factor_above_one(name):
     assert bool(moduli) == bool(result.atoms(Mod) - {m for other in others for m in other.atoms(Mod)})
 
 
-@pytest.mark.parametrize("name", READS)
+@every("name", [*READS])
 def test_nothing_is_guarded_without_need(name):
     shape, read, extents, _, others = READS[name]
     *_, result = bare(shape, read, *extents)
@@ -108,7 +109,7 @@ def test_nothing_is_guarded_without_need(name):
         assert any(holds(rest, entry) and not holds(guard, entry) for entry in entries), f"{guard} is implied"
 
 
-@pytest.mark.parametrize("name", [name for name in READS if not READS[name][4]])
+@every("name", [name for name in READS if not READS[name][4]])
 def test_where_no_other_guard_stands_a_sum_or_the_shape_is_tight(name):
     shape, read, extents, _, _ = READS[name]
     *_, result = bare(shape, read, *extents)
@@ -227,7 +228,7 @@ def test_the_whole_sum_stays_in_the_exponent():
     assert same_form(sympy.diff(f, y[p]), f)
 
 
-@pytest.mark.parametrize("outer", [exp, lambda s: s**3, lambda s: 1 / (1 + s**2), sympy.sin, lambda s: s * exp(s)])
+@every("outer", [exp, lambda s: s**3, lambda s: 1 / (1 + s**2), sympy.sin, lambda s: s * exp(s)])
 def test_the_outer_function_is_differentiated_at_the_whole_sum(outer):
     y, w, df = TensorSymbol("y", 8), TensorSymbol("w", 3), TensorSymbol("df", 6)
     inner = IndexedSum(y[i + k] * w[k], (k, 0, 2))
@@ -276,8 +277,8 @@ def test_the_trap_of_sympys_own_delta_summation():
         assert result.subs(j, value) == (1 if value % 2 == 0 and 0 <= value <= 20 else 0), value
 
 
-@pytest.mark.parametrize("stride", [-4, -3, -2, -1, 1, 2, 3, 5])
-@pytest.mark.parametrize("multiple", [1, 2, 3, -2])
+@every("stride", [-4, -3, -2, -1, 1, 2, 3, 5])
+@every("multiple", [1, 2, 3, -2])
 def test_a_delta_under_a_sum_at_every_index(stride, multiple):
     x = TensorSymbol("x", 9)
     total = IndexedSum((i + 1) ** 2 * KroneckerDelta(stride * i + 3, multiple * j), (i, -2, 6))
@@ -326,7 +327,7 @@ def test_deltas_in_sums_of_sympy_keep_their_congruence():
     assert [result.subs(j, n) for n in range(-1, 4)] == [0, 1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("name", ["2i", "2i+4j", "2i+4j,3j", "2i,i", "6i+10j+15k", "i+2"])
+@every("name", ["2i", "2i+4j", "2i+4j,3j", "2i,i", "6i+10j+15k", "i+2"])
 def test_jacobians_of_the_bare_reads(name):
     shape, read, extents, _, _ = READS[name]
     f, x, _, _ = bare(shape, read, *extents)

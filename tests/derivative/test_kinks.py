@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from every import every
 from kink_cases import FUNCTIONS, POINTS, WEIGHTS, X, computed, d, derivatives, entries, i, n, over, pairs, square, v, w
 from sympy import Piecewise, Symbol, acos, exp, log, sqrt
 from sympy.codegen.cfunctions import Cbrt
@@ -19,7 +19,7 @@ def floats(arrays):
     return [np.array(array.tolist(), float) for array in arrays]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("name", [*FUNCTIONS])
 def test_both_orders_in_every_backend(name, simulator):
     (pair,) = hvp(FUNCTIONS[name], {X: VALUES[v]}, {X: VALUES[X], w: VALUES[w]})
     wanted = floats(pair)
@@ -64,7 +64,7 @@ PLAIN = {
 }
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@every("name", [*PLAIN])
 def test_other_roots_are_written_as_ever(name):
     function, part = PLAIN[name]
     gradient = td.gradient(function, X)

@@ -5,6 +5,7 @@ from math import prod
 import numpy as np
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_derivative_exact
 from sympy import LeviCivita
 
@@ -26,13 +27,13 @@ EXPRESSIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXPRESSIONS)
+@every("name", [*EXPRESSIONS])
 def test_derivatives(name):
     expression, variable = EXPRESSIONS[name]
     assert_derivative_exact(expression, variable, values={idx: np.array([0, 2, 1])} if name == "of data" else None)
 
 
-@pytest.mark.parametrize("order", range(1, 7))
+@every("order", range(1, 7))
 def test_determinants(order):
     M = td.TensorSymbol("M", (order, order))
     chosen = INDICES[:order]

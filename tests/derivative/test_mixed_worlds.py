@@ -1,8 +1,8 @@
 """Whole tensors and index notation in one expression: derivatives, their form, and their growth."""
 
 import numpy as np
-import pytest
 import sympy
+from every import every
 from sympy import exp, log, sin
 
 import sympy_tensordiff as td
@@ -38,7 +38,7 @@ TENSORS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TENSORS)
+@every("name", [*TENSORS])
 def test_against_central_differences(name):
     expr = TENSORS[name]
     rng = np.random.default_rng(3)
@@ -72,7 +72,7 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize(("derivative", "text"), FORMS)
+@every("derivative, text", FORMS)
 def test_results_read_well(derivative, text):
     assert str(derivative) == text
 
@@ -141,7 +141,7 @@ EINSUMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EINSUMS)
+@every("name", [*EINSUMS])
 def test_sums_that_are_einsums_come_back_as_such(name):
     expr, text = EINSUMS[name]
     gradient = td.gradient(expr, x)

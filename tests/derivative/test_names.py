@@ -3,9 +3,9 @@
 import itertools
 
 import numpy as np
-import pytest
 import sympy
 from derivative_forms import same_form
+from every import every
 from exact_checks import assert_derivative_exact, assert_second_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -89,7 +89,7 @@ BY_A_BOUND_NAME = {
 }
 
 
-@pytest.mark.parametrize("case", BY_A_BOUND_NAME)
+@every("case", [*BY_A_BOUND_NAME])
 def test_by_an_entry_whose_index_is_bound_inside(case):
     expression, entry = BY_A_BOUND_NAME[case]
     check_entry(expression, entry)
@@ -132,8 +132,8 @@ ONE_NAME = {
 }
 
 
-@pytest.mark.parametrize("case", ONE_NAME)
-@pytest.mark.parametrize("variable", [x, A, y], ids=str)
+@every("case", [*ONE_NAME])
+@every("variable", [x, A, y], ids=str)
 def test_one_index_name_for_several_sums(case, variable):
     function = ONE_NAME[case]
     if not function.has(variable):
@@ -143,12 +143,12 @@ def test_one_index_name_for_several_sums(case, variable):
     assert_derivative_exact(function, variable, sizes)
 
 
-@pytest.mark.parametrize("case", [case for case in ONE_NAME if not ONE_NAME[case].free_symbols & {i, k, i_1}])
+@every("case", [case for case in ONE_NAME if not ONE_NAME[case].free_symbols & {i, k, i_1}])
 def test_one_index_name_at_second_order(case):
     assert_second_exact(ONE_NAME[case], x)
 
 
-@pytest.mark.parametrize("case", ONE_NAME)
+@every("case", [*ONE_NAME])
 def test_other_names_give_the_same_result(case):
     function = ONE_NAME[case]
     renamed = function.as_dummy()
@@ -177,8 +177,8 @@ def test_a_derivative_takes_bound_names_as_its_index():
     check_entry(window, x[j], sympy.diff(window, x[p]).subs(p, j))
 
 
-@pytest.mark.parametrize("first", [i, j, k, p])
-@pytest.mark.parametrize("second", [i, j, k, p])
+@every("first", [i, j, k, p])
+@every("second", [i, j, k, p])
 def test_substitutions_in_every_order(first, second):
     function = total(x[k] * A[k, i] * total(A[j, k] * x[j], j), k)
     moved = function.subs(i, first)
@@ -210,8 +210,8 @@ TWICE = {
 }
 
 
-@pytest.mark.parametrize("case", TWICE)
-@pytest.mark.parametrize("names", [(p, p), (q, p), (k, k), (k, p)], ids=str)
+@every("case", [*TWICE])
+@every("names", [(p, p), (q, p), (k, k), (k, p)], ids=str)
 def test_second_derivatives(case, names):
     function = TWICE[case]
     variable = d if function.has(d) else x
@@ -279,8 +279,8 @@ AROUND = {
 }
 
 
-@pytest.mark.parametrize("variable", [x, A], ids=str)
-@pytest.mark.parametrize("case", AROUND)
+@every("variable", [x, A], ids=str)
+@every("case", [*AROUND])
 def test_a_table_that_depends_on_the_index_around_it(case, variable):
     sizes = {k: 2} if k in AROUND[case].free_symbols else {}
     if AROUND[case].has(variable):

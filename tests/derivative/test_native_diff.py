@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import IndexedBase, KroneckerDelta, MatrixSymbol, Max, Min, Piecewise, Sum, Symbol, diff, exp, log
 
 import sympy_tensordiff as td
@@ -54,7 +55,7 @@ def problem(expr, base, seed=0):
     return lifted, variable, sizes, random_values(lifted, sizes, seed, low=0.25, high=2)
 
 
-@pytest.mark.parametrize(("expr", "base"), CASES.values(), ids=CASES)
+@every("expr, base", CASES.values(), ids=CASES)
 def test_against_the_reference(expr, base):
     lifted, variable, sizes, values = problem(expr, base)
     expected = differentiate(lifted, variable, values, sizes)
@@ -79,7 +80,7 @@ def has_delta_under_a_sum(expr):
     return any(total.body.has(KroneckerDelta) for total in expr.atoms(td.IndexedSum))
 
 
-@pytest.mark.parametrize("name", ["unknown size", "squares of a product", "dilated", "log of a dot", "a delta"])
+@every("name", ["unknown size", "squares of a product", "dilated", "log of a dot", "a delta"])
 def test_second_derivatives(name):
     expr, base = CASES[name]
     lifted, variable, sizes, values = problem(expr, base)
@@ -200,8 +201,8 @@ def test_kernels_of_native_expressions():
     assert "range(" in td.generate_code([x, y], dot, "numba")
 
 
-@pytest.mark.parametrize(
-    ("variables", "kind", "message"),
+@every(
+    "variables, kind, message",
     [
         ((), ArgumentError, "there is no variable"),
         ((2, t), ArgumentError, "the count 2 .* follows no variable"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sympy
+from every import every
 from exact_checks import contract
 from sympy import Add, Mul, Piecewise, Symbol
 
@@ -82,7 +83,7 @@ def check_both_modes(problem, kernel=False):
             assert_equal(got, to_double(expected), "kernel", 1e-8)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every("seed", range(12))
 def test_both_modes_are_exact_and_transposed(seed):
     check_both_modes(Problem(random_function(seed, "sizes"), seed))
 
@@ -133,7 +134,7 @@ def reversed_terms(expr):
     return expr if tuple(args) == tuple(expr.args) else expr.func(*args)
 
 
-@pytest.mark.parametrize("seed", [13, *range(500, 505)])
+@every("seed", [13, *range(500, 505)])
 def test_the_order_of_terms_and_the_names_of_indices_do_not_matter(seed):
     """The same text, up to the names of bound indices where those of the input differ."""
     problem = Problem(random_function(seed, "sizes", depth=2), seed)
@@ -187,7 +188,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("seed", WRONG)
+@every("seed", [*WRONG])
 def test_seeds_that_were_once_wrong(seed):
     check_both_modes(Problem(random_function(seed, "sizes"), seed), kernel=True)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.derivative.elementwise import Differentiation
@@ -21,8 +22,8 @@ f = td.TensorComprehension(td.IndexedSum(x[2 * i + k] * w[i, k] ** 2, (k, 0, 2))
 s = td.IndexedSum(sympy.sin(f[i]) * x[i] + r * x[5 - i] ** 3, (i, 0, 1))
 
 
-@pytest.mark.parametrize(
-    ("got", "text"),
+@every(
+    "got, text",
     [
         (td.jvp(f, x, dx), "TensorComprehension(IndexedSum(dx[2*i + k]*w[i, k]**2, (k, 0, 2)), (i, 2))"),
         (
@@ -109,7 +110,7 @@ COMPOSED = {
 }
 
 
-@pytest.mark.parametrize("name", COMPOSED)
+@every("name", [*COMPOSED])
 def test_compositions(name):
     left, right = (side() for side in COMPOSED[name])
     values = random_values((left, right, s, dx, ex, dw, dr), seed=5)
@@ -166,7 +167,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), list(BAD.values()), ids=list(BAD))
+@every("call, kind, message", list(BAD.values()), ids=list(BAD))
 def test_bad_input(call, kind, message):
     with pytest.raises(kind, match=message) as caught:
         call()

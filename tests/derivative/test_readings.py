@@ -1,6 +1,6 @@
 """Derivatives of whole tensors as a reader sees them."""
 
-import pytest
+from every import every
 
 import sympy_tensordiff as td
 
@@ -35,7 +35,7 @@ READINGS = {
 }
 
 
-@pytest.mark.parametrize("name", READINGS)
+@every("name", [*READINGS])
 def test_readings(name):
     derivative, expected = READINGS[name]
     assert str(derivative()) == expected

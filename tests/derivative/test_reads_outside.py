@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Eq, KroneckerDelta, Max, Min, Mod, Piecewise, floor
 
 import sympy_tensordiff as td
@@ -94,7 +95,7 @@ def pattern(message):
     return ".*".join(re.escape(piece) for piece in message.split(".*"))
 
 
-@pytest.mark.parametrize("name", OUTSIDE)
+@every("name", [*OUTSIDE])
 def test_all_that_reads_the_input_refuses_it(name):
     expression, message = OUTSIDE[name]
     for call in functions(expression, BY[name]):
@@ -102,7 +103,7 @@ def test_all_that_reads_the_input_refuses_it(name):
             call()
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@every("name", [*INSIDE])
 def test_no_other_input_is_refused(name):
     by = c if INSIDE[name].has(c) else wrt
     td.gradient(INSIDE[name], by)

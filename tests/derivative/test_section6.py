@@ -12,6 +12,7 @@ from derivative_forms import (
     sums_with,
     sums_without,
 )
+from every import every
 from sympy import Eq, KroneckerDelta, Max, Min, Mod, Piecewise, exp, floor, sin
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices, vjp
@@ -181,7 +182,7 @@ BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@every("name", [*FUNCTIONS])
 def test_the_introductory_functions_by_form(name):
     function, variable = FUNCTIONS[name]
     assert same_form(vjp(function, variable, df_of(function)), BY_HAND[name])
@@ -194,7 +195,7 @@ def test_a_flattened_read_needs_no_sum_and_no_guard():
     assert not guards(result)
 
 
-@pytest.mark.parametrize(("rows", "columns", "spare"), [(3, 4, 0), (1, 5, 0), (4, 1, 0), (3, 4, 2), (2, 7, 9)])
+@every("rows, columns, spare", [(3, 4, 0), (1, 5, 0), (4, 1, 0), (3, 4, 2), (2, 7, 9)])
 def test_a_flattened_read_in_a_longer_vector_has_one_guard_at_its_end(rows, columns, spare):
     vector = TensorSymbol("x", rows * columns + spare)
     function = TensorComprehension(vector[columns * i + j], (i, rows), (j, columns))

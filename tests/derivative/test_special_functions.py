@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Derivative, I, Piecewise, Rational, Subs, Symbol, log, sqrt
 from sympy.codegen import cfunctions
@@ -64,7 +65,7 @@ def slope_by_sympy(function, at):
     return sympy.N(function(s).diff(s).subs(s, Rational(at.numerator, at.denominator)), 25)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@every("name", [*KNOWN])
 def test_known_functions_have_sympys_derivative(name):
     gradient = td.gradient(total(KNOWN[name](x[k] / 2 if name in ("asech", "elliptic_k") else x[k])), x)
     assert not gradient.has(Derivative, Subs)
@@ -90,7 +91,7 @@ POLYNOMIALS = {"legendre", "chebyshevt", "hermite", "laguerre"}  # SymPy has no 
 ORDERS = [(name, order) for name in BY_LAST for order in (0, 2, *(("an index",) if name not in POLYNOMIALS else ()))]
 
 
-@pytest.mark.parametrize(("name", "order"), ORDERS)
+@every("name, order", ORDERS)
 def test_functions_with_a_fixed_order(name, order):
     function = BY_LAST[name]
     gradient = td.gradient(total(function(x[k], k if order == "an index" else order)), x)
@@ -124,7 +125,7 @@ def test_supplied_order_derivative():
     assert float(got) == pytest.approx(float((value[0] - value[1]) / (2 * step)), rel=1e-8)
 
 
-@pytest.mark.parametrize(
+@every(
     "body",
     [
         *(sympy.zeta(x[k]), sympy.zeta(x[k], 2), sympy.RisingFactorial(x[k], y[k]), sympy.dirichlet_eta(x[k])),
@@ -163,7 +164,7 @@ BACKENDS = {
 }
 
 
-@pytest.mark.parametrize("name", BACKENDS)
+@every("name", [*BACKENDS])
 def test_backends(name):
     for check in (assert_derivative_exact, assert_second_exact):
         check(total(BACKENDS[name]), x, low=0.25)
@@ -191,8 +192,8 @@ def test_heaviside_and_sign_have_no_delta():
 # ------------------------------------------------------------------ constants
 
 
-@pytest.mark.parametrize(
-    ("constant", "named"),
+@every(
+    "constant, named",
     [
         (I, "I"),
         (sqrt(-2), "I"),
@@ -226,8 +227,8 @@ def test_constants_that_are_not_real(constant, named):
     assert found >= 2
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
+@every(
+    "body, message",
     [
         (sympy.arg(a), r"arg is not supported in a tensor expression: arg\(a\); write Piecewise"),
         (sympy.polar_lift(a), "polar_lift is not supported .*complex"),
@@ -263,7 +264,7 @@ POWERS = {
 }
 
 
-@pytest.mark.parametrize("name", POWERS)
+@every("name", [*POWERS])
 def test_powers(name):
     for variable in (x, y):
         if POWERS[name].has(variable):

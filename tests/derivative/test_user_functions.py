@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import Derivative, Function, Lambda, Piecewise, Subs, Symbol
 
@@ -46,7 +47,7 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("name", BODIES)
+@every("name", [*BODIES])
 def test_derivatives_are_exact(name):
     scalar = total(BODIES[name])
     for variable in (x, y):
@@ -105,7 +106,7 @@ def test_names_are_the_same_in_every_run():
     assert "Subs(Derivative(h(xi_1), xi_1), xi_1, xi + x[p])" in next(iter(texts)), "xi is a symbol of the user's"
 
 
-@pytest.mark.parametrize("name", BODIES)
+@every("name", [*BODIES])
 def test_substitution_and_doit_give_the_derivative(name):
     """The substitution is SymPy's: into Derivative and Subs, under our binders."""
     scalar = total(BODIES[name])
@@ -205,8 +206,8 @@ def test_latex_and_text():
 x9 = Derivative(g(x[0], x[q]), x[0])
 
 
-@pytest.mark.parametrize(
-    ("expression", "message"),
+@every(
+    "expression, message",
     [
         (x9, r"x\[0\]\) cannot be read as the derivative .*evaluate it first, with .doit\(\)"),
         (Derivative(g(2 * a, u), a), "cannot be read as the derivative of one function"),

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import sympy
+from every import every
 from read_text import Evaluation, trees
 
 import sympy_tensordiff as td
@@ -72,7 +73,7 @@ def graph_size(expr) -> tuple[int, int]:
     return len(seen), edges
 
 
-@pytest.mark.parametrize(
+@every(
     "expr",
     [
         td.sin(v) + td.cos(td.sin(v)),
@@ -104,7 +105,7 @@ def test_each_graph_has_its_own_nodes() -> None:
     assert "cluster" not in td.draw_graph(td.sum(td.sin(v))).source
 
 
-@pytest.mark.parametrize("name", EXPRESSIONS)
+@every("name", [*EXPRESSIONS])
 def test_the_text_means_the_expression_and_its_derivative(name: str) -> None:
     expr, wrt = EXPRESSIONS[name]
     extent, rng = 3, np.random.default_rng(1)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sympy
 from counting import conditions_on_loops, masks, visits
+from every import every
 from exact_checks import assert_derivative_exact, assert_second_exact
 from sympy import (
     ITE,
@@ -83,7 +84,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize(("condition", "rows"), SAME.values(), ids=SAME.keys())
+@every("condition, rows", SAME.values(), ids=SAME.keys())
 def test_other_notations_of_rows_are_rows(condition, rows):
     function, plain = pair_sum(where(condition)), pair_sum(where(rows))
     for size in (1, 2, 5):
@@ -164,7 +165,7 @@ COUNTED = {
 }
 
 
-@pytest.mark.parametrize(("condition", "holds"), COUNTED.values(), ids=COUNTED.keys())
+@every("condition, holds", COUNTED.values(), ids=COUNTED.keys())
 def test_loops_run_over_the_tuples_that_count(condition, holds):
     function = pair_sum(where(condition, sympy.sin(B[i, j] * x[i])))
     tuples = sum(holds(a, b) for a in range(7) for b in range(7))
@@ -283,8 +284,8 @@ NEAR = (i + 48) * (j + 1)
 MASKS = (Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR, Eq(Abs(NEAR / 49 - q), 0))
 
 
-@pytest.mark.parametrize("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str)
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@every("condition", [Eq(NEAR / 49, q), Eq(NEAR, q / 49), q <= NEAR / 49, q / 49 < NEAR], ids=str)
+@every("backend", ["numpy", "numba"])
 def test_masks_of_indices_compare_integers(backend, condition):
     # In double precision, 49*(1/49) is less than 1.
     z = td.TensorSymbol("z", 50)

@@ -2,6 +2,7 @@
 
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_derivative_exact, assert_kernel_exact
 from sympy import And, Eq, KroneckerDelta, Mod, Ne, Not, Or, Piecewise, Xor, floor
 
@@ -41,7 +42,7 @@ def choices(result):
     return sum(1 for part in sympy.preorder_traversal(result) if isinstance(part, Piecewise | KroneckerDelta))
 
 
-@pytest.mark.parametrize(("name", "q", "step"), VARIANTS)
+@every("name, q, step", VARIANTS)
 def test_many_conditions_on_one_index(name, q, step):
     function = total(HOLES[name](q, step))
     gradient = td.gradient(function, x)

@@ -2,6 +2,7 @@
 
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_derivative_exact
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -53,7 +54,7 @@ AS_TYPED = {
 }
 
 
-@pytest.mark.parametrize("name", AS_TYPED)
+@every("name", [*AS_TYPED])
 def test_forms_are_written_as_they_are_typed(name):
     again = written(AS_TYPED[name])
     assert again.has(Mod)

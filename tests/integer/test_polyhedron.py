@@ -229,7 +229,7 @@ def test_nest_runs_over_the_points(seed):
         assert found == expected  # in lexicographic order of the loops, too
 
 
-@pytest.mark.parametrize("seed", range(8))
+@every("seed", range(8))
 def test_four_loops_in_their_best_order(seed):
     random = Random(1000 + seed)
     loops = list(systems.LOOPS)

@@ -10,6 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 import sympy
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy.matrices.normalforms import smith_normal_decomp
@@ -238,8 +239,8 @@ def test_solve_has_the_index_of_the_smith_form():
         assert abs(determinant(rows)) == 1
 
 
-@pytest.mark.parametrize(
-    ("matrix", "factors", "solution"),
+@every(
+    "matrix, factors, solution",
     [
         # Fig. 3 of the paper, and fig. 4.
         ([[1, -2]], (1,), Solution((Term((1,), 1, (1, 0)),), (), (), ((2, 1),))),
@@ -322,8 +323,8 @@ def test_congruences_are_plain():
     assert solve([[-3, 0, 1], [-2, -2, 3], [0, 4, 1]]).congruences == (Congruence((12, -1, -9), 34),)
 
 
-@pytest.mark.parametrize(
-    ("height", "width", "count", "bound"),
+@every(
+    "height, width, count, bound",
     [(3, 3, 200, 5), (8, 8, 40, 10), (12, 12, 15, 15), (6, 12, 15, 2), (12, 6, 15, 2), (11, 12, 5, 14)],
 )
 def test_transforms_are_short(height, width, count, bound):

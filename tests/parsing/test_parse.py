@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ParseError, TensorDiffError
@@ -74,12 +75,12 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("text", SCALARS)
+@every("text", [*SCALARS])
 def test_scalars_are_those_of_sympy(text):
     assert expression(text) == SCALARS[text]
 
 
-@pytest.mark.parametrize("text", WHOLE)
+@every("text", [*WHOLE])
 def test_tensors_are_those_of_the_operators(text):
     declared = "a 0 x 1 y 1"
     assert expression(text, declared) == WHOLE[text]
@@ -138,7 +139,7 @@ def test_sizes_have_names_of_their_own():
 # ---------------------------------------------------------------------------- numbers
 
 
-@pytest.mark.parametrize("text", ["2", "0.5", "2.", ".5", "1e-3", "1E3", "1.25e+2", "007", "0e999999999", "0.0"])
+@every("text", ["2", "0.5", "2.", ".5", "1e-3", "1E3", "1.25e+2", "007", "0e999999999", "0.0"])
 def test_numbers_are_exact(text):
     value = expression(text)
     assert value.is_Rational and (value == 0 if text.startswith("0e") else value == sympy.Rational(text))
@@ -335,7 +336,7 @@ INPUT_ERRORS = {
 }
 
 
-@pytest.mark.parametrize("text", ERRORS)
+@every("text", [*ERRORS])
 def test_errors_in_expressions(text):
     column, message = ERRORS[text]
     start = f"declare {DECLARED}\nexpression "
@@ -345,7 +346,7 @@ def test_errors_in_expressions(text):
     assert place == (2, column)
 
 
-@pytest.mark.parametrize("text", INPUT_ERRORS)
+@every("text", [*INPUT_ERRORS])
 def test_errors_in_inputs(text):
     line, column, message = INPUT_ERRORS[text]
     with pytest.raises(ParseError, match=message) as caught:

@@ -60,7 +60,7 @@ MEANINGS = {
 }
 
 
-@pytest.mark.parametrize("text", MEANINGS)
+@every("text", [*MEANINGS])
 def test_meaning(text) -> None:
     parsed = td.parse_indexed(f"{DECLARED}\n{text}\nderivative wrt x")
     assert parsed.expression == MEANINGS[text]
@@ -166,7 +166,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
+@every("text", [*REFUSED], ids=range(len(REFUSED)))
 def test_refused(text) -> None:
     with pytest.raises(ParseError, match=REFUSED[text]) as caught:
         td.parse_indexed(text)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sympy
 from evaluator import arrays, computed, value
+from every import every
 from inputs import DECLARED as ORDERS
 from inputs import Inputs
 
@@ -109,7 +110,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@every("text", TEXTS)
 def test_the_text_of_what_a_text_says_is_the_text(text):
     assert td.to_text(parsed(text).expression) == text
     assert td.to_text(parsed(text)) == f"declare {DECLARATIONS} expression {text} derivative wrt a"
@@ -166,7 +167,7 @@ COMPOSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", COMPOSED)
+@every("name", [*COMPOSED])
 def test_other_expressions_have_the_value_of_their_text(name):
     check_value(COMPOSED[name])
 
@@ -236,14 +237,14 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every("name", [*REFUSED])
 def test_what_the_language_cannot_say_is_refused_by_name(name):
     expr, message = REFUSED[name]
     with pytest.raises(UnsupportedError, match=f"^to_text: .*{message}"):
         td.to_text(expr)
 
 
-@pytest.mark.parametrize("name", ["x_1", "sin", "delta", "wrt", "lambda"])
+@every("name", ["x_1", "sin", "delta", "wrt", "lambda"])
 def test_names_that_the_language_does_not_have_are_refused(name):
     with pytest.raises(ArgumentError, match=f"'{name}' is no name of the text language: names are letters and digits"):
         td.to_text(sympy.Symbol(name, real=True) * x)
@@ -301,7 +302,7 @@ VANISHED = {
 }
 
 
-@pytest.mark.parametrize("text", VANISHED)
+@every("text", [*VANISHED])
 def test_a_size_that_only_a_vanished_term_gives_is_refused(text):
     declarations = "".join(f"{name} {order} " for name, order in (("x", 1), ("y", 1), ("A", 2)) if name in text)
     first = td.parse(f"declare {declarations}expression {text} derivative wrt {declarations[0]}")

@@ -3,8 +3,6 @@
 import random
 from itertools import product
 
-import pytest
-
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.extrema import greatest
 from sympy_tensordiff.simplify.clamps import decided_rows
@@ -39,19 +37,23 @@ def random_row(generator, shared):
 
 def check(rows, facts):
     decided = decided_rows(rows, facts)
+    if decided == rows:
+        return False
     for a, b in product(range(-6, 8), repeat=2):
         at = {"i": a, "j": b}
         if all(fact.holds(at) for fact in facts):
             assert all(row.holds(at) for row in rows) == all(row.holds(at) for row in decided), (rows, decided, at)
+    return True
 
 
-@pytest.mark.parametrize("block", range(5))
-def test_they_hold_at_the_same_points(block):
-    for seed in range(120 * block, 120 * block + 120):
+def test_they_hold_at_the_same_points(thorough):
+    changed = 0
+    for seed in range(600 if thorough else 240):
         generator = random.Random(seed)
         shared = greatest([random_form(generator, 0), Affine()])
         rows = tuple(random_row(generator, shared) for _ in range(generator.randint(1, 3)))
-        check(rows, BOX if generator.random() < 0.5 else ())
+        changed += check(rows, BOX if generator.random() < 0.5 else ())
+    assert changed > 150
 
 
 def test_a_maximum_that_a_row_holds_twice_does_not_decide_itself():

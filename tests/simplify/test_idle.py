@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-import pytest
+from every import every
 from sympy import Max, Min, Piecewise
 
 import sympy_tensordiff as td
@@ -38,7 +38,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize(("expr", "expected"), FORMS.values(), ids=FORMS)
+@every("expr, expected", FORMS.values(), ids=FORMS)
 def test_forms(expr, expected):
     result = td.simplify_deltas(expr)
     assert str(result) == expected

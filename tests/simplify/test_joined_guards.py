@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+from every import every
 from sympy import And, Eq, Max, Min, Mod, Ne, Piecewise, Symbol, ceiling, floor, log
 
 from sympy_tensordiff import (
@@ -88,7 +89,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", [*CASES])
 def test_guards_are_joined_and_values_kept(name):
     function, variable, order, text, count = CASES[name]
     result = gradient(function, variable)

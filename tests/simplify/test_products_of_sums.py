@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from every import every
 from sympy import Max, Min, exp, log, sqrt
 
 from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian, lambdify
@@ -20,8 +21,8 @@ over_i, over_j, over_k = (i, 0, N - 1), (j, 0, M - 1), (k, 0, N - 1)
 S = IndexedSum
 
 
-@pytest.mark.parametrize(
-    ("written", "by_hand"),
+@every(
+    "written, by_hand",
     [
         (S(x[i] * y[j], over_i, over_j), S(x[i], over_i) * S(y[j], over_j)),
         (S(x[i] * z[i] * y[j] ** 2, over_j, over_i), S(x[i] * z[i], over_i) * S(y[j] ** 2, over_j)),
@@ -130,7 +131,7 @@ COMPLEXITY = {
 }
 
 
-@pytest.mark.parametrize("name", COMPLEXITY)
+@every("name", [*COMPLEXITY])
 def test_derivatives_are_no_deeper_than_their_mathematics(name):
     function, variable, sizes, expected = COMPLEXITY[name]
     values = random_values((function, variable), sizes, seed=6)

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from every import every
 from sympy import Abs, Piecewise, Rational, Symbol, cos, exp, sin, sqrt, tanh
 
 from sympy_tensordiff import IndexedSum, TensorSymbol, canonical, gradient, indices, jacobian, simplify_deltas
@@ -37,7 +38,7 @@ ENERGIES = {
 }
 
 
-@pytest.mark.parametrize("name", ENERGIES)
+@every("name", [*ENERGIES])
 def test_the_gradient_of_a_pairwise_energy_is_one_sum(name):
     summand, by_hand = ENERGIES[name]
     found = gradient(energy(summand), x)
@@ -68,8 +69,8 @@ def test_the_gradient_does_not_depend_on_the_way_of_writing():
     )
 
 
-@pytest.mark.parametrize(
-    ("written", "read"),
+@every(
+    "written, read",
     [
         ((x[p] - x[q]) * (x[q] - x[p]), "-(x[p] - x[q])**2"),
         ((2 * x[p] - 2 * y[p]) * (y[p] - x[p]) * y[q], "-2*(x[p] - y[p])**2*y[q]"),

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from every import every
 from sympy import Min, Piecewise, exp
 
 from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian
@@ -23,8 +24,8 @@ INNER = S(A[i, j] * x[j], over_j)
 OTHER = S(B[i, j] * x[j], over_j)
 
 
-@pytest.mark.parametrize(
-    ("written", "by_hand"),
+@every(
+    "written, by_hand",
     [
         (S(INNER * y[i], over_i) + S(INNER * z[i], over_i), S((y[i] + z[i]) * INNER, over_i)),
         (

@@ -4,6 +4,7 @@ import random
 
 import pytest
 import sympy
+from every import every
 from sympy import Abs, Add, Dummy, Idx, KroneckerDelta, Mul, Piecewise, Symbol, Tuple
 
 import sympy_tensordiff as td
@@ -60,7 +61,7 @@ def renamed(expr, pick):
     return expr.func(*args)
 
 
-@pytest.mark.parametrize("expr", EXPRESSIONS.values(), ids=EXPRESSIONS)
+@every("expr", EXPRESSIONS.values(), ids=EXPRESSIONS)
 def test_names_do_not_matter(expr):
     form = td.canonical(expr)
     assert td.canonical(form) == form and form.free_symbols == expr.free_symbols
@@ -76,8 +77,8 @@ def test_names_do_not_matter(expr):
     assert (original == same).all() if hasattr(original, "shape") else abs(original - same) < 1e-20
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
+@every(
+    "left, right",
     [
         (ROW, total(A[j, k] * x[k], k)),
         (ROW, total(A[k, i] * x[k], k)),

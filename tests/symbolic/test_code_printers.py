@@ -6,6 +6,7 @@ import pkgutil
 import pytest
 import sympy
 import sympy.printing
+from every import every
 from sympy import Matrix, Piecewise
 from sympy.printing.printer import Printer
 
@@ -45,7 +46,7 @@ def test_the_list_of_printers_is_complete():
     assert asked <= set(METHODS) and len(asked) > 15
 
 
-@pytest.mark.parametrize("name", PRINTERS)
+@every("name", PRINTERS)
 def test_code_printers_refuse(name):
     printer = getattr(sympy, name, None) or getattr(sympy.printing, name)
     for node in NODES[:-1]:  # not every language has cases
@@ -55,9 +56,7 @@ def test_code_printers_refuse(name):
         assert name == "smtlib_code" or "td.generate_code(arguments, expression, backend)" in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"modules": "numpy"}, {"modules": "math"}, {"modules": "sympy"}, {"cse": True}]
-)
+@every("options", [{}, {"modules": "numpy"}, {"modules": "math"}, {"modules": "sympy"}, {"cse": True}])
 def test_lambdify_of_sympy_points_to_ours(options):
     for node in (*NODES, [S, S**2], Matrix([S])):
         with pytest.raises(

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import sympy
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
@@ -89,14 +90,14 @@ STAYS = {
 }
 
 
-@pytest.mark.parametrize("case", LEAVES)
+@every("case", [*LEAVES])
 def test_provable_violations_raise_with_a_witness(case):
     build, message = LEAVES[case]
     with pytest.raises(OutOfShapeError, match=message):
         build()
 
 
-@pytest.mark.parametrize("case", STAYS)
+@every("case", [*STAYS])
 def test_everything_else_is_built(case):
     build = STAYS[case]
     expr = build()

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import sympy
+from every import every
 from sympy import Integer, Lambda, Piecewise, S, Symbol, Tuple
 from sympy.core.symbol import Str
 
@@ -62,7 +63,7 @@ SHAPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", SHAPES)
+@every("what", [*SHAPES])
 def test_shapes(what):
     build, shape = SHAPES[what]
     result = build()
@@ -227,7 +228,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@every("what", [*REFUSED])
 def test_refusals(what):
     build, error, message = REFUSED[what]
     with pytest.raises(error, match=message):
@@ -314,7 +315,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("what", WRITTEN)
+@every("what", [*WRITTEN])
 def test_entries_are_written_out(what):
     expr = WRITTEN[what]
     written = expr.doit()

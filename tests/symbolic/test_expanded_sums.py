@@ -1,7 +1,7 @@
 """Sums under `sympy.expand`: term by term, constants outside, and an empty range still sums to 0."""
 
-import pytest
 import sympy
+from every import every
 from sympy import IndexedBase, Max, Min, Sum
 from written_out import same
 
@@ -30,7 +30,7 @@ EXPANDED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("total", "expected"), EXPANDED)
+@every("total, expected", EXPANDED)
 def test_sums_are_expanded_term_by_term(total, expected):
     result = sympy.expand(total)
     assert sympy.expand(result - sympy.expand(expected)) == 0

@@ -1,5 +1,6 @@
 import pytest
 import sympy
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Dummy, Idx, Mod, Rational, Symbol, ceiling, floor, frac
@@ -21,8 +22,8 @@ def test_indices_are_integer_symbols_by_name():
     assert all(symbol.is_integer for symbol in indices("a:3"))
 
 
-@pytest.mark.parametrize(
-    ("expr", "shown"),
+@every(
+    "expr, shown",
     [
         (i, "i"),
         (sympy.Integer(4), "4"),
@@ -70,8 +71,8 @@ def test_cached_parse_serves_different_variables():
     assert to_affine(i + j, {i: 5, j: 5}.__getitem__) == Affine({5: 2})
 
 
-@pytest.mark.parametrize(
-    ("expr", "message"),
+@every(
+    "expr, message",
     [
         (2**i, r"2\*\*i is a power"),
         (sympy.sqrt(2), r"sqrt\(2\) is a power"),
@@ -119,8 +120,8 @@ def test_refusals_name_the_culprit_and_the_way_out(expr, message):
         x[expr]
 
 
-@pytest.mark.parametrize(
-    ("expr", "message"),
+@every(
+    "expr, message",
     [
         (i * j, r"i\*j multiplies indices .* integer combination"),
         (2 * i * j + 1, r"2\*i\*j \+ 1 multiplies indices"),

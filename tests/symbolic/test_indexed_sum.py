@@ -1,5 +1,6 @@
 import pytest
 import sympy
+from every import every
 from sympy import Idx, Max, Min, Symbol, Tuple, ceiling, floor
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, UnsupportedError
@@ -37,8 +38,8 @@ def test_dependent_bounds_of_the_paper():
     assert total.free_symbols == {y, n}
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "lows", "highs"),
+@every(
+    "low, high, lows, highs",
     [
         (0, n - 1, {0}, {n - 1}),
         (Max(0, p - 2), Min(4, p), {0, p - 2}, {4, p}),
@@ -57,14 +58,14 @@ def test_bounds_are_maxima_and_minima(low, high, lows, highs):
     assert (index, set(lower), set(upper)) == (k, lows, highs)
 
 
-@pytest.mark.parametrize("limits", [(), (i,), ((i,),), ((i, n),), ((i, 0, None),), (Idx("i"),), ("i",), ({i: 3},)])
+@every("limits", [(), (i,), ((i,),), ((i, n),), ((i, 0, None),), (Idx("i"),), ("i",), ({i: 3},)])
 def test_a_sum_needs_a_range(limits):
     with pytest.raises(ArgumentError, match=r"has no (complete )?range; write .*\(k, 0, n - 1\)"):
         IndexedSum(x[i], *limits)
 
 
-@pytest.mark.parametrize(
-    ("limits", "error", "message"),
+@every(
+    "limits, error, message",
     [
         ([(i, 0, sympy.oo)], ArgumentError, "the upper bound of i is oo; a finite range is needed"),
         ([(i, -sympy.oo, 3)], ArgumentError, "the lower bound of i is -oo"),
@@ -92,8 +93,8 @@ def test_range_refusals(limits, error, message):
         IndexedSum(x[i], *limits)
 
 
-@pytest.mark.parametrize(
-    ("body", "error", "message"),
+@every(
+    "body, error, message",
     [
         (x, UnsupportedError, r"x has rank 1; .*TensorComprehension\(x\[i\] \+ 1, \(i, n\)\)"),
         (x + 1, UnsupportedError, r"the tensor T = .* has rank 1; write it entry by entry"),

@@ -4,6 +4,7 @@ import pickle
 
 import pytest
 import sympy
+from every import every
 from sympy import Eq, KroneckerDelta, Piecewise, floor, srepr
 
 import sympy_tensordiff as td
@@ -80,7 +81,7 @@ EXPRESSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", EXPRESSIONS)
+@every("name", [*EXPRESSIONS])
 def test_read_written_and_evaluated(name):
     expr, value = EXPRESSIONS[name]
     reader = Reader(Graph())
@@ -144,7 +145,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSALS)
+@every("name", [*REFUSALS])
 def test_refused(name):
     make, error, message = REFUSALS[name]
     with pytest.raises(error, match=message):

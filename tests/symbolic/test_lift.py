@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import sympy
+from every import every
 from native_values import native_value
 from sympy import (
     Dummy,
@@ -85,7 +86,7 @@ VALUED = [
 SIZES = {n: (1, 3, 5), m: (1, 6), p: (0, 1, 3), q: (1, 3)}
 
 
-@pytest.mark.parametrize("expr", VALUED, ids=str)
+@every("expr", VALUED, ids=str)
 def test_values(expr):
     """Wherever no range of symbolic length is reversed, both sides mean the same."""
     lifted = td.lift(expr)
@@ -153,8 +154,8 @@ def test_sizes_of_what_has_no_shape():
     assert td.lift(real[p] + x[q]) == X[p] + X[q]
 
 
-@pytest.mark.parametrize(
-    ("expr", "expected"),
+@every(
+    "expr, expected",
     [
         (Sum(x[I], (I, 0, 3)), "IndexedSum(x[i], (i, 0, 3))"),
         (Sum(x[I] * y[i], (I, 0, 3)), "IndexedSum(x[i_1]*y[i], (i_1, 0, 3))"),
@@ -218,7 +219,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("expr", "kind", "message"), REFUSED.values(), ids=REFUSED)
+@every("expr, kind, message", REFUSED.values(), ids=REFUSED)
 def test_refusals(expr, kind, message):
     with pytest.raises(TensorDiffError, match=message) as caught:
         td.lift(expr)

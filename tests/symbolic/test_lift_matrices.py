@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from every import every
 from exact_checks import assert_derivative_exact, assert_second_exact
 from native_expressions import ALPHA, RandomArrays, RandomMatrices, explicit, random_arrays, symbols_of
 from sympy import (
@@ -94,8 +95,8 @@ def random_case(kind: str, seed: int) -> tuple[Any, tuple[int, ...]]:
 # ------------------------------------------------------------------ random expressions
 
 
-@pytest.mark.parametrize("kind", ["matrices", "arrays"])
-@pytest.mark.parametrize("block", range(4))
+@every("kind", ["matrices", "arrays"])
+@every("block", range(4))
 def test_values_are_those_of_sympys_explicit_arrays(kind: str, block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
         expr, shape = random_case(kind, seed)
@@ -107,8 +108,8 @@ def test_values_are_those_of_sympys_explicit_arrays(kind: str, block: int) -> No
         )
 
 
-@pytest.mark.parametrize("kind", ["matrices", "arrays"])
-@pytest.mark.parametrize("block", range(4))
+@every("kind", ["matrices", "arrays"])
+@every("block", range(4))
 def test_derivatives_are_exact(kind: str, block: int) -> None:
     for seed in range(1000 + 8 * block, 1008 + 8 * block):
         expr, _ = random_case(kind, seed)
@@ -159,7 +160,7 @@ SYMBOLIC = [
 ]
 
 
-@pytest.mark.parametrize("expr", SYMBOLIC, ids=str)
+@every("expr", SYMBOLIC, ids=str)
 def test_symbolic_sizes(expr: Any) -> None:
     result = td.lift(expr)
     for position, variable in enumerate(sorted(map(td.lift, symbols_of(expr)), key=str)):
@@ -222,7 +223,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("expr", FORMS, ids=str)
+@every("expr", [*FORMS], ids=str)
 def test_forms(expr: Any) -> None:
     assert str(td.lift(expr)) == FORMS[expr]
 
@@ -351,7 +352,7 @@ def test_gradients_that_are_matrices_have_the_values_of_the_tensors() -> None:
     assert matrices >= 10
 
 
-@pytest.mark.parametrize("expr", [P * P, P.T, Q * P, HadamardProduct(P, P), P.applyfunc(sympy.exp) * P], ids=str)
+@every("expr", [P * P, P.T, Q * P, HadamardProduct(P, P), P.applyfunc(sympy.exp) * P], ids=str)
 def test_axes_of_sympys_array_derivatives_are_the_other_way_round(expr: Any) -> None:
     """The axes of the value come first here, those of the variable in SymPy's array derivatives."""
     variable = td.lift(P)

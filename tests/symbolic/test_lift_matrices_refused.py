@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from every import every
 from native_expressions import ALPHA
 from sympy import DiagonalOf, HadamardProduct, MatPow, Matrix, MatrixSymbol, Symbol, Trace
 from sympy.combinatorics import Permutation
@@ -84,7 +85,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("expr", "error", "message"), REFUSED, ids=[str(case[0])[:40] for case in REFUSED])
+@every("expr, error, message", REFUSED, ids=[str(case[0])[:40] for case in REFUSED])
 def test_refused_by_name(expr: Any, error: type[TensorDiffError], message: str) -> None:
     with pytest.raises(error, match=message):
         td.lift(expr)

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from every import every
 from sympy import Max, Symbol, exp
 
 import sympy_tensordiff as td
@@ -47,8 +48,8 @@ def values_of(expr):
     return random_values((expr, A, x, y, a), {n: 3}, 5)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("upper", SCALARS)
+@every("place", [*PLACES])
+@every("upper", [*SCALARS])
 def test_the_text_has_the_value(upper, place):
     for lower in SCALARS:
         expr = PLACES[place](SCALARS[upper], SCALARS[lower])

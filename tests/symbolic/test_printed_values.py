@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
+from every import every
 from latex_values import latex_value
 from sympy import Rational, Symbol, latex
 
@@ -94,7 +95,7 @@ def value(expr, at):
 BATCHES = [range(start, start + 60) for start in range(0, 300, 60)]
 
 
-@pytest.mark.parametrize("seeds", BATCHES, ids=str)
+@every("seeds", BATCHES, ids=str)
 def test_text(seeds):
     names: dict = {}
     exec("from sympy_tensordiff import *", names)
@@ -112,7 +113,7 @@ def test_text(seeds):
     assert compared > 40
 
 
-@pytest.mark.parametrize("seeds", BATCHES, ids=str)
+@every("seeds", BATCHES, ids=str)
 def test_matrix_notation_in_latex(seeds):
     compared = 0
     for seed in seeds:

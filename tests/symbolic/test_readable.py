@@ -1,7 +1,7 @@
 """Index expressions as a person writes them: the same value, in an order that reads well."""
 
-import pytest
 import sympy
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Max, Min, Mod, ceiling, floor
@@ -34,7 +34,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize(("index", "text"), TEXTS.items(), ids=TEXTS.values())
+@every("index, text", TEXTS.items(), ids=TEXTS.values())
 def test_texts(index, text):
     low, high = (0, index) if index.has(Min) else (index, 99)
     total = td.IndexedSum(1, (k, low, high))

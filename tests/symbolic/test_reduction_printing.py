@@ -1,6 +1,6 @@
 """Products, maxima and minima over ranges as a person writes them."""
 
-import pytest
+from every import every
 from sympy import Eq, Idx, Max, Min, Piecewise, latex, pretty, sqrt
 
 import sympy_tensordiff as td
@@ -73,7 +73,7 @@ ASCII = """
 """.strip("\n")  # fmt: skip
 
 
-@pytest.mark.parametrize(("expr", "expected"), LATEX.values(), ids=LATEX)
+@every("expr, expected", LATEX.values(), ids=LATEX)
 def test_latex(expr, expected):
     assert latex(expr) == expected
 

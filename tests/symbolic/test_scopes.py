@@ -2,6 +2,7 @@
 
 import pytest
 import sympy
+from every import every
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Dummy, Idx, Symbol
@@ -136,9 +137,9 @@ def test_alpha_equivalence_of_nested_binders():
     assert free.as_dummy().free_symbols == free.free_symbols
 
 
-@pytest.mark.parametrize("old", [i, j])
-@pytest.mark.parametrize("new", [i, j, k, q, i + k, 2 * j, k + q + 1])
-@pytest.mark.parametrize(
+@every("old", [i, j])
+@every("new", [i, j, k, q, i + k, 2 * j, k + q + 1])
+@every(
     "expr",
     [
         IndexedSum(X[i, k] * x[k + j], (k, 0, 2)),

@@ -1,7 +1,7 @@
 """Text, LaTeX and pretty form, as a person would write them."""
 
-import pytest
 import sympy
+from every import every
 from sympy import (
     Abs,
     Eq,
@@ -54,7 +54,7 @@ TEXT = {
 }
 
 
-@pytest.mark.parametrize(("expr", "shown"), TEXT.items(), ids=TEXT.values())
+@every("expr, shown", TEXT.items(), ids=TEXT.values())
 def test_text(expr, shown):
     assert str(expr) == repr(expr) == shown
 
@@ -125,7 +125,7 @@ LATEX = [
 ]
 
 
-@pytest.mark.parametrize(("expr", "shown"), LATEX, ids=[str(expr) for expr, _ in LATEX])
+@every("expr, shown", LATEX, ids=[str(expr) for expr, _ in LATEX])
 def test_latex(expr, shown):
     assert latex(expr) == shown
     assert expr._repr_latex_() == rf"$\displaystyle {shown}$"
@@ -203,7 +203,7 @@ i = 0 j = 0
 ]
 
 
-@pytest.mark.parametrize(("expr", "shown"), PRETTY, ids=[str(expr) for expr, _ in PRETTY])
+@every("expr, shown", PRETTY, ids=[str(expr) for expr, _ in PRETTY])
 def test_pretty(expr, shown):
     assert drawn(expr) == shown.strip("\n").splitlines()
 
@@ -230,7 +230,7 @@ def test_srepr():
     assert "Piecewise((" in srepr(TensorComprehension(Piecewise((x[i], Eq(i, 0)), (0, True)), (i, m)))
 
 
-@pytest.mark.parametrize("printer", [str, repr, srepr, latex, pretty, sympy.dotprint])
+@every("printer", [str, repr, srepr, latex, pretty, sympy.dotprint])
 def test_no_printer_fails(printer):
     for expr in (A, s, A[i, j], S, S**2 * R, TensorComprehension(S, (i, n)), TensorComprehension(S, (i, n))[0]):
         assert printer(expr)

@@ -3,6 +3,7 @@ import pickle
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Idx, IndexedBase, Rational, Sum, Symbol, Tuple, latex
 
 import sympy_tensordiff as td
@@ -49,7 +50,7 @@ def test_symbols_are_told_apart():
     assert x[i] != IndexedBase("x")[i]
 
 
-@pytest.mark.parametrize(
+@every(
     "name",
     [
         *("x);import os", "", "1x", "x y", "x-y", "lambda", "None", "x\n", "x.y", "eval()", " x", "x;", "\\", "x\\"),
@@ -78,7 +79,7 @@ def test_names_of_latex_are_printed_as_they_are_and_never_reach_code():
         kernel([1.0, 2.0], [3.0, 4.0], [1, 0, 2])
 
 
-@pytest.mark.parametrize("name", [3, None, Symbol("x"), b"x", ("x",)])
+@every("name", [3, None, Symbol("x"), b"x", ("x",)])
 def test_a_name_is_a_str(name):
     with pytest.raises(ArgumentTypeError, match="the name of a tensor must be a str"):
         TensorSymbol(name, 3)
@@ -89,8 +90,8 @@ def test_unicode_names_are_those_of_python():
     assert TensorSymbol("\u03d5", 3) == TensorSymbol("\u03c6", 3)  # ϕ and φ are one Python name
 
 
-@pytest.mark.parametrize(
-    ("extent", "error", "message"),
+@every(
+    "extent, error, message",
     [
         (0, ShapeError, "tensor T has the extent 0: an extent must be a positive integer"),
         (-2, ShapeError, "extent -2"),
@@ -130,8 +131,8 @@ def test_entries():
     assert entry.is_zero is None
 
 
-@pytest.mark.parametrize(
-    ("read", "message"),
+@every(
+    "read, message",
     [
         (lambda: x[i, j], r"x\[i, j\]: x has rank 1 \(shape \(n,\)\), so an entry needs 1 index, not 2"),
         (lambda: A[i], r"A\[i\]: A has rank 2 \(shape \(n, m\)\), so an entry needs 2 indices, not 1"),
@@ -145,8 +146,8 @@ def test_the_number_of_indices_is_the_rank(read, message):
         read()
 
 
-@pytest.mark.parametrize(
-    ("read", "message"),
+@every(
+    "read, message",
     [
         (lambda: z[3], r"z\[3\]: index 3 of axis 0 lies outside of 0 … 2 \(shape \(3,\)\)"),
         (lambda: z[-1], "negative ones do not wrap around"),
@@ -237,8 +238,8 @@ def test_idx_as_limit():
         TensorComprehension(x[Idx("i", (1, n))], Idx("i", (1, n)))
 
 
-@pytest.mark.parametrize(
-    ("build", "error", "message"),
+@every(
+    "build, error, message",
     [
         (lambda: TensorComprehension(x[i], i), ArgumentError, r"the limit \(i\) must be \(index, extent\)"),
         (lambda: TensorComprehension(x[i], (i, 0, n - 1)), ArgumentError, r"must be \(index, extent\), e.g. \(i, n\)"),

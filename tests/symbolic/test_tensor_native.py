@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Derivative, Function, IndexedBase, Max, Min, Piecewise, Symbol, cos, exp, log, sin
 
 import sympy_tensordiff as td
@@ -72,7 +73,7 @@ def differences(expr, variable, step=1e-5):
     return stacked.reshape(*stacked.shape[:-1], *base.shape)
 
 
-@pytest.mark.parametrize("what", SCALARS)
+@every("what", [*SCALARS])
 def test_first_derivatives(what):
     expr, variable = SCALARS[what]
     expected = differences(expr, variable)
@@ -83,7 +84,7 @@ def test_first_derivatives(what):
     np.testing.assert_allclose(number(td.gradient(expr, variable), VALUES), expected, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("what", ["the known one", "an entry times", "power in both", "inverse", "norm", "logistic"])
+@every("what", ["the known one", "an entry times", "power in both", "inverse", "norm", "logistic"])
 def test_second_derivatives(what):
     expr, variable = SCALARS[what]
     expected = differences(sympy.diff(expr, variable), variable)
@@ -106,8 +107,8 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("variable", [A, X, lam, A[0, 1], X[2, 1]], ids=str)
-@pytest.mark.parametrize("what", WHOLE)
+@every("variable", [A, X, lam, A[0, 1], X[2, 1]], ids=str)
+@every("what", [*WHOLE])
 def test_tensors(what, variable):
     expr = WHOLE[what]
     tensor = getattr(variable, "tensor", variable)

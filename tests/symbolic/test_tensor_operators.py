@@ -6,6 +6,7 @@ import operator
 import numpy as np
 import pytest
 import sympy
+from every import every
 from sympy import Add, Lambda, Mul, Pow, Rational, S, Symbol
 
 import sympy_tensordiff as td
@@ -24,7 +25,7 @@ t0, t1 = sympy.symbols("t0 t1", real=True)
 SCALARS = [2, 2.5, Rational(1, 3), sympy.pi, c, c + 1, x[0], s, td.det(X), td.IndexedSum(x[i], (i, 0, m - 1)), n]
 
 
-@pytest.mark.parametrize("scalar", SCALARS, ids=str)
+@every("scalar", SCALARS, ids=str)
 def test_scalars_on_either_side(scalar):
     whole = sympy.sympify(scalar)
     assert A + scalar == scalar + A == TensorAdd(A, whole) == Add(A, scalar) == Add(scalar, A)
@@ -156,7 +157,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@every("what", [*REFUSED])
 def test_shapes_that_do_not_fit(what):
     build, message = REFUSED[what]
     with pytest.raises(ShapeError, match=message):
@@ -168,7 +169,7 @@ def test_extents_are_compared_as_expressions():
     assert (left + right).shape in (left.shape, right.shape) and (left @ right).shape == ()
 
 
-@pytest.mark.parametrize("operation", [operator.add, operator.mul, operator.sub, operator.truediv, operator.pow])
+@every("operation", [operator.add, operator.mul, operator.sub, operator.truediv, operator.pow])
 def test_every_kind_of_tensor_is_an_operand(operation):
     square = td.TensorComprehension(x[i] * y[j], (j, n), (i, m))
     kinds = [A, square, C.T, y[0] * A, td.sin(A), td.ones((n, m)), td.einsum("i,j->ij", y, x), A - B, td.softmax(A)]

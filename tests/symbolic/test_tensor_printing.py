@@ -303,7 +303,7 @@ INDEXED = [
 EVERYTHING = PRODUCTS + ELEMENTWISE + FUNCTIONS + INDEXED
 
 
-@pytest.mark.parametrize(("expr", "text", "formula"), EVERYTHING, ids=[text for _, text, _ in EVERYTHING])
+@every("expr, text, formula", EVERYTHING, ids=[text for _, text, _ in EVERYTHING])
 def test_text_and_latex(expr, text, formula):
     assert str(expr) == repr(expr) == text
     assert latex(expr) == formula
@@ -330,7 +330,7 @@ NATIVE = [
 ]
 
 
-@pytest.mark.parametrize(("expr", "text", "formula"), NATIVE, ids=[text for _, text, _ in NATIVE])
+@every("expr, text, formula", NATIVE, ids=[text for _, text, _ in NATIVE])
 def test_scalars_in_expressions_of_sympy(expr, text, formula):
     """Sympy orders the factors of a product by its own rules."""
     assert str(expr) == text
@@ -342,8 +342,8 @@ CHOICE = td.elementwise(sympy.Lambda((t0, t1), sympy.Piecewise((t1, t0 > 0), (0,
 CASES = r"\begin{cases} \frac{1}{y} & \text{for}\: x > 0 \\ 0 & \text{otherwise} \end{cases}"
 
 
-@pytest.mark.parametrize(
-    ("expr", "formula"),
+@every(
+    "expr, formula",
     [
         (CHOICE, CASES),
         (x - 2 * CHOICE, rf"x - 2 \left({CASES}\right)"),
@@ -478,7 +478,7 @@ x - ⎜⎪0  otherwise⎟
 ]
 
 
-@pytest.mark.parametrize(("expr", "shown"), PRETTY, ids=[str(expr) for expr, _ in PRETTY])
+@every("expr, shown", PRETTY, ids=[str(expr) for expr, _ in PRETTY])
 def test_pretty(expr, shown):
     assert drawn(expr) == shown.strip("\n").splitlines()
 
@@ -525,7 +525,7 @@ def last_printable(step):
     return expr
 
 
-@pytest.mark.parametrize("name", STEPS)
+@every("name", [*STEPS])
 def test_the_deepest_that_is_printed(name):
     """No printer overflows the stack below the depth at which all refuse."""
     expr = last_printable(STEPS[name])

@@ -2,6 +2,7 @@
 
 import pytest
 import sympy
+from every import every
 from sympy import Matrix, Piecewise, Symbol, Tuple, Wild
 from sympy.core.kind import NumberKind
 
@@ -31,8 +32,8 @@ REPEATED = {
 }
 
 
-@pytest.mark.parametrize("symbols", [None, "c"])
-@pytest.mark.parametrize("expr", REPEATED.values(), ids=REPEATED)
+@every("symbols", [None, "c"])
+@every("expr", REPEATED.values(), ids=REPEATED)
 def test_no_common_subexpression_holds_a_bound_index(expr, symbols):
     def named(name, value):
         assert value.free_symbols - {Symbol(f"x{number}") for number in range(9)} <= expr.free_symbols
@@ -65,7 +66,7 @@ def test_whole_tensors_get_no_scalar_name():
     assert sympy.cse([rank0, sympy.sin(rank0)])[0][0][1] == rank0
 
 
-@pytest.mark.parametrize(
+@every(
     "holder",
     [
         TensorSymbol("x0", m)[p],

@@ -88,7 +88,7 @@ PLACES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("build", PLACES)
+@every("build", [*PLACES])
 def test_places_for_scalars(build):
     call, message = PLACES[build]
     with pytest.raises(UnsupportedError, match=message):
@@ -108,8 +108,8 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("other", FOREIGN.values(), ids=FOREIGN)
-@pytest.mark.parametrize("sign", OPERATIONS)
+@every("other", FOREIGN.values(), ids=FOREIGN)
+@every("sign", [*OPERATIONS])
 def test_matrices_and_arrays_of_sympy_are_lifted_first(sign, other):
     message = r"write td\.lift\(.*\)|a scalar is needed"
     if sign == "Mul" and other == array:
@@ -119,17 +119,15 @@ def test_matrices_and_arrays_of_sympy_are_lifted_first(sign, other):
             OPERATIONS[sign](left, right)
 
 
-@pytest.mark.parametrize("sign", ["+", "-", "*", "/", "**", "@"])
-@pytest.mark.parametrize(
-    "values", [np.ones(3), np.ones((2, 2), dtype=int), np.array(["a"])], ids=lambda v: str(v.dtype)
-)
+@every("sign", ["+", "-", "*", "/", "**", "@"])
+@every("values", [np.ones(3), np.ones((2, 2), dtype=int), np.array(["a"])], ids=lambda v: str(v.dtype))
 def test_arrays_of_numpy_are_named_first(sign, values):
     for left, right in ((A, values), (values, A)):
         with pytest.raises(ArgumentTypeError, match=r"name an array as a td.TensorSymbol, and pass it to the kernel"):
             OPERATIONS[sign](left, right)
 
 
-@pytest.mark.parametrize("other", [sympy.I, sympy.oo, -sympy.oo, sympy.zoo, sympy.nan, 2 + sympy.I * t])
+@every("other", [sympy.I, sympy.oo, -sympy.oo, sympy.zoo, sympy.nan, 2 + sympy.I * t])
 def test_operands_are_finite_and_real(other):
     for build in (lambda: A + other, lambda: A * other, lambda: A**other, lambda: td.maximum(A, other)):
         with pytest.raises(UnsupportedError, match="is not a finite real number; tensors are real"):
@@ -143,7 +141,7 @@ def test_operands_are_finite_and_real(other):
         A * Symbol("z", commutative=False)
 
 
-@pytest.mark.parametrize("other", ["x", None, [1, 2], "A + 1", object()])
+@every("other", ["x", None, [1, 2], "A + 1", object()])
 def test_operands_are_expressions(other):
     for build in (lambda: A + other, lambda: other * A, lambda: td.sin(other), lambda: td.det(other)):
         with pytest.raises(ArgumentTypeError, match=r"an operand of .* must be a SymPy expression or a number, not"):
@@ -163,8 +161,8 @@ def test_tensors_are_not_iterable():
     assert not sympy.utilities.iterables.iterable(A)
 
 
-@pytest.mark.parametrize(
-    ("make", "way_out"),
+@every(
+    "make, way_out",
     [
         (lambda: sympy.MatMul(A, A), "MatMul.*write A @ B"),
         (lambda: sympy.MatMul(sympy.MatrixSymbol("M", n, n), A), "MatMul.*write A @ B"),
