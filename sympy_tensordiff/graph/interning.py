@@ -70,6 +70,7 @@ class Table:
         self._table: dict[tuple[Any, ...], Node] = {}
         self.names: list[str] = []
         self.integers: dict[str, Node] = {}
+        self.below: dict[str, Affine] = {}
         self.granted: dict[Row, None] = {}
         self.zero = self.const(0)
         self.one = self.const(1)
@@ -141,7 +142,8 @@ class Table:
         if not index and tensor.op != "tensor":
             return tensor
         if tensor.op == "tensor" and self.integers.get(tensor.data[0]) is tensor:
-            return self.index(Affine.variable(DataEntry(tensor.data[0], tuple(index))))
+            name = tensor.data[0]
+            return self.index(Affine.variable(DataEntry(name, tuple(index), self.below.get(name))))
         own = NOTHING.union(*(form.atoms() for form in index))
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
 

@@ -20,7 +20,8 @@ nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the sha
 of which some may be scalars; products, sums over axes, transposes, deltas are ``ein``.
 
 An entry of a tensor of integers is never a ``read``: it is the index that is one `DataEntry`, as in the
-forms of other reads. ``Graph.integers`` holds the nodes of these tensors by their names.
+forms of other reads. ``Graph.integers`` holds the nodes of these tensors by their names, ``Graph.below``
+what those of declared ranges are less than.
 ``Graph.granted`` holds what is taken for granted of sizes and free indices: what their symbols are declared
 to be, and that what divides is positive. Kernels refuse calls with others.
 

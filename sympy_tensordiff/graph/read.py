@@ -17,11 +17,12 @@ from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read_tensors import TENSOR_METHODS, Tensors
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
+from sympy_tensordiff.integer.data import with_ranges
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.system import definitions
 from sympy_tensordiff.symbolic.indices import data_of, may_be_real, to_affine
 from sympy_tensordiff.symbolic.integers import integers_by_use
-from sympy_tensordiff.symbolic.lift import NATIVE, lift, lift_native
+from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
@@ -86,7 +87,7 @@ class Reader(Tensors):
         scope = scope or {}
         for tensor in () if isinstance(expr, int) or expr.is_Symbol else data_of(expr):
             self.tensor(tensor)
-        form = to_affine(expr, lambda symbol: self.variable(symbol, scope))
+        form = with_ranges(to_affine(expr, lambda symbol: self.variable(symbol, scope)), self.graph.below)
         for compound in form.compounds():
             self.divisors |= _divisors(expr, compound, frozenset(scope.values()))
         return form
@@ -125,6 +126,8 @@ class Reader(Tensors):
                 "give them different names"
             )
         shape = tuple(self.affine(extent) for extent in symbol.shape)
+        if symbol.below is not None:
+            self.graph.below[symbol.name] = self.affine(symbol.below)
         return self.graph.tensor(symbol.name, shape, is_integer=symbol.dtype is int)
 
     def leaves(self) -> list[Node]:
@@ -283,7 +286,7 @@ def _extrema(expr: Any) -> int:
 
 
 def _described(tensor: TensorSymbol) -> str:
-    return f"one of shape {tensor.shape}{' of integers' * (tensor.dtype is int)}"
+    return f"one of shape {tensor.shape}{kind_of(tensor)}"
 
 
 def _divisors(expr: Any, compound: Compound, bound: frozenset[int]) -> set[Affine]:

@@ -1,7 +1,7 @@
 """Entries of integer tensors in affine forms: what an index is where data select what is read.
 
-A `DataEntry` such as ``idx[i]`` is an unknown integer that its indices determine. Nothing else is
-known of it: it is a column of its own in a system, no elimination goes through it, and an equation
+A `DataEntry` such as ``idx[i]`` is an unknown integer that its indices determine. At most its range is
+known: it is a column of its own in a system, no elimination goes through it, and an equation
 ``p == idx[i]`` is a condition that is tested, never solved for ``i``.
 """
 
@@ -22,6 +22,9 @@ class DataEntry(Compound):
         The name of an integer tensor.
     index : tuple of Affine
         One form per axis.
+    below : Affine, optional
+        The entry lies in ``0 … below - 1``, whatever its index is. The variables in it are sizes, which
+        do not count among those of the entry.
 
     Examples
     --------
@@ -33,12 +36,13 @@ class DataEntry(Compound):
     19
     """
 
-    __slots__ = ("_hash", "index", "tensor")
+    __slots__ = ("_hash", "below", "index", "tensor")
     rank = 4
 
-    def __init__(self, tensor: str, index: tuple[Affine, ...]) -> None:
+    def __init__(self, tensor: str, index: tuple[Affine, ...], below: Affine | None = None) -> None:
         self.tensor = tensor
         self.index = index
+        self.below = below
         self._hash = hash(("data", tensor, index))
 
     def key(self) -> tuple[Any, ...]:
@@ -51,7 +55,13 @@ class DataEntry(Compound):
         index = tuple([form.substitute(mapping) for form in self.index])
         if all(new is old for new, old in zip(index, self.index, strict=True)):
             return None
-        return Affine.variable(DataEntry(self.tensor, index))
+        return Affine.variable(DataEntry(self.tensor, index, self.below))
+
+    def definition(self) -> tuple[Row, ...]:
+        if self.below is None:
+            return ()
+        entry = Affine.variable(self)
+        return Row("ge", entry), Row("ge", self.below - 1 - entry)
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
         """The value, where ``values`` holds the array (or nested sequences) of the tensor under its name."""
@@ -61,13 +71,13 @@ class DataEntry(Compound):
         return int(found)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DataEntry) and self.tensor == other.tensor and self.index == other.index
+        return isinstance(other, DataEntry) and self.key() == other.key() and self.below == other.below
 
     def __hash__(self) -> int:
         return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DataEntry, (self.tensor, self.index)
+        return DataEntry, (self.tensor, self.index, self.below)
 
     def __repr__(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.index)) or '()'}]"
@@ -82,6 +92,22 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
     [idx[jdx[i] + 1], jdx[i]]
     """
     return [compound for compound in compounds_in(forms) if isinstance(compound, DataEntry)]
+
+
+def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
+    """A form in which the entries of each tensor have the range that is declared of it, and no other.
+
+    >>> from .implication import implied
+    >>> n, entry = Affine.variable("n"), Affine.variable(DataEntry("idx", (Affine.variable("i"),)))
+    >>> declared = with_ranges(2 * entry + 1, {"idx": n})
+    >>> declared, implied(Row("ge", declared - 1), ()), implied(Row("ge", 2 * n - declared - 1), ())
+    (2*idx[i] + 1, True, True)
+    """
+    mapping: dict[Variable, Affine] = {}
+    for entry in outermost_entries(form) if form.compounds() else ():
+        index = tuple([with_ranges(part, below) for part in entry.index])
+        mapping[entry] = Affine.variable(DataEntry(entry.tensor, index, below.get(entry.tensor)))
+    return form.substitute(mapping) if mapping else form
 
 
 def outermost_entries(form: Affine) -> set[DataEntry]:

@@ -149,8 +149,8 @@ class _Lift(Rewriting):
                     "or use two names"
                 )
             raise ShapeError(
-                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape}{_kind(other)} "
-                f"and {written} of shape {tensor.shape}{_kind(tensor)}; {way_out}"
+                f"two different tensors are called {tensor.name}: {origin} of shape {other.shape}{kind_of(other)} "
+                f"and {written} of shape {tensor.shape}{kind_of(tensor)}; {way_out}"
             )
         return tensor
 
@@ -280,8 +280,10 @@ def _invented(name: str, rank: int) -> tuple[Expr, ...]:
     return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))
 
 
-def _kind(tensor: TensorSymbol) -> str:
-    return " of integers" if tensor.dtype is int else ""
+def kind_of(tensor: TensorSymbol) -> str:
+    """What a message says of a tensor behind its shape."""
+    below = "" if tensor.below is None else f" below {tensor.below}"
+    return f" of integers{below}" if tensor.dtype is int else ""
 
 
 # ------------------------------------------------------------------ indices and bounds of SymPy's sums and products

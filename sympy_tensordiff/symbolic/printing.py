@@ -92,6 +92,7 @@ class PrintedSymbol(Printed):
 
     def _sympyrepr(self: Any, printer: Any) -> str:
         dtype = ", dtype=int" if self.dtype is int else ""
+        dtype += "" if self.below is None else f", below={printer._print(self.below)}"
         return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])}{dtype})"
 
     def _latex(self: Any, printer: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, TensorDiffError
 from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
@@ -36,6 +36,10 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     dtype : {float, int}
         What the entries are: real numbers, or integers, which may stand in an index (a gather by
         data). Nothing is differentiated by a tensor of integers.
+    below : int or Expr, optional
+        Declares that the integers lie in ``0 … below - 1``: derivatives and kernels take this for granted,
+        and every call refuses other data. Without it, data lie inside of the axis that they select from
+        wherever they are read.
 
     Examples
     --------
@@ -47,18 +51,26 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     >>> idx = TensorSymbol("idx", 5, dtype=int)
     >>> x[2*idx[i] + 1], idx[i].is_integer, idx.dtype
     (x[2*idx[i] + 1], True, <class 'int'>)
+    >>> chosen = TensorSymbol("chosen", 5, dtype=int, below=n)
+    >>> chosen.below, chosen.func(*chosen.args) == chosen, idx.below
+    (n, True, None)
     """
 
     is_symbol = True
     _is_leaf = True
     _diff_wrt = True
 
-    def __new__(cls, name: Any, shape: Any, dtype: Any = float) -> Any:
+    def __new__(cls, name: Any, shape: Any, dtype: Any = float, below: Any = None) -> Any:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
         name = _checked_name(name)
         parts = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
-        # Of real numbers is what a tensor is without a word of it.
-        return cls._unchecked(*parts, _INT) if _is_integer(dtype, name) else cls._unchecked(*parts)
+        if not _is_integer(dtype, name):
+            if below is not None:
+                raise ArgumentError(
+                    f"tensor {name} has below={below}, which is a range of integers: with dtype=int its entries are"
+                )
+            return cls._unchecked(*parts)  # of real numbers is what a tensor is without a word of it
+        return cls._unchecked(*parts, _INT, *(() if below is None else (_checked_range(below, name),)))
 
     @property
     def name(self) -> str:
@@ -71,12 +83,17 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def index_parts(self) -> tuple[Expr, ...]:
-        return self.shape
+        return (*self.shape, *self._args[3:])
 
     @property
     def dtype(self) -> type:
         """``int`` or ``float``: what the entries are."""
         return int if len(self._args) > 2 else float
+
+    @property
+    def below(self) -> Any:
+        """What all integers of it are declared to be less than; None where nothing is declared."""
+        return self._args[3] if len(self._args) > 3 else None
 
     @property
     def is_integer(self) -> bool | None:
@@ -90,7 +107,8 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     @property
     def free_symbols(self) -> set[Basic]:
-        return walkers.shown_symbols(self, {self}.union(self._args[1].free_symbols), sys._getframe(1))
+        own = {self}.union(*(part.free_symbols for part in self.index_parts))
+        return walkers.shown_symbols(self, own, sys._getframe(1))
 
     def doit(self, **hints: Any) -> Any:
         return self
@@ -158,6 +176,13 @@ def _is_integer(dtype: Any, name: str) -> bool:
             "have is said by the arrays that a kernel gets"
         )
     return dtype is not float
+
+
+def _checked_range(below: Any, name: str) -> Expr:
+    try:
+        return checked_extent(below, f"tensor {name}")
+    except TensorDiffError as error:
+        raise type(error)(f"tensor {name} has below={below}, which is no extent of an axis: {error}") from None
 
 
 def _checked_name(name: Any) -> str:

@@ -339,3 +339,19 @@ def test_data_that_the_range_of_an_index_keeps_inside(wrt):
     numbers = {data: [0, -40, -1, 1, 1, 0, 1, 2], size: 1, length: 2, values: np.ones(12), weights: np.ones(1)}
     numbers |= {table: np.ones((8, 5)), along: np.ones((8, 5) if wrt == "table" else 12)}
     assert not np.any(evaluate(second, numbers))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        Piecewise((z[idx[i]] ** 2, (idx[i] >= 0) & (idx[i] < n)), (0, True)) * v[i],
+        total(z[j] ** 2 * delta(j, idx[i]), (j, 0, n - 1)) * v[i],
+    ],
+)
+def test_no_guard_says_what_is_declared_of_data(body):
+    slope = td.diff(total(body, (i, 0, 3)), v[p])
+    guard = "(p <= 3) & (idx[p] >= 0) & (idx[p] <= n - 1)"
+    assert str(slope) == f"Piecewise((z[idx[p]]**2, {guard}), (0, True))"
+    bounded = body.subs(idx, td.TensorSymbol("idx", 4, dtype=int, below=n))
+    slope = td.diff(total(bounded, (i, 0, 3)), v[p])
+    assert str(slope) == "Piecewise((z[idx[p]]**2, p <= 3), (0, True))"

@@ -155,3 +155,31 @@ def test_refused(name):
 def test_labels_of_pictures_name_data():
     entry = Affine.variable(DataEntry("idx", (Affine.variable(1) + 1,)))
     assert labels.form(2 * entry - Affine.variable(0), {0: "p", 1: "i"}) == "2*idx[i + 1] - p"
+
+
+def test_a_declared_range_is_part_of_the_identity():
+    declared = td.TensorSymbol("idx", 4, dtype=int, below=n)
+    assert (declared.below, idx.below) == (n, None)
+    assert declared != idx
+    assert str(declared[i]) == "idx[i]"
+    assert declared.free_symbols == {declared, n}
+    assert declared.func(*declared.args) is declared
+    assert declared.subs(n, 7) is td.TensorSymbol("idx", 4, dtype=int, below=7)
+    assert pickle.loads(pickle.dumps(x[declared[i]])) is x[declared[i]]
+    assert eval(srepr(declared), {**vars(sympy), "TensorSymbol": td.TensorSymbol}) is declared
+    with pytest.raises(ShapeError, match=r"two different tensors are called idx: .* of integers below n"):
+        td.diff(x[idx[i]] + x[declared[i]], x[p])
+
+
+@pytest.mark.parametrize(
+    ("below", "dtype", "message"),
+    [
+        (3, float, "tensor x has below=3, which is a range of integers: with dtype=int its entries are"),
+        (0, int, "tensor x has below=0, which is no extent of an axis: .*must be a positive integer"),
+        (sympy.Rational(1, 2), int, "tensor x has below=1/2, which is no extent of an axis"),
+        (idx[0], int, r"tensor x has below=idx\[0\], which is no extent of an axis: .*which is data"),
+    ],
+)
+def test_a_declared_range_that_is_none(below, dtype, message):
+    with pytest.raises((ArgumentError, ShapeError), match=message):
+        td.TensorSymbol("x", 4, dtype=dtype, below=below)
