@@ -11,14 +11,22 @@ from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape
 from sympy_tensordiff.derivative.native_matrices import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.graph.to_einsum import to_einsum
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.symbolic.binders import Binder
-from sympy_tensordiff.symbolic.hooks import register_derivative, register_jacobian, register_simplification
+from sympy_tensordiff.symbolic.einsum import EinsumProduct
+from sympy_tensordiff.symbolic.hooks import (
+    register_derivative,
+    register_jacobian,
+    register_notation,
+    register_simplification,
+)
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
 
 register_derivative(entry_derivative)
+register_notation(EinsumProduct, to_einsum)
 
 
 def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:

@@ -7,7 +7,7 @@ the expression came about, so that equal results are equal texts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -27,7 +27,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
 )
 from sympy_tensordiff.symbolic.measures import measures
-from sympy_tensordiff.symbolic.subscripts import FROM_I
+from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS
 
 Labelled = tuple[Any, tuple[int, ...]]
 """An operand in SymPy's terms and its labels."""
@@ -51,8 +51,11 @@ def operands_of(node: Node) -> list[tuple[Node, tuple[int, ...]]]:
     ]
 
 
-def write_einsum(node: Node, operands: Sequence[Labelled], extents: Sequence[Any]) -> Any:
-    """An einsum of operands that are written already; ``extents`` are those of the labels of the output."""
+def write_einsum(node: Node, operands: Sequence[Labelled], extents: Sequence[Any], names: Mapping[int, str]) -> Any:
+    """An einsum of operands that are written already.
+
+    ``extents`` are those of the labels of the output, ``names`` are letters that labels should have.
+    """
     scalars = [expr for expr, labels in operands if not labels]
     tensors = sorted(((expr, labels) for expr, labels in operands if labels), key=_order)
     factor = sympy.Mul(number(node.data.coefficient), *scalars)
@@ -68,9 +71,8 @@ def write_einsum(node: Node, operands: Sequence[Labelled], extents: Sequence[Any
         return scaled(factor, [expr for expr, _ in tensors])
     if len(tensors) == 1 and isinstance(tensors[0][0], DeltaTensor) and tensors[0][1] == output:
         return scaled(factor, [tensors[0][0]])
-    return scaled(
-        factor, [EinsumProduct(_subscripts([labels for _, labels in tensors], output), *(e for e, _ in tensors))]
-    )
+    subscripts = _subscripts([labels for _, labels in tensors], output, names)
+    return scaled(factor, [EinsumProduct(subscripts, *(expr for expr, _ in tensors))])
 
 
 def scaled(factor: Any, tensors: Sequence[Any]) -> Any:
@@ -105,11 +107,14 @@ def _without_repetition(output: tuple[int, ...], extents: Sequence[Any]) -> tupl
     return result, [(DeltaTensor([extents[label]]), (label, other)) for label, other in pairs]
 
 
-def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...]) -> str:
+def _subscripts(inputs: Sequence[tuple[int, ...]], output: tuple[int, ...], names: Mapping[int, str]) -> str:
     letters: dict[int, str] = {}
-    for label in (*output, *(label for labels in inputs for label in labels)):
-        if label not in letters:
-            letters[label] = FROM_I[len(letters)]
+    order = dict.fromkeys((*output, *(label for labels in inputs for label in labels)))
+    for label in order:
+        if (name := names.get(label, "")) in LETTERS and len(name) == 1 and name not in letters.values():
+            letters[label] = name
+    free = (letter for letter in FROM_I if letter not in letters.values())
+    letters |= {label: next(free) for label in order if label not in letters}
 
     def text(labels: Sequence[int]) -> str:
         return "".join(letters[label] for label in labels)
@@ -157,14 +162,21 @@ class TensorWriter(Forms, ABC):
 
     def _einsum(self, node: Node, scope: Scope) -> Recursion[Any]:
         operands: list[Labelled] = []
-        for arg, labels in operands_of(node):
+        parts = operands_of(node)
+        core = node.args[0] if is_view(node) and node.args else node
+        names: dict[int, str] = {}
+        if is_core(core) and core.id in self.graph.hints:
+            inputs = zip(parts, core.data.inputs, strict=True)
+            pairs = (pair for (_, labels), own in inputs for pair in zip(labels, own, strict=True))
+            names = {label: self.graph.hints[core.id][own] for label, own in pairs}
+        for arg, labels in parts:
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)
                 operands.append((TensorAdjugate(matrix), labels[::-1]))
             else:
                 operands.append(((yield self.visit(arg, scope)), labels))
         extents = [self.form(extent, scope) for extent in node.data.extents]
-        return write_einsum(node, operands, extents)
+        return write_einsum(node, operands, extents, names)
 
     def _applied(self, node: Node, scope: Scope) -> Recursion[Any]:
         """Functions and choices of entries as one template, over the tensors and scalars that they are taken of."""

@@ -49,6 +49,7 @@ from sympy_tensordiff.parsing.terms_of_text import (
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.hooks import rewritten
 from sympy_tensordiff.symbolic.integers import integers_by_use
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorAdjugate,
@@ -59,7 +60,6 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.symbolic.to_einsum import to_einsum
 from sympy_tensordiff.symbolic.trampoline import Recursion, trampoline
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
@@ -81,7 +81,7 @@ class Writer:
 
     def __init__(self, expr: Any, declared: Iterable[Any] = ()) -> None:
         if any(isinstance(node, INDEXED) and held(node) is None for node in nodes_in([expr])):
-            expr = to_einsum(expr)
+            expr = rewritten(expr, EinsumProduct)
         self.expr = expr
         nodes = nodes_in([expr])
         for node in nodes:

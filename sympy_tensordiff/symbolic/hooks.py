@@ -54,6 +54,11 @@ def notation(target: Any) -> Rewriting | None:
     return _notations.get(target) if isinstance(target, type) else None
 
 
+def rewritten(expr: Any, target: type) -> Any:
+    """``expr`` in the notation that a class stands for, whether it is one of ours or not."""
+    return _notations[target](expr)
+
+
 def register_simplification(function: Rewriting) -> None:
     """Make ``function(expr)`` what `sympy.simplify` does to deltas under a binder of ours."""
     _simplification[:] = [function]

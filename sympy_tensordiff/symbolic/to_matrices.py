@@ -16,6 +16,7 @@ from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
+from sympy_tensordiff.symbolic.hooks import rewritten
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorCofactor,
     TensorDeterminant,
@@ -26,7 +27,6 @@ from sympy_tensordiff.symbolic.matrix_products import Part, by_entry, contract, 
 from sympy_tensordiff.symbolic.rewriting import EMPTY, Rewriting, Scope
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.to_einsum import to_einsum
 from sympy_tensordiff.symbolic.trampoline import Recursion
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -51,7 +51,7 @@ def to_matrices(expr: Any) -> Any:
     ShapeError
         Two tensors would be one `sympy.MatrixSymbol`: a vector, and a matrix of one column.
     """
-    return _Matrices().run(to_einsum(expr))
+    return _Matrices().run(rewritten(expr, EinsumProduct))
 
 
 class _Matrices(Rewriting):

@@ -126,12 +126,16 @@ WHOLE = {
 }
 
 
+# What the graph simplifies on the way.
+SHORTER = {"2*inv(3*X)": "2*inv(X)/3"}
+
+
 @pytest.mark.parametrize(("whole", "text"), WHOLE.items(), ids=map(str, WHOLE))
 def test_there_and_back(whole, text):
     written = whole.rewrite(td.IndexedSum)
     assert str(written) == text
     assert_same(whole, written)
-    assert written.rewrite(td.EinsumProduct) == whole
+    assert str(written.rewrite(td.EinsumProduct)) == SHORTER.get(str(whole), str(whole))
     assert whole.rewrite(td.EinsumProduct) == whole
     assert written.rewrite(td.IndexedSum) == written
 
@@ -169,16 +173,14 @@ WRITTEN = {
     td.IndexedSum(2 * c * x[i] * z[i], (i, 0, n - 1)): 2 * c * ein("i,i->", x, z),
     td.IndexedSum(x[i] * td.IndexedSum(y[i], (i, 0, m - 1)), (i, 0, n - 1)): ein("i->", x) * ein("i->", y),
     td.IndexedSum(td.IndexedSum(X[i, j] * x[i], (i, 0, n - 1)) * x[j], (j, 0, n - 1)): ein(
-        "j,j->", ein("ij,i->j", X, x), x
+        "j,j->", x, ein("ij,i->j", X, x)
     ),
     td.TensorComprehension(td.IndexedSum(product[i, k] * x[k], (k, 0, n - 1)), (i, n)): ein("ik,k->i", product, x),
     td.TensorComprehension(x[i] + A[i, j], (i, n), (j, m)): td.TensorAdd(ein("i,j->ij", x, td.ones(m)), A),
     td.TensorComprehension(sympy.exp(x[i]) / c, (i, n)): td.TensorMul(1 / c, td.exp(x)),
     td.TensorComprehension(sympy.Max(x[i], 0) + sympy.Abs(z[i]), (i, n)): td.TensorAdd(td.relu(x), td.abs(z)),
     td.TensorComprehension(X[i, i] * KroneckerDelta(i, j), (i, n), (j, n)): ein("ij,ii->ij", td.DeltaTensor(n), X),
-    td.TensorComprehension(td.IndexedSum(KroneckerDelta(i, k) * x[k], (k, 0, n - 1)), (i, n)): ein(
-        "ik,k->i", td.DeltaTensor(n), x
-    ),
+    td.TensorComprehension(td.IndexedSum(KroneckerDelta(i, k) * x[k], (k, 0, n - 1)), (i, n)): x,
     td.TensorComprehension(x[i] * z[n - 1 - i], (i, n)): td.TensorMul(x, td.TensorComprehension(z[n - 1 - i], (i, n))),
     td.TensorComprehension(td.IndexedSum(X[i, j] * z[n - 1 - j] * x[i], (j, 0, n - 1)), (i, n)): ein(
         "i,ij,j->i", x, X, td.TensorComprehension(z[n - 1 - j], (j, n))
@@ -197,7 +199,7 @@ WRITTEN = {
         "i,i->", x, td.TensorComprehension(td.IndexedProduct(A[i, j], (j, 0, m - 1)), (i, n))
     ),
     td.TensorComprehension(Piecewise((x[i], z[i] > 0), (c, True)), (i, n)): td.elementwise(
-        lambda d, a, b: Piecewise((a, b > 0), (d, True)), c, x, z
+        lambda b, a, d: Piecewise((a, b > 0), (d, True)), z, x, c
     ),
     td.TensorComprehension(td.TensorComprehension(x[i] * x[j], (j, n))[k], (i, n), (k, n)): ein("i,k->ik", x, x),
     td.TensorComprehension(s * x[i], (i, n)): td.TensorMul(s, x),
@@ -208,7 +210,7 @@ WRITTEN = {
 @pytest.mark.parametrize(("written", "whole"), WRITTEN.items(), ids=map(str, WRITTEN))
 def test_index_notation_that_is_whole_tensors(written, whole):
     result = written.rewrite(td.EinsumProduct)
-    assert td.canonical(result) == td.canonical(whole), result
+    assert str(result) == str(whole)
     assert_same(written, result)
 
 
@@ -308,7 +310,7 @@ MATRICES = {
     td.DeltaTensor(n): "I",
     product[p, q]: "(A*B)[p, q]",
     x[p] * s: "s*x[p, 0]",
-    td.IndexedSum(x[i] * td.IndexedSum(A[i, j] * y[j], (j, 0, m - 1)), (i, 0, n - 1)): "(y.T*A.T*x)[0, 0]",
+    td.IndexedSum(x[i] * td.IndexedSum(A[i, j] * y[j], (j, 0, m - 1)), (i, 0, n - 1)): "(x.T*A*y)[0, 0]",
     td.TensorComprehension(sympy.exp(A[i, j]) * x[i], (i, n), (j, m)): "DiagMatrix(x)*Lambda(t0, exp(t0)).(A)",
 }
 
@@ -412,10 +414,8 @@ def assert_as_matrices(expr, matrices, given):
 
 @pytest.mark.parametrize("body", [td.sin(x[0]), 2 * x[0], x[1]], ids=str)
 def test_a_table_without_axes_is_its_entry(body) -> None:
-    """Its rewriting is a scalar of SymPy's, which has no entries."""
     table = td.TensorComprehension(body)
     values = random_values((x[0], x[1]), SIZES)
     for expr in (td.TensorComprehension(table[()] * x[p], (p, n)), 2 * table[()]):
         result = expr.rewrite(td.EinsumProduct)
-        assert table not in nodes_in([result])
         assert np.array_equal(evaluate(result, values), evaluate(expr, values))
