@@ -102,6 +102,11 @@ class EinsumProduct(TensorOperation):
         """The operands."""
         return tuple(self.args[1:])
 
+    @property
+    def label_extents(self) -> dict[str, Any]:
+        """The extent of each label."""
+        return label_extents(self._parsed, [shape_of(operand) for operand in self.operands])
+
     def relabelled(self) -> Any:
         """The same product under the labels ``i``, ``j``, …, in the order in which they appear."""
         appearing = dict.fromkeys("".join(self.inputs))
@@ -111,7 +116,7 @@ class EinsumProduct(TensorOperation):
     def entry_of(self, indices: Sequence[Expr], read: Read) -> Expr:
         """The sum over the labels that are not in the output."""
         inputs, output = self._parsed
-        extents = label_extents(self._parsed, [shape_of(operand) for operand in self.operands])
+        extents = self.label_extents
         summed = [label for label in extents if label not in output]
         lengths = [extents[label] for label in summed]
         own = places(fresh_indices(len(summed), (*self.operands, *indices, *lengths), summed), lengths)

@@ -3,8 +3,8 @@
 The labels are the vertices of a network, vectors stand at its vertices and matrices are its edges.
 A tree becomes a product along the path between the labels of the result, or between two ends
 where all are summed; what hangs at a vertex of the path is a diagonal matrix there. A ring is a trace;
-other networks become trees or rings where two edges in a row, beside an edge with the same ends, are one
-product, which is multiplied with that edge entry by entry.
+other networks become trees or rings where two edges in a row are one product, which is multiplied with an edge
+between the same ends entry by entry.
 """
 
 from __future__ import annotations
@@ -108,12 +108,10 @@ class _Network:
         return sum(len(self.matrices[label]) for label in component) // 2
 
     def _between_neighbours(self, component: Sequence[str], kept: Collection[str]) -> str | None:
-        """A summed label between two others that are neighbours themselves."""
-        for label in component:
-            ends = list(self.matrices[label])
-            if label not in kept and len(ends) == 2 and ends[0] in self.matrices[ends[1]]:
-                return label
-        return None
+        """A summed label between two others, which are neighbours themselves where there are some that are."""
+        ends = {label: list(self.matrices[label]) for label in component if label not in kept}
+        found = [label for label in ends if len(ends[label]) == 2]
+        return next((label for label in found if ends[label][0] in self.matrices[ends[label][1]]), (*found, None)[0])
 
     def _join(self, label: str) -> None:
         """One edge for the two at a label."""

@@ -89,12 +89,7 @@ def notation_of(node: Any) -> Any:
 
 def _einsum(node: Any) -> Any:
     operands = [notation_of(operand) for operand in node.operands]
-    extents = {
-        label: extent
-        for labels, operand in zip(node.inputs, node.operands, strict=True)
-        for label, extent in zip(labels, operand.shape if labels else (), strict=True)
-    }
-    return einsum_notation(node.inputs, node.output, operands, extents)
+    return einsum_notation(node.inputs, node.output, operands, node.label_extents)
 
 
 def _sum(node: Any) -> Any:

@@ -6,7 +6,22 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import sympy
-from sympy import Expr, Identity, Lambda, MatAdd, MatrixSymbol, OneMatrix, S, Symbol, ZeroMatrix
+from sympy import (
+    DiagMatrix,
+    DiagonalOf,
+    Expr,
+    HadamardProduct,
+    Identity,
+    Lambda,
+    MatAdd,
+    MatMul,
+    MatrixSymbol,
+    OneMatrix,
+    S,
+    Symbol,
+    Trace,
+    ZeroMatrix,
+)
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.hadamard import HadamardPower
 from sympy.matrices.expressions.matexpr import MatrixElement
@@ -23,7 +38,18 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorInverse,
     TensorLogSumExp,
 )
-from sympy_tensordiff.symbolic.matrix_products import Part, by_entry, contract, times
+from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
+from sympy_tensordiff.symbolic.notation import (
+    Call,
+    Chain,
+    Constant,
+    Contraction,
+    Diagonal,
+    Leaf,
+    Outer,
+    Product,
+    Row,
+)
 from sympy_tensordiff.symbolic.rewriting import EMPTY, Rewriting, Scope
 from sympy_tensordiff.symbolic.subscripts import LETTERS
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -160,10 +186,10 @@ class _Matrices(Rewriting):
 
     def einsum(self, expr: EinsumProduct, scope: Scope) -> Recursion[Any]:
         values = yield self.all(expr.operands, scope)
-        result = contract(map(Part, values, expr.inputs), expr.output)
-        if result is None:
+        notation = einsum_notation(expr.inputs, expr.output, list(map(Leaf, values)), expr.label_extents)
+        if any(isinstance(part, Contraction) for part in (notation, *getattr(notation, "factors", ()))):
             raise refusal(expr, "three matrices share an index that is summed; td.TensorComprehension has any sum")
-        return result
+        return matrix_of(notation)
 
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         TensorSymbol: variable,
@@ -188,6 +214,41 @@ OTHERWISE = {
     **dict.fromkeys(("IndexedProduct", "IndexedMax", "IndexedMin"), "only sums over whole axes have one"),
     "TensorComprehension": "it is no product of entries of matrices over whole axes",
 }
+
+
+def matrix_of(notation: Any) -> Any:
+    """A product of matrices as SymPy's matrices, where its leaves are some, or a scalar."""
+    match notation:
+        case Leaf(node):
+            return node
+        case Constant(_, (extent,)):
+            return OneMatrix(extent, 1)
+        case Diagonal(vector):
+            return DiagMatrix(matrix_of(vector))
+        case Call(name, (matrix,)):
+            return (Trace if name == "trace" else DiagonalOf)(matrix_of(matrix))
+        case Outer(column, row):
+            return times(matrix_of(column), matrix_of(row).T)
+        case Product():
+            scalars = (notation.scalar, *map(matrix_of, notation.inner))
+            if not notation.factors:
+                return sympy.Mul(*scalars)
+            return times(*scalars, by_entry(*map(matrix_of, notation.factors)))
+        case Chain(factors):
+            product = times(*map(matrix_of, factors))
+            return MatrixElement(product, 0, 0) if isinstance(factors[0], Row) else product
+    (matrix,) = notation  # a row, or a transposed matrix
+    return matrix_of(matrix).T
+
+
+def times(*factors: Any) -> Any:
+    """The matrix product of matrices, and of scalars in front."""
+    return MatMul(*factors).doit(deep=False)
+
+
+def by_entry(*matrices: Any) -> Any:
+    """The product of matrices of one shape entry by entry."""
+    return matrices[0] if len(matrices) == 1 else HadamardProduct(*matrices).doit(deep=False)
 
 
 def columns(expr: TensorExpr) -> tuple[Expr, Expr]:

@@ -270,8 +270,13 @@ INDEXED = [
     ),
     (
         ein("ij,jk,kl,li->j", A, B, C, A),
-        "EinsumProduct('ij,jk,kl,li->j', A, B, C, A)",
-        r"\left[\sum_{i, k, l} A_{i j} B_{j k} C_{k l} A_{l i}\right]_{j}",
+        "sum((A @ A).T*(B @ C), axis=1)",
+        r"\left(\left(A A\right)^{\top} \odot \left(B C\right)\right) \mathbf{1}",
+    ),
+    (
+        ein("ij,ik,il,jk,kl,lj->i", A, B, C, A, B, C),
+        "EinsumProduct('ij,ik,il,jk,kl,lj->i', A, B, C, A, B, C)",
+        r"\left[\sum_{j, k, l} A_{i j} B_{i k} C_{i l} A_{j k} B_{k l} C_{l j}\right]_{i}",
     ),
     (
         ein("jnk,nk,->j", T, A, x[k]),
