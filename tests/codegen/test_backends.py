@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from every import every
 from generator import CENTRE, Generator
 from oracle import check, expected
 from programs import CASES, REDUCTIONS, L, M, N, array, i, j, k, load, loop, op, result, single, total
@@ -17,19 +18,48 @@ from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.errors import UnsupportedError
 
-# What is printed for these is printed for others, too; they run as Python.
-NOT_COMPILED = ["long_reductions", "guarded_long_sums", "computed_sizes"]
-BY_HAND = [(name, backend) for name in CASES for backend in ("numpy", "numba")[: 1 if name in NOT_COMPILED else 2]]
+# Chosen greedily, at the least time: their texts hold every construct inside of every other one (which operator, call,
+# condition, loop or read stands in which) that those of all programs hold, together with the texts that are compiled
+# for single precision and for numbers at the limits, below. All run as Python in `test_parallel.py`.
+COMPILED = [
+    "arithmetic",
+    "dependent_bounds",
+    "elementary",
+    "empty_temporary",
+    "masks",
+    "matmul",
+    "mixed_forms",
+    "nested_data",
+    "rank_five",
+    "rank_three",
+    "reads",
+    "scalar_arguments",
+    "scattered_in_loops",
+    "scattered_rows",
+    "select_values",
+    "strided_adjoint",
+    "two_outputs",
+]
+SINGLE = ["section_six", "select_values", "long_sums", "guarded_reductions", "scans"]
 
 
-@pytest.mark.parametrize(("name", "backend"), BY_HAND)
-def test_programs_by_hand(name, backend):
+def by_hand(name, backend):
     program, arguments = CASES[name]
     verify(program)
     check(program, backend, arguments(np.random.default_rng(1)))
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if n != "arithmetic"])
+@every("name", [*CASES])
+def test_programs_by_hand(name):
+    by_hand(name, "numpy")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in COMPILED else pytest.mark.thorough) for n in CASES])
+def test_compiled_programs_by_hand(name):
+    by_hand(name, "numba")
+
+
+@every("name", [n for n in CASES if n != "arithmetic"])
 def test_single_precision_numpy(name):
     program, arguments = CASES[name]
     values = [
@@ -39,7 +69,7 @@ def test_single_precision_numpy(name):
     check(program, "numpy", values, 2e-5, np.float32)
 
 
-@pytest.mark.parametrize("name", ["section_six", "select_values", "long_sums", "guarded_reductions", "scans"])
+@pytest.mark.parametrize("name", SINGLE)
 def test_single_precision_numba_stays_single(name):
     program, arguments = CASES[name]
     values = [v.astype(np.float32) if isinstance(v, np.ndarray) else v for v in arguments(np.random.default_rng(2))]
@@ -59,7 +89,9 @@ def test_random_programs_numpy(first):
         _check_random(seed, "numpy")
 
 
-@pytest.mark.parametrize("seed", range(200, 204))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(n, marks=() if n < 202 else pytest.mark.thorough) for n in range(200, 208)]
+)
 def test_random_programs_numba(seed):
     _check_random(seed, "numba")
 
@@ -150,15 +182,18 @@ LIMITS = {
 def test_nan_and_infinity_pass_without_warnings(backend):
     special = np.array([0.0, np.nan, np.inf, -np.inf, 1e300, -1e300, 800.0, 0.5, -2.5])
     turned = special[::-1].copy()
-    for name, (operands, function) in LIMITS.items():
+    kernels = []
+    for name, (operands, _) in LIMITS.items():
         term = op(name, *(load(operand, i) if isinstance(operand, str) else operand for operand in operands))
         inverse = op("pow", load("x", i), -1)
-        program = single(
-            (array("x", N), array("y", N)), result("z", N), "i", Store(op("add", term, op("mul", 0.0, inverse)))
-        )
+        kernels.append(Kernel(f"{name}_of_x", ("i",), (Store(op("add", term, op("mul", 0.0, inverse))),)))
+    outputs = tuple(result(kernel.array, N) for kernel in kernels)
+    structure = f"({'.' * len(kernels)})"
+    program = Program((array("x", N), array("y", N)), outputs, (), tuple(kernels), structure=structure)
+    every_found = compile_program(program, backend)(special, turned)
+    for (name, (operands, function)), found in zip(LIMITS.items(), every_found, strict=True):
         with np.errstate(all="ignore"):
             wanted = function(*((special, turned)[: sum(isinstance(o, str) for o in operands)])) + 0 * special**-1.0
-        found = compile_program(program, backend)(special, turned)
         np.testing.assert_allclose(found, wanted, rtol=1e-12, err_msg=name)
 
 
