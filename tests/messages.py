@@ -6,6 +6,7 @@ variables or returned by a function of the same module. The page of errors lists
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,12 @@ from sympy_tensordiff import errors
 PACKAGE = Path(td.__file__).parent
 OURS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
 HOLE = "\0"
+
+
+@cache
+def nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes inside, which are walked again and again."""
+    return tuple(ast.walk(scope))
 
 
 def texts(node: ast.AST | None, scope: ast.AST, module: ast.Module, depth: int = 3) -> list[str]:
@@ -33,11 +40,11 @@ def texts(node: ast.AST | None, scope: ast.AST, module: ast.Module, depth: int =
         case ast.IfExp(body=body, orelse=orelse):
             return texts(body, scope, module, depth) + texts(orelse, scope, module, depth)
         case ast.Name(id=name) if depth:
-            values = [n.value for n in ast.walk(scope) if isinstance(n, ast.Assign | ast.AugAssign) and sets(n, name)]
+            values = [n.value for n in nodes(scope) if isinstance(n, ast.Assign | ast.AugAssign) and sets(n, name)]
             return [text for value in values for text in texts(value, scope, module, depth - 1)]
         case ast.Call(func=ast.Name(id=name)) if depth:
-            found = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef) and n.name == name]
-            values = [(n.value, f) for f in found for n in ast.walk(f) if isinstance(n, ast.Return)]
+            found = [n for n in nodes(module) if isinstance(n, ast.FunctionDef) and n.name == name]
+            values = [(n.value, f) for f in found for n in nodes(f) if isinstance(n, ast.Return)]
             return [text for value, function in values for text in texts(value, function, module, depth - 1)]
     return []
 
@@ -66,9 +73,9 @@ class Message(NamedTuple):
 def messages_of(path: Path) -> Iterator[Message]:
     """The messages of a module."""
     module = ast.parse(path.read_text(encoding="utf-8"))
-    functions = [n for n in ast.walk(module) if isinstance(n, ast.FunctionDef)]
+    functions = [n for n in nodes(module) if isinstance(n, ast.FunctionDef)]
     for function in functions:
-        for node in ast.walk(function):
+        for node in nodes(function):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in OURS:
                 for text in texts(node.args[0] if node.args else None, function, module):
                     yield Message(text, node.func.id, f"{path.relative_to(PACKAGE)}:{node.lineno}")

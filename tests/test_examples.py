@@ -25,7 +25,7 @@ def run(name: str) -> tuple[int, list[str]]:
 
 # All of them run when the documentation is built.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in ("paper", "newton") else pytest.mark.thorough) for name in EXAMPLES]
+    "name", [pytest.param(name, marks=() if name == "paper" else pytest.mark.thorough) for name in EXAMPLES]
 )
 def test_example_runs(name: str, elsewhere) -> None:
     """An example asserts its own numbers."""

@@ -106,8 +106,8 @@ def test_odd_sizes(always, number):
 @pytest.mark.parametrize(
     ("dtype", "parallel", "names"),
     [
-        (np.float32, False, "YXW"),
-        pytest.param(np.float64, True, "X", marks=pytest.mark.thorough),
+        (np.float32, False, "XW"),
+        pytest.param(np.float64, True, "YX", marks=pytest.mark.thorough),
     ],
 )
 def test_compiled(always, dtype, parallel, names):

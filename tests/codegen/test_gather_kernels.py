@@ -174,13 +174,13 @@ def test_what_a_condition_keeps_from_being_read_is_not_checked():
     padded = td.IndexedSum(sp.Piecewise((z[idx[i]] ** 2, idx[i] >= 0), (0, True)), (i, 0, K - 1))
     chosen = td.IndexedSum(sp.Piecewise((z[idx[i]] ** 2, v[i] > 0), (0, True)), (i, 0, K - 1))
     values = np.array([1.0, 2, 3])
+    function = td.lambdify((z, idx), (padded, td.gradient(padded, z)), "numpy")
+    value, slope = function(values, np.array([2, -1, -1, 2]))
+    assert value == 18
+    assert slope.tolist() == [0, 0, 12]
+    with pytest.raises(DataIndexError, match=r"idx\[0\] is 3"):
+        function(values, np.array([3, -1, -1, 2]))
     for backend in ("numpy", "numba"):
-        function = td.lambdify((z, idx), (padded, td.gradient(padded, z)), backend)
-        value, slope = function(values, np.array([2, -1, -1, 2]))
-        assert value == 18
-        assert slope.tolist() == [0, 0, 12]
-        with pytest.raises(DataIndexError, match=r"idx\[0\] is 3"):
-            function(values, np.array([3, -1, -1, 2]))
         function = td.lambdify((z, v, idx), (chosen, td.gradient(chosen, z)), backend)
         value, slope = function(values, np.array([1.0, 0, -1, 1]), np.array([2, -1, 99, 2]))
         assert value == 18
@@ -195,11 +195,11 @@ def test_tables_behind_conditions_read_no_more_than_is_asked_for():
     chosen = td.IndexedSum(sp.Piecewise((sp.exp(sums) + sums, v[i] > 0), (0, True)), (i, 0, K - 1))
     tested = td.IndexedSum((sp.exp(sums) + sums) * at(idx[i], 1), (i, 0, K - 1))
     values, wrong = np.array([1.0, 2]), np.array([0, 1, 5, 0])
+    function = td.lambdify((z, v, bins), chosen, "numpy")
+    assert function(values, np.zeros(4), wrong) == 0
+    with pytest.raises(DataIndexError, match=r"bins\[2\] is 5"):
+        function(values, np.array([0.0, 0, 1, 0]), wrong)
     for backend in ("numpy", "numba"):
-        function = td.lambdify((z, v, bins), chosen, backend)
-        assert function(values, np.zeros(4), wrong) == 0
-        with pytest.raises(DataIndexError, match=r"bins\[2\] is 5"):
-            function(values, np.array([0.0, 0, 1, 0]), wrong)
         function = td.lambdify((z, idx, bins), tested, backend)
         assert function(values, np.zeros(4, int), wrong) == 0
         with pytest.raises(DataIndexError, match=r"bins\[2\] is 5"):

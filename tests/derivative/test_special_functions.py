@@ -272,10 +272,11 @@ def test_powers(name):
                 check(total(POWERS[name]), variable, low=0.25)
 
 
-def test_powers_compiled():
+def test_powers_compiled(thorough):
     every = total(sum(POWERS.values()))
     assert_derivative_exact(every, x, low=0.25, backends=("numba",))
-    assert_second_exact(every, y, low=0.25, backends=("numba",))
+    if thorough:
+        assert_second_exact(every, y, low=0.25, backends=("numba",))
 
 
 def test_zeroth_power():
