@@ -14,6 +14,6 @@ def test_random_functions_in_the_simulator(seed, simulator):
 
 
 @pytest.mark.skipif(assembler.tools() is None, reason="needs pip install 'sympy-tensordiff[ptx]'")
-@pytest.mark.parametrize("seed", [1, 2, 6])
+@pytest.mark.parametrize("seed", [6, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
 def test_random_functions_as_machine_code(seed, tmp_path):
     assert random_cuda.assemble(seed, tmp_path) > 1

@@ -17,20 +17,15 @@ from sympy_tensordiff.reference import evaluate
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_against_the_interpreter(name):
-    check(name, ("numpy", True), ("numpy", False))
-
-
 def test_compiled():
     check("embedding", ("numba", True), ("numba", False))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_simulated(name, simulator):
-    """CUDA's kernels in the simulator, and Numba's as plain Python; each with and without temporaries, by turns."""
+def test_against_the_interpreter(name, simulator):
+    """CUDA's kernels in the simulator, and Numba's as plain Python, with and without temporaries by turns; NumPy's."""
     turn = list(CASES).index(name) % 2 == 0
-    simulator(check, name, ("cuda", turn), ("numba", not turn))
+    simulator(check, name, ("cuda", turn), ("numba", not turn), ("numpy", True), ("numpy", False))
 
 
 # ---------------------------------------------------------------------------- scatters

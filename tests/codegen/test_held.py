@@ -31,6 +31,8 @@ COUNT = {"numpy": 3, "numba": 1}
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
+    """Objects that are older are not gone through again and again."""
+    gc.freeze()
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
 
 
