@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import sympy
 from every import every
 
@@ -49,7 +50,11 @@ LONG = {
 LONG["two sums"] = (*LONG["two sums"][:2], 0.1 * np.exp(0.1) * COUNT**2)
 
 
-@every("name", [*LONG])
+# Of one loop over one array, others are compiled below, and with conditions, and of two sums.
+ALIKE = ["from 3 on", "backwards", "every third", "functions", "three rows"]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.thorough if n in ALIKE else ()) for n in LONG])
 def test_the_error_does_not_grow_with_the_number_of_terms(name):
     expression, given, right = LONG[name]
     kernel = td.lambdify(list(given), expression, "numba")
@@ -82,9 +87,13 @@ def test_a_sum_to_which_each_turn_adds():
         assert abs(float(found) / right - 1) < 2e-6
 
 
-@every("dtype", [np.float32, np.float64])
-@every("name", ["sum", "angles", "condition", "two", "matrix", "turns"])
-def test_all_terms_are_added_once(name, dtype):
+@every("number, name", list(enumerate(["sum", "angles", "condition", "two", "matrix", "turns"])))
+def test_all_terms_are_added_once(number, name, thorough):
+    for dtype in (np.float32, np.float64) if thorough else ((np.float32, np.float64)[number % 2],):
+        check_all_terms(name, dtype)
+
+
+def check_all_terms(name, dtype):
     total = td.IndexedSum(x[i] * z[i], (i, 0, n - 1))
     expression = {
         "sum": td.IndexedSum(x[i] * z[n - 1 - i], (i, 2, n - 2)),
