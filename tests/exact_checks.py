@@ -59,7 +59,7 @@ def assert_derivative_exact(
     high: float = 2,
     rtol: float = 1e-9,
     largest: int = 6000,
-) -> None:
+) -> tuple[dict[Any, Any], NDArray[np.object_]]:
     """Check ``vjp`` and ``jacobian`` (``gradient`` of a scalar) of one expression by one variable.
 
     The derived expressions, run by the reference interpreter, must equal its own derivative by
@@ -82,6 +82,10 @@ def assert_derivative_exact(
     largest : int
         The full Jacobian is checked up to so many entries.
 
+    Returns
+    -------
+    The values, and the exact Jacobian there.
+
     Raises
     ------
     DerivativeMismatch
@@ -99,6 +103,7 @@ def assert_derivative_exact(
         arguments, arrays = call_arguments((expression, cotangent), values_)
         kernel = lambdify(arguments, pullback, backend=backend)
         assert_equal(kernel(*arrays), to_double(expected), f"vjp by {wrt} on {backend}", rtol)
+    return values_, expected_jacobian
 
 
 def assert_kernel_exact(
@@ -127,8 +132,12 @@ def assert_kernel_exact(
     cotangent, values_ = pullback_problem(expression, sympy.Tuple(*variables), sizes, seed, values, low, high)
     directions = [TensorSymbol(f"along_{n}", shape_of(v)) for n, v in enumerate(variables)]
     values_ |= random_values(tuple(directions), values_, seed + 1)
-    along = {v: values_[direction] for v, direction in zip(variables, directions, strict=True)}
-    expected = exact_hvp(as_scalar(expression, cotangent), along, values_)
+    scalar = as_scalar(expression, cotangent)
+    if order == 2:
+        along = {v: values_[direction] for v, direction in zip(variables, directions, strict=True)}
+        expected = exact_hvp(scalar, along, values_)
+    else:
+        expected = [(differentiate(scalar, v, values_), np.empty(0, object)) for v in variables]
     results = vjp(expression, variables, cotangent)
     checked = {
         f"vjp by {v}": (result, first) for v, result, (first, _) in zip(variables, results, expected, strict=True)
