@@ -22,6 +22,8 @@ from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.simplify.data_ranges import read_with_ranges
 from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.empty_axes import at_sizes
 from sympy_tensordiff.simplify.facts import extents_of, size_variables
@@ -196,7 +198,7 @@ def build_program(
     reader = Reader(graph)
     args = args if isinstance(args, Sequence) else [args]
     reader.use((*exprs, *args))
-    nodes = [reader.read(e) for e in exprs]
+    nodes = read_with_ranges(reader, exprs)
     _check_functions(nodes)
     args = [lift_native(arg, reader.tensors.values()) for arg in args]
     arguments, names, arrays = _arguments(reader, args)
@@ -212,9 +214,7 @@ def build_program(
     if fixed:
         nodes, tensors = at_sizes(graph, nodes, fixed), at_sizes(graph, tensors, fixed)
     arguments = tuple(
-        replace(a, shape=tuple(_named(reader.affine(extent).substitute(fixed), names) for extent in arg.shape))
-        if a.kind == "array"
-        else a
+        replace(a, **_extents(reader, arg, fixed, names)) if a.kind == "array" else a
         for a, arg in zip(arguments, args, strict=True)
     )
     program = assemble(
@@ -258,6 +258,22 @@ def _hints(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
             raise ArgumentTypeError(f"sizes[{name}] must be a positive int, not {size!r}")
         found[known[name]] = size
     return Hints(found)
+
+
+def _extents(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
+    """The shape of an argument, and the range of its integers with what tells it."""
+    shape = tuple([_named(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
+    below = reader.graph.below.get(tensor.name)
+    if below is None:
+        return {"shape": shape}
+    selects = f"it is declared with below={tensor.below}, and"
+    if tensor.below is None:
+        read, axis = reader.selections[tensor.name]
+        form = read.data[axis]
+        index = shown(form.substitute({v: Affine.variable(reader.graph.names[v]) for v in form.atoms()}))
+        array = read.args[0].data[0] if read.args[0].op == "tensor" else "a tensor, which holds computed values,"
+        selects = f"the index {index} of axis {axis} of {array}"
+    return {"shape": shape, "below": _named(below.substitute(fixed), names), "selects": selects}
 
 
 def _named(form: Any, names: dict[Any, str]) -> Any:

@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.dlpack import c_strides
 from sympy_tensordiff.codegen.empty_axes import EmptyAxes, refuse_empty
 from sympy_tensordiff.codegen.loops import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError, TensorDiffError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polyhedron import find_point
 from sympy_tensordiff.integer.products import factors_in
@@ -73,15 +73,20 @@ class ArgumentChecker:
         return Prepared(converted, shapes, dtype, self._suspects(read, sizes))
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
-        """The checks of data whose violation the least and the greatest entries allow."""
-        if not self.program.data_checks:
-            return ()
+        """The checks of data whose violation the least and the greatest entries allow.
+
+        Data outside of the range that is known of them are refused.
+        """
+        checks = self.program.data_checks
         values = dict(sizes)
         for argument, value in zip(self.arguments, read, strict=True):
-            if argument.dtype == "integer" and value.size:
-                values[f"least {argument.name}"] = int(value.min())
-                values[f"greatest {argument.name}"] = int(value.max())
-        checks = self.program.data_checks
+            if argument.dtype == "integer" and value.size and (checks or argument.below is not None):
+                values[f"least {argument.name}"] = least = int(value.min())
+                values[f"greatest {argument.name}"] = greatest = int(value.max())
+                length = greatest + 1 if argument.below is None else argument.below.evaluate(sizes)
+                if greatest >= length or (least < 0 and argument.below is not None):
+                    place = tuple(np.argwhere((value < 0) | (value >= length))[0].tolist())
+                    raise outside_range(said_of(argument.label, value, place), argument.selects, length)
         return tuple([check for check in checks if all(row.holds(values) for row in check.violation)])
 
     def known_sizes(self) -> dict[str, int]:
@@ -302,6 +307,16 @@ def _read(argument: Argument, value: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------- converting
+
+
+def said_of(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:
+    """What a message says of an entry of data."""
+    return f"{label}[{', '.join(map(str, place)) or '()'}] is {value[place]}"
+
+
+def outside_range(cause: str, selects: str, length: int) -> DataIndexError:
+    """The error where data lead out of an axis, or of their own range, of a length."""
+    return DataIndexError(f"{cause}: {selects} has to be from 0 to {length - 1}; negative ones do not wrap around")
 
 
 def result_dtype(values: Sequence[Any]) -> np.dtype[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared
+from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, outside_range, said_of
 from sympy_tensordiff.codegen.cache import code_versions, load_source, seal
 from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.described import plan_text
@@ -49,7 +49,7 @@ from sympy_tensordiff.codegen.threads import (
     large_work,
 )
 from sympy_tensordiff.codegen.walk import externals
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, SingularMatrixError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, SingularMatrixError
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
@@ -258,12 +258,9 @@ class CompiledFunction:
         cause = "no condition on data rules out a read outside"
         if check.data:
             data = np.asarray(args[list(labels).index(check.data)])
-            place = tuple(wrong[0].tolist()) if data.ndim else ()
-            cause = f"{labels[check.data]}[{', '.join(map(str, place)) or '()'}] is {data[place]}"
-        raise DataIndexError(
-            f"{cause}: the index {check.load.index[check.axis]} of axis {check.axis} of {array} has to be from 0 to "
-            f"{length - 1}; negative ones do not wrap around"
-        )
+            cause = said_of(labels[check.data], data, tuple(wrong[0].tolist()) if data.ndim else ())
+        selects = f"the index {check.load.index[check.axis]} of axis {check.axis} of {array}"
+        raise outside_range(cause, selects, length)
 
     def _run_quietly(self, run: Callable[..., None], values: Sequence[Any], results: Sequence[Any]) -> None:
         try:

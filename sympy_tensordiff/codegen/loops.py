@@ -122,7 +122,8 @@ class Argument:
     ``kind`` "array": the parameter is ``array`` itself (rank 0: a scalar or a 0-d array);
     "scalar": a real number; "integer": an integer (a size or a free index). ``label`` is the
     user's own name, for messages; ``name`` is a safe identifier. Arrays of ``dtype`` "integer"
-    are read in index forms only, as `DataEntry`.
+    are read in index forms only, as `DataEntry`; their entries lie in ``0 … below - 1``, since they are what
+    ``selects`` says, or every call is refused.
     """
 
     kind: Literal["array", "scalar", "integer"]
@@ -130,6 +131,8 @@ class Argument:
     label: str
     shape: tuple[Affine, ...] = ()
     dtype: Literal["real", "integer"] = "real"
+    below: Affine | None = None
+    selects: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ def check_determined(program: Program) -> None:
     known |= {solved.name for solved in solve_sizes(program.arguments)} | {size.name for size in program.sizes}
     needed = {name for shape in array_shapes(program).values() for form in shape for name in form.atoms()}
     needed |= {name for argument in program.arguments for form in argument.shape for name in form.atoms()}
+    needed |= {name for argument in program.arguments if argument.below for name in argument.below.atoms()}
     needed |= {name for size in program.sizes for form in size.lows + size.highs for name in form.atoms()}
     needed |= {name for check in program.checks for row in check.violation for name in row.form.atoms()}
     for kernel in program.nests:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.shared import shared_parts, uses
 from sympy_tensordiff.codegen.starts import Starts
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 
@@ -355,7 +355,16 @@ class Storage:
     def form(self, form: Affine) -> Affine:
         """A form over names in place of variables, and of tensors of integers."""
         form = form.substitute({v: Affine.variable(self.names[v]) for v in form.atoms()})
-        return _renamed_data(form, self.arrays)
+        return self._renamed_data(form)
+
+    def _renamed_data(self, form: Affine) -> Affine:
+        """A form over the arrays that hold tensors of integers, in place of these."""
+        found: dict[Variable, Affine] = {}
+        for entry in data_entries([form]):
+            index = tuple([self._renamed_data(inner) for inner in entry.index])
+            below = None if entry.below is None else self.form(entry.below)
+            found[entry] = Affine.variable(DataEntry(self.arrays[entry.tensor], index, below))
+        return form.substitute(found) if found else form
 
     def rows(self, rows: Rows) -> Rows:
         return tuple(Row(row.kind, self.form(row.form), row.modulus) for row in rows)
@@ -389,12 +398,3 @@ class Storage:
 def _kind(node: Node) -> tuple[str, Any]:
     """What two nodes have in common that differ in their indices only."""
     return node.op, node.data if node.op in ("call", "compare") else None
-
-
-def _renamed_data(form: Affine, arrays: Mapping[str, str]) -> Affine:
-    """A form over the arrays that hold tensors of integers, in place of these."""
-    found = {}
-    for entry in data_entries([form]):
-        index = tuple(_renamed_data(inner, arrays) for inner in entry.index)
-        found[entry] = Affine.variable(DataEntry(arrays[entry.tensor], index))
-    return form.substitute(found) if found else form

@@ -123,7 +123,7 @@ def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str], list[Row]]:
     """
     entries = data_entries(row.form for row in rows)
     names = {entry: Affine.variable(f"data {number}") for number, entry in enumerate(entries)}
-    result = [row.substitute(names) for row in rows]
+    result = [row.substitute(names) for row in (*rows, *(row for entry in entries for row in entry.definition()))]
     for entry, value in names.items():
         result += [Row("ge", value - Affine.variable(f"least {entry.tensor}"))]
         result += [Row("ge", Affine.variable(f"greatest {entry.tensor}") - value)]

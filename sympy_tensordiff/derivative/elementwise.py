@@ -27,6 +27,7 @@ from sympy_tensordiff.graph.write import write, write_all
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.simplify.algebra import simplify
 from sympy_tensordiff.simplify.bounds import tighten
+from sympy_tensordiff.simplify.data_ranges import read_with_ranges
 from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.einsums import as_einsums
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
@@ -64,7 +65,7 @@ class Differentiation:
         self.graph = Graph()
         self.reader = Reader(self.graph)
         self.reader.use((expr, *also, *by))
-        given = [self.reader.read(part) for part in (expr, *also)]
+        given = read_with_ranges(self.reader, (expr, *also))
         moderate = without_overflow(self.graph, recognise(self.graph, given), numbers=False)
         self.root, *self.inputs = recognise(self.graph, moderate)
         known = [self.root, *self.inputs, *self._tensors(by)]

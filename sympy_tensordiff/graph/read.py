@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from math import nan
@@ -48,6 +48,7 @@ class Reader(Tensors):
         self.scalars: set[str] = set()
         self.limits: set[int] = set()
         self.divisors: set[Affine] = set()
+        self.selections: dict[str, tuple[Node, int]] = {}
         self._done: dict[Any, Node] = {}
         super().__init__()
 
@@ -129,6 +130,12 @@ class Reader(Tensors):
         if symbol.below is not None:
             self.graph.below[symbol.name] = self.affine(symbol.below)
         return self.graph.tensor(symbol.name, shape, is_integer=symbol.dtype is int)
+
+    def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
+        """Note the ranges of tensors of integers, each that of a read's axis; what has been read before has none."""
+        self.selections.update(selections)
+        self.graph.below.update({name: read.args[0].shape[axis] for name, (read, axis) in selections.items()})
+        self._done.clear()
 
     def leaves(self) -> list[Node]:
         """The nodes of all tensor variables met so far."""

@@ -14,7 +14,7 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Basic, Expr, Symbol
 
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, ShapeError
 from sympy_tensordiff.reference.duals import CONTEXT, Number
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorExpr, TensorSymbol
 
@@ -103,7 +103,20 @@ def bind(
         for extent, length in zip(tensor.shape, array.shape, strict=True)
     ]
     _solve_sizes(equations, numbers)
+    for tensor, array in arrays.items():
+        _check_range(tensor, array, numbers)
     return arrays, numbers
+
+
+def _check_range(tensor: TensorSymbol, array: ObjectArray, numbers: Mapping[Basic, Number]) -> None:
+    """Refuse integers outside of the range that is declared of them."""
+    below = None if tensor.below is None else tensor.below.subs(dict(numbers))
+    for index in np.ndindex(array.shape) if below is not None and below.is_Integer else ():
+        if not 0 <= array[index] < below:
+            raise DataIndexError(
+                f"{tensor}[{', '.join(map(str, index)) or '()'}] is {array[index]}: it is declared with "
+                f"below={tensor.below}, and has to be from 0 to {below - 1}; negative ones do not wrap around"
+            )
 
 
 def _to_symbol_value(symbol: Basic, value: Any) -> Number:

@@ -6,7 +6,7 @@ and those inside a sum only where the sum is provably not empty.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -79,7 +79,19 @@ def unconditional_reads(
     been ``seen`` for another expression is left out. No more than ``most`` nodes are looked at.
     """
     found: list[Row] = []
-    seen = set() if seen is None else seen
+    for node, context, bound in unconditional_parts(graph, root, known, set() if seen is None else seen, most):
+        for row in inside_shape(graph, node):
+            extreme = at_extreme(row, bound, context)
+            if extreme is not None:
+                found.append(extreme)
+    parts = [part for row in found for part in separated(row, row.form.atoms())]
+    return normalise_rows(row for row in parts if not (row.form.compounds() and implied(row, ()))) or ()
+
+
+def unconditional_parts(
+    graph: Graph, root: Node, known: Facts, seen: Seen, most: int | None = None
+) -> Iterator[tuple[Node, Facts, tuple[int, ...]]]:
+    """What an expression computes unconditionally, with the ranges around it and their variables, innermost first."""
     stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ())]
     while stack and (most is None or len(seen) < most):
         node, context, bound = stack.pop()
@@ -95,13 +107,8 @@ def unconditional_reads(
                 continue
             stack.append((body, context + rows, (*variables, *bound)))
             continue
-        for row in inside_shape(graph, node):
-            extreme = at_extreme(row, bound, context)
-            if extreme is not None:
-                found.append(extreme)
+        yield node, context, bound
         stack += [(arg, context, bound) for arg in (node.args[:1] if node.op == "select" else node.args)]
-    parts = [part for row in found for part in separated(row, row.form.atoms())]
-    return normalise_rows(row for row in parts if not (row.form.compounds() and implied(row, ()))) or ()
 
 
 def limits_of(variable: int, rows: Sequence[Row]) -> tuple[list[Affine], list[Affine]]:

@@ -35,8 +35,8 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
     -------
     dict from str to (int, int)
         Data that select keep every read inside of its shape, whatever they are in these ranges; where an
-        index adds several data, each has its share. Data that are only compared with indices range over the
-        values that these have, and one more at either end.
+        index adds several data, each has its share. A range that is declared holds as well. Data that
+        are only compared with indices range over the values that these have, and one more at either end.
 
     Raises
     ------
@@ -56,6 +56,9 @@ def data_ranges(expressions: Iterable[Expr], sizes: Mapping[Any, Any] | None = N
         walk.run(expression)
     result = {}
     for name in sorted(walk.reader.graph.integers):
+        below = walk.reader.graph.below.get(name)
+        if below is not None and (declared := below.substitute(walk.known)).is_constant:
+            walk.narrow(name, 0, declared.constant - 1)
         low, high = walk.inside.get(name, (None, None))
         for end in walk.compared.get(name, ANY) if low is None or high is None else ():
             low, high = (end if low is None else low), end

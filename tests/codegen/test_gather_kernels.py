@@ -210,7 +210,7 @@ def test_the_extremes_of_good_data_settle_the_checks(name):
     sizes = {"n": 5, "m": 3, "K": 4}
     values = [np.zeros([form.evaluate(sizes) for form in a.shape], int) for a in function.program.arguments[:-2]]
     found = function._checker.prepare((*values, 5, 3))
-    assert len(function.program.data_checks) > 0
+    assert (len(function.program.data_checks) > 0) == (name != "embedding")  # of which all entries select
     assert found.suspects == ()
 
 
