@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import MatrixExpr, MatrixSymbol, S
+from sympy import MatrixExpr, MatrixSymbol
 from sympy.matrices.matrixbase import MatrixBase
 
 from sympy_tensordiff.errors import TensorDiffError
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.lift_matrices import only_entry
 from sympy_tensordiff.symbolic.measures import measures
-from sympy_tensordiff.symbolic.tabulate import read
 from sympy_tensordiff.symbolic.whole import is_whole
 
 
@@ -19,7 +19,7 @@ def as_scalar(s: Any, what: str) -> Any:
     """An expression in the classes of this package; of a matrix of SymPy's with one entry, that entry."""
     lifted = as_operand(s, what)
     is_entry = isinstance(s, (MatrixExpr, MatrixBase)) and s.shape == (1, 1)
-    return read(lifted, (S.Zero, S.Zero)) if is_entry else lifted
+    return only_entry(lifted) if is_entry else lifted
 
 
 def in_matrices(result: Any, wrt: Any, *given: Any) -> Any:

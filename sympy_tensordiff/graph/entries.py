@@ -33,7 +33,7 @@ def entry(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
 
 
 def written_out(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
-    """The entry of ``node`` at ``index``, in index notation down to products, inverses and variables.
+    """The entry of ``node`` at ``index``, in index notation down to sums of products, inverses and variables.
 
     What the expression shares at one index the entry shares.
     """
@@ -44,7 +44,7 @@ def written_out(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
         top, forms = key
         if key in done:
             stack.pop()
-        elif not top.shape or is_core(top) or top.op in ("inv", "cof", "lse", "tensor"):
+        elif not top.shape or _sums(top) or top.op in ("inv", "cof", "lse", "tensor"):
             done[key] = graph.read(top, forms)
         elif top.op == "comprehension":
             variables, _, body = graph.open(top)
@@ -57,6 +57,11 @@ def written_out(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:
             if not missing:
                 done[key] = replace(graph, below, {part: done[part.args[0], part.data] for part in reads})
     return done[node, tuple(index)]
+
+
+def _sums(node: Node) -> bool:
+    """Whether a node is a product that is summed over a label."""
+    return is_core(node) and len(node.data.output) < len(node.data.extents)
 
 
 def _contraction(graph: Graph, node: Node, index: Sequence[Affine]) -> Node:

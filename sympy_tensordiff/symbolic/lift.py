@@ -99,7 +99,7 @@ def lift(expr: Any) -> Any:
     (n_x,)
     >>> A = sympy.MatrixSymbol("A", n, n)
     >>> lift(sympy.Trace(A.T*A))
-    IndexedSum(A[k, i]**2, (k, 0, n - 1), (i, 0, n - 1))
+    trace(A.T @ A)
     """
     if isinstance(expr, (tuple, list)) and not isinstance(expr, Tuple):
         return type(expr)(lift(part) for part in expr)

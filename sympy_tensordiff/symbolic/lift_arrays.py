@@ -1,14 +1,14 @@
-"""Array expressions of SymPy, and explicit arrays, in index notation, rule by rule.
+"""Array expressions of SymPy, and explicit arrays, as whole tensors, rule by rule.
 
-Products, contractions, diagonals and permutations of axes are one thing here: factors whose axes
-have labels, some of which are summed.
+Products, contractions, diagonals and permutations of axes, of matrices too, are one thing here: an `EinsumProduct`
+of factors whose axes have labels. What has other entries than its parts is a `TensorComprehension`.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 from sympy import Add, Derivative, Dummy, Expr, KroneckerDelta, Mul, S
@@ -19,17 +19,14 @@ from sympy.tensor.array.expressions import array_expressions as arrays
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
-from sympy_tensordiff.symbolic.tabulate import (
-    Factor,
-    common_shape,
-    contract,
-    digits,
-    read,
-    same_extent,
-    shape_of,
-    tabulate,
-)
+from sympy_tensordiff.symbolic.base import Node
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, apply_to
+from sympy_tensordiff.symbolic.subscripts import FROM_I
+from sympy_tensordiff.symbolic.tabulate import digits, same_extent, shape_of, tabulate
+from sympy_tensordiff.symbolic.tabulate import read as entry_of
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.traversal import nodes_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
 Lift: TypeAlias = Callable[[Any], Any]
@@ -39,6 +36,8 @@ Rule: TypeAlias = Callable[[Any, Lift], Any]
 """Lifts an expression of one class."""
 
 AXES = "call td.diff, which has the axes of the value first and those of the variable last"
+LONGEST = 16
+"""Products of more matrices than these are products of products; powers up to this one are multiplied to a vector."""
 EXPLICIT_LIMIT = 64
 """An explicit array of more entries than these is refused."""
 
@@ -56,7 +55,16 @@ def element(parent: Any, indices: Sequence[Any], expr: Any, lift: Lift) -> Any:
     if not is_whole(tensor):
         raise UnsupportedError(f"{expr}: {parent} has no shape; declare it, e.g. as ArraySymbol or td.TensorSymbol")
     places = tuple(lift(index) for index in indices)
-    return read(tensor, places, once=False) if len(places) == tensor.rank else tensor[places]
+    return entry_of(tensor, places, once=False) if len(places) == tensor.rank else tensor[places]
+
+
+def read(tensor: Any, indices: Sequence[Expr]) -> Any:
+    """The entry of a lifted tensor; that of what only moves entries is one of the moved tensor."""
+    is_product = isinstance(tensor, EinsumProduct) and len(tensor.operands) == 1
+    moves = (is_product and set(tensor.output) == set(tensor.inputs[0])) or isinstance(
+        tensor, (DeltaTensor, FilledTensor)
+    )
+    return tensor.write_out(tuple(indices)) if moves else entry_of(tensor, indices)
 
 
 def explicit(expr: Any, lift: Lift) -> Any:
@@ -96,23 +104,14 @@ def _comprehension(expr: Any, lift: Lift) -> Any:
 # ------------------------------------------------------------------ entry by entry
 
 
-def constant(entry: Callable[..., Expr]) -> Rule:
-    """The rule of an array that is known but for its shape."""
-    return lambda expr, lift: tabulate(expr.shape, (), entry)
+def constant(value: Expr) -> Rule:
+    """The rule of an array with one value in all entries."""
+    return lambda expr, lift: FilledTensor(value, expr.shape)
 
 
-def elementwise(combine: Callable[..., Expr]) -> Rule:
-    """The rule of an array with the entries ``combine(a, b, …)`` of its arguments, all of one shape or scalars."""
-    return lambda expr, lift: _entrywise(combine, [lift(arg) for arg in expr.args], type(expr).__name__)
-
-
-def _entrywise(combine: Callable[..., Expr], operands: Sequence[Any], owner: str) -> Any:
-    shape = common_shape([shape_of(operand) for operand in operands if is_whole(operand)], owner)
-
-    def entry(*indices: Expr) -> Expr:
-        return combine(*(read(operand, indices, once=operands.count(operand) == 1) for operand in operands))
-
-    return tabulate(shape, operands, entry)
+def elementwise(kind: type) -> Rule:
+    """The rule of an operation entry by entry, of arguments of one shape or scalars."""
+    return lambda expr, lift: kind(*map(lift, expr.args))
 
 
 def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
@@ -120,7 +119,7 @@ def whole_operation(expr: Any, operands: Sequence[Any]) -> Any:
     whole = [operand for operand in operands if is_whole(operand)]
     name = "a case of Piecewise" if isinstance(expr, ExprCondPair) else type(expr).__name__
     if (isinstance(expr, Add) and len(whole) == len(operands)) or (isinstance(expr, Mul) and len(whole) == 1):
-        return _entrywise(expr.func, operands, type(expr).__name__)
+        return (TensorAdd if isinstance(expr, Add) else TensorMul)(*operands)
     way_out = "for its entries write A.applyfunc(f), HadamardProduct, A[i, j] in a Sum, or a td.TensorComprehension"
     if isinstance(expr, Derivative):
         way_out = AXES
@@ -133,44 +132,101 @@ def apply_function(expr: Any, lift: Lift) -> Any:
     """A function of one argument, applied entry by entry."""
     tensor, argument = lift(expr.expr), Dummy(real=True)
     body = lift(expr.function(argument))
-
-    def entry(*indices: Expr) -> Expr:
-        return body.xreplace({argument: read(tensor, indices, once=body.count(argument) == 1)})
-
-    return tabulate(shape_of(tensor), (tensor, body), entry)
+    if all(argument not in node.free_symbols for node in nodes_in([body]) if isinstance(node, Node)):
+        return apply_to((argument,), body, (tensor,))
+    return tabulate(tensor.shape, (tensor, body), lambda *indices: body.xreplace({argument: read(tensor, indices)}))
 
 
 # ------------------------------------------------------------------ products, contractions, axes
 
 
-def _network(expr: Any, lift: Lift) -> Any:
-    """Tensor products, contractions, diagonals and permutations of axes."""
-    factors, axes = _labelled(expr, lift)
-    return contract(factors, axes, type(expr).__name__)
+class Factor(NamedTuple):
+    """A tensor or a scalar in a product, with one label per axis."""
+
+    tensor: Any
+    labels: tuple[int, ...]
 
 
-def _labelled(expr: Any, lift: Lift) -> tuple[list[Factor], list[int]]:
-    """The factors of a product and the labels of its axes, through everything around it that sums nothing."""
-    moves: list[Any] = []
-    while isinstance(expr, (arrays.ArrayDiagonal, arrays.PermuteDims)) or (
-        not moves and isinstance(expr, arrays.ArrayContraction)
-    ):
-        moves.append(expr)
-        expr = expr.expr
-    tensors = [lift(part) for part in (expr.args if isinstance(expr, arrays.ArrayTensorProduct) else [expr])]
-    labels = itertools.count()
-    factors = [Factor(tensor, tuple(itertools.islice(labels, len(shape_of(tensor))))) for tensor in tensors]
-    axes = [label for factor in factors for label in factor.labels]
-    for move in reversed(moves):
-        if isinstance(move, arrays.PermuteDims):
-            axes = [axes[move.permutation(n)] for n in range(len(axes))]
-            continue
-        groups = [[axes[int(n)] for n in group] for group in move.args[1:]]
+Network: TypeAlias = tuple[list[Factor], list[int]]
+"""Factors, and the labels of the axes of their product; other labels are summed."""
+
+
+def network(expr: Any, lift: Lift) -> Any:
+    """Products of matrices and arrays, contractions, diagonals and permutations of axes."""
+    return contraction(*labelled(expr, lift, itertools.count()))
+
+
+def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
+    """The product of the factors with the axes ``output``, summed over all other labels."""
+    scale = Mul(*(factor.tensor for factor in factors if not factor.labels))
+    tensors = [factor for factor in factors if factor.labels]
+    if len(tensors) == 1 and tensors[0].labels == tuple(output):
+        product = tensors[0].tensor
+    elif not tensors:
+        return scale
+    else:
+        names = dict.fromkeys(itertools.chain(*(labels for _, labels in tensors)))
+        if len(names) > len(FROM_I):
+            raise UnsupportedError(
+                f"a product with {len(names)} axes: subscripts have {len(FROM_I)}; write it as several"
+            )
+        letters = dict(zip(names, FROM_I, strict=False))
+        texts = ["".join(map(letters.__getitem__, labels)) for labels in (*(own for _, own in tensors), output)]
+        product = EinsumProduct(f"{','.join(texts[:-1])}->{texts[-1]}", *(factor.tensor for factor in tensors))
+    if scale == 1:
+        return product
+    return TensorMul(scale, product) if is_whole(product) else scale * product
+
+
+def labelled(expr: Any, lift: Lift, labels: Iterator[int], sums: bool = True) -> Network:
+    """The factors of a product and the labels of its axes, through what moves axes around it, and what sums them."""
+    if isinstance(expr, (sympy.Transpose, sympy.Adjoint)):
+        factors, axes = labelled(expr.arg, lift, labels, sums)
+        return factors, axes[::-1]
+    if isinstance(expr, sympy.MatMul) and sums:
+        return _chain(expr, lift, labels)
+    if isinstance(expr, arrays.ArrayTensorProduct):
+        parts = [labelled(part, lift, labels, sums=False) for part in expr.args]
+        return [factor for own, _ in parts for factor in own], [label for _, own in parts for label in own]
+    if isinstance(expr, arrays.PermuteDims):
+        factors, axes = labelled(expr.expr, lift, labels, sums)
+        return factors, [axes[expr.permutation(n)] for n in range(len(axes))]
+    if isinstance(expr, arrays.ArrayDiagonal) or (isinstance(expr, arrays.ArrayContraction) and sums):
+        factors, axes = labelled(expr.expr, lift, labels, sums)
+        groups = [[axes[int(n)] for n in group] for group in expr.args[1:]]
         joined = {label: group[0] for group in groups for label in group}
-        factors = [Factor(tensor, tuple(joined.get(label, label) for label in own)) for tensor, own in factors]
         axes = [label for label in axes if label not in joined]
-        axes += [group[0] for group in groups] if isinstance(move, arrays.ArrayDiagonal) else []
+        axes += [group[0] for group in groups] if isinstance(expr, arrays.ArrayDiagonal) else []
+        return renamed(factors, joined), axes
+    tensor = lift(expr)
+    axes = [next(labels) for _ in tensor.shape] if is_whole(tensor) else []
+    return [Factor(tensor, tuple(axes))], axes
+
+
+def renamed(factors: Sequence[Factor], names: Mapping[int, int]) -> list[Factor]:
+    """The factors under other labels."""
+    return [Factor(tensor, tuple(names.get(label, label) for label in labels)) for tensor, labels in factors]
+
+
+def _chain(expr: Any, lift: Lift, labels: Iterator[int]) -> Network:
+    """A product of matrices; the parts of long ones are products of their own."""
+    args = [part for arg in expr.args for part in (_repeated(arg) if 1 in expr.shape else [arg])]
+    while len(args) > LONGEST:
+        args = [sympy.MatMul(*args[n : n + LONGEST]) for n in range(0, len(args), LONGEST)]
+    factors: list[Factor] = []
+    axes: list[int] = []
+    for arg in args:
+        own, ends = labelled(arg, lift, labels, sums=False)
+        factors += renamed(own, {ends[0]: axes[1]} if ends and axes else {})
+        axes = [*axes[:1], *ends[1:]] if ends and axes else axes or ends
     return factors, axes
+
+
+def _repeated(arg: Any) -> list[Any]:
+    """The factors of a power, which are cheaper one by one where a vector is multiplied."""
+    if isinstance(arg, sympy.MatPow) and arg.exp.is_Integer and 1 < arg.exp <= LONGEST:
+        return [arg.base] * int(arg.exp)
+    return [arg]
 
 
 # ------------------------------------------------------------------ reshaping
@@ -191,7 +247,7 @@ def _reshape(expr: Any, lift: Lift) -> Any:
                 flat = flat * new[axis] + indices[axis]
             for axis, digit in zip(inner, digits(flat, [old[axis] for axis in inner]), strict=True):
                 place[axis] = digit
-        return read(tensor, place, indices)
+        return read(tensor, place)
 
     return tabulate(new, (tensor,), entry)
 
@@ -215,14 +271,14 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], l
 ARRAY_RULES: dict[Any, Rule] = {
     arrays.ArraySymbol: _symbol,
     arrays.ArrayElement: lambda expr, lift: element(expr.name, expr.indices, expr, lift),
-    arrays.ZeroArray: constant(lambda *indices: S.Zero),
-    arrays.OneArray: constant(lambda *indices: S.One),
-    arrays.ArrayAdd: elementwise(Add),
+    arrays.ZeroArray: constant(S.Zero),
+    arrays.OneArray: constant(S.One),
+    arrays.ArrayAdd: elementwise(TensorAdd),
     arrays.ArrayElementwiseApplyFunc: apply_function,
-    arrays.ArrayTensorProduct: _network,
-    arrays.ArrayContraction: _network,
-    arrays.ArrayDiagonal: _network,
-    arrays.PermuteDims: _network,
+    arrays.ArrayTensorProduct: network,
+    arrays.ArrayContraction: network,
+    arrays.ArrayDiagonal: network,
+    arrays.PermuteDims: network,
     arrays.Reshape: _reshape,
     NDimArray: explicit,
     ArrayComprehension: _comprehension,

@@ -1,18 +1,18 @@
-"""Matrix expressions of SymPy in index notation, rule by rule.
+"""Matrix expressions of SymPy as whole tensors, rule by rule.
 
 Inside of a matrix expression the operators keep SymPy's matrix meaning: ``A*B`` is the matrix
 product. Matrices are real, so that the adjoint is the transpose; shapes are SymPy's, vectors of
-n x 1 and 1 x n included. What has no index form (inverses, determinants, …) is refused by name.
+n x 1 and 1 x n included. What has no such form (permanents, factorisations, …) is refused by name.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sympy
-from sympy import Add, And, Expr, KroneckerDelta, Lt, Mul, Piecewise, Pow, S
+from sympy import And, Expr, KroneckerDelta, Lt, Mul, Piecewise, S
 from sympy.matrices.expressions.applyfunc import ElementwiseApplyFunction
 from sympy.matrices.expressions.companion import CompanionMatrix
 from sympy.matrices.expressions.factorizations import Factorization
@@ -26,30 +26,29 @@ from sympy.matrices.matrixbase import MatrixBase
 from sympy.tensor.array.ndim_array import NDimArray
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
+from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.lift_arrays import (
     ARRAY_RULES,
     ARRAYS_REFUSED,
+    Factor,
     Lift,
     Rule,
     apply_function,
     constant,
+    contraction,
     element,
     elementwise,
     explicit,
+    labelled,
+    network,
+    read,
+    renamed,
     tabulate_function,
 )
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
-from sympy_tensordiff.symbolic.tabulate import (
-    Factor,
-    contract,
-    digits,
-    read,
-    same_extent,
-    shape_of,
-    tabulate,
-)
+from sympy_tensordiff.symbolic.tabulate import digits, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.symbolic.whole import is_whole
 
 MATRIX_CLASSES: tuple[Any, ...] = (
     sympy.MatrixExpr,
@@ -64,12 +63,9 @@ MATRIX_CLASSES: tuple[Any, ...] = (
 )
 """The classes that `lift_matrix` takes; not all of them are expressions to SymPy."""
 
-REPEATED = 16
-"""Powers up to this one are multiplied to a vector factor by factor."""
-
 
 def lift_matrix(expr: Any, lift: Lift) -> Any:
-    """A matrix or an array expression, or a scalar made of matrices, in index notation.
+    """A matrix or an array expression, or a scalar made of matrices, in the classes of this package.
 
     Parameters
     ----------
@@ -79,7 +75,7 @@ def lift_matrix(expr: Any, lift: Lift) -> Any:
 
     Returns
     -------
-    TensorSymbol, TensorComprehension or Expr
+    TensorExpr or Expr
         Of rank 2 for a matrix; a scalar for entries, traces, dot products and full contractions.
 
     Raises
@@ -94,11 +90,14 @@ def lift_matrix(expr: Any, lift: Lift) -> Any:
     >>> def lift(expr):
     ...     return lift_matrix(expr, lift) if isinstance(expr, MATRIX_CLASSES) else expr
     >>> lift(Trace(A*B))
-    IndexedSum(A[i, k]*B[k, i], (k, 0, 2), (i, 0, 1))
+    trace(A @ B)
     """
     for kind in type(expr).__mro__:
         if kind in RULES:
-            return RULES[kind](expr, lift)
+            try:
+                return RULES[kind](expr, lift)
+            except ShapeError as error:
+                raise ShapeError(f"{kind.__name__}: {error}") from None
         if kind in REFUSED:
             break
     raise _refusal(expr)
@@ -134,26 +133,24 @@ def _function_matrix(expr: Any, lift: Lift) -> Any:
 # ------------------------------------------------------------------ products and sums
 
 
-def _matmul(expr: Any, lift: Lift) -> Any:
-    parts = [part for arg in expr.args for part in (_repeated(arg) if 1 in expr.shape else [arg])]
-    operands = [lift(part) for part in parts]
-    matrices = [operand for operand in operands if is_whole(operand)]
-    factors = [Factor(operand, ()) for operand in operands if not is_whole(operand)]
-    factors += [Factor(matrix, (n, n + 1)) for n, matrix in enumerate(matrices)]
-    return contract(factors, (0, len(matrices)), type(expr).__name__)
+def _matadd(expr: Any, lift: Lift) -> Any:
+    """A sum of matrices. SymPy transposes sums term by term: one of more transposes than others is a transposed sum.
 
-
-def _repeated(arg: Any) -> list[Any]:
-    """The factors of a power, which are cheaper one by one where a vector is multiplied."""
-    if isinstance(arg, sympy.MatPow) and arg.exp.is_Integer and 1 < arg.exp <= REPEATED:
-        return [arg.base] * int(arg.exp)
-    return [arg]
+    So a residual and its transpose are one tensor.
+    """
+    factors = [factor for term in expr.args for factor in (term.args if isinstance(term, sympy.MatMul) else [term])]
+    transposes = [isinstance(factor, sympy.Transpose) for factor in factors if isinstance(factor, sympy.MatrixExpr)]
+    rows, columns = expr.shape
+    if columns == 1 or (rows != 1 and 2 * sum(transposes) <= len(transposes)):
+        return TensorAdd(*map(lift, expr.args))
+    terms = [labelled(term, lift, itertools.count()) for term in expr.args]
+    return EinsumProduct("ij->ji", TensorAdd(*(contraction(own, axes[::-1]) for own, axes in terms)))
 
 
 def _matpow(expr: Any, lift: Lift) -> Any:
     base, exponent = expr.args
     if base.shape == (1, 1):
-        return elementwise(Pow)(expr, lift)
+        return TensorPow(lift(base), lift(exponent))
     if not exponent.is_Integer:
         raise UnsupportedError(
             f"the matrix power {expr} has the exponent {exponent}: only integer numbers are supported; for powers of "
@@ -165,44 +162,42 @@ def _matpow(expr: Any, lift: Lift) -> Any:
         raise ShapeError(f"the matrix power {expr} is that of a matrix of shape {(rows, columns)}, which is not square")
     if exponent < 0:
         base = TensorInverse(base)
-    result = base if exponent else tabulate((rows, rows), (), KroneckerDelta)
+    result = base if exponent else DeltaTensor(rows)
     for digit in f"{abs(int(exponent)):b}"[1:]:
-        result = _product(result, result)
-        result = _product(result, base) if digit == "1" else result
+        result = EinsumProduct("ij,jk->ik", result, result)
+        result = EinsumProduct("ij,jk->ik", result, base) if digit == "1" else result
     return result
 
 
-def _product(left: Any, right: Any) -> Any:
-    return contract([Factor(left, (0, 1)), Factor(right, (1, 2))], (0, 2), "MatPow")
+def _inverse(expr: Any, lift: Lift) -> Any:
+    matrix = lift(expr.arg)
+    return TensorPow(matrix, -1) if expr.shape == (1, 1) else TensorInverse(matrix)
 
 
-def _whole(rule: Rule, function: Any) -> Rule:
-    """The rule of a function of whole matrices; ``rule`` is that of the matrix of one entry."""
-    return lambda expr, lift: rule(expr, lift) if expr.args[0].shape == (1, 1) else function(lift(expr.args[0]))
+def _determinant(expr: Any, lift: Lift) -> Any:
+    matrix = lift(expr.arg)
+    return only_entry(matrix) if expr.arg.shape == (1, 1) else TensorDeterminant(matrix)
+
+
+def only_entry(matrix: Any) -> Any:
+    """The entry of a lifted matrix of shape ``(1, 1)``, which is its trace."""
+    if isinstance(matrix, EinsumProduct):
+        row, column = matrix.output
+        return EinsumProduct(f"{','.join(matrix.inputs)}->".replace(column, row), *matrix.operands)
+    return read(matrix, (S.Zero, S.Zero)) if matrix.is_symbol or matrix.is_binder else EinsumProduct("ii->", matrix)
 
 
 def _trace(expr: Any, lift: Lift) -> Any:
-    return contract([Factor(lift(expr.arg), (0, 0))], (), "Trace")
+    factors, (row, column) = labelled(expr.arg, lift, itertools.count())
+    return contraction(renamed(factors, {column: row}), ())
 
 
 def _dot_product(expr: Any, lift: Lift) -> Any:
-    """The axes of length 1 have labels of their own."""
     vectors = [lift(arg) for arg in expr.args]
-    labels = [(0, n + 1) if shape_of(vector)[1] == 1 else (n + 1, 0) for n, vector in enumerate(vectors)]
-    return contract([Factor(*pair) for pair in zip(vectors, labels, strict=True)], (), "DotProduct")
+    return contraction([Factor(v, (0, 1) if shape_of(v)[1] == 1 else (1, 0)) for v in vectors], ())
 
 
 # ------------------------------------------------------------------ entries of others at other places
-
-
-def _moved(place: Callable[[Expr, Expr], tuple[Expr, Expr]]) -> Rule:
-    """The rule of a matrix whose entry ``[i, j]`` is that of its argument at ``place(i, j)``."""
-
-    def rule(expr: Any, lift: Lift) -> Any:
-        tensor = lift(expr.args[0])
-        return tabulate(expr.shape, (tensor,), lambda *indices: read(tensor, place(*indices), indices))
-
-    return rule
 
 
 def _slice(expr: Any, lift: Lift) -> Any:
@@ -211,7 +206,7 @@ def _slice(expr: Any, lift: Lift) -> Any:
     column, _, right = map(lift, expr.colslice)
 
     def entry(i: Expr, j: Expr) -> Expr:
-        return read(tensor, (down * i + row, right * j + column), (i, j))
+        return read(tensor, (down * i + row, right * j + column))
 
     return tabulate(expr.shape, (tensor, row, down, column, right), entry)
 
@@ -222,23 +217,24 @@ def _diagonal_of(expr: Any, lift: Lift) -> Any:
     lengths = [extent for extent in (rows, columns) if extent.is_Integer]
     if not lengths and not same_extent(rows, columns):
         raise ShapeError(f"{expr}: the diagonal of a matrix of shape {(rows, columns)} has no known length")
-    return tabulate((min(lengths, default=rows), 1), (tensor,), lambda i, j: read(tensor, (i, i), (i,)))
+    if same_extent(rows, columns):
+        return EinsumProduct("ii,j->ij", tensor, FilledTensor(S.One, 1))
+    return tabulate((min(lengths, default=rows), 1), (tensor,), lambda i, j: read(tensor, (i, i)))
 
 
 def _diagonal_matrix(expr: Any, lift: Lift) -> Any:
     tensor = lift(expr.arg)
+    if same_extent(*shape_of(tensor)):
+        return EinsumProduct("ii,ij->ij", tensor, DeltaTensor(tensor.shape[0]))
     return tabulate(shape_of(tensor), (tensor,), lambda i, j: KroneckerDelta(i, j) * read(tensor, (i, j)))
 
 
 def _diag_matrix(expr: Any, lift: Lift) -> Any:
     tensor = lift(expr.args[0])
     rows, columns = shape_of(tensor)
-
-    def entry(i: Expr, j: Expr) -> Expr:
-        return KroneckerDelta(i, j) * (read(tensor, (0, j), (j,)) if rows == 1 else read(tensor, (i, 0), (i,)))
-
-    length = columns if rows == 1 else rows
-    return tabulate((length, length), (tensor,), entry)
+    if rows == 1:
+        return EinsumProduct("ki,ij->ij", tensor, DeltaTensor(columns))
+    return EinsumProduct("ik,ij->ij", tensor, DeltaTensor(rows))
 
 
 def _kronecker(expr: Any, lift: Lift) -> Any:
@@ -247,7 +243,7 @@ def _kronecker(expr: Any, lift: Lift) -> Any:
 
     def entry(*indices: Expr) -> Expr:
         places = zip(*map(digits, indices, extents), strict=True)
-        return Mul(*(read(tensor, place, indices) for tensor, place in zip(tensors, places, strict=True)))
+        return Mul(*(read(tensor, place) for tensor, place in zip(tensors, places, strict=True)))
 
     return tabulate(expr.shape, tensors, entry)
 
@@ -261,8 +257,9 @@ def _block_matrix(expr: Any, lift: Lift) -> Any:
     def entry(i: Expr, j: Expr) -> Expr:
         branches = []
         for r, c, block in blocks:
-            value = read(block, (i - rows[r], j - columns[c]), (i, j))
-            branches.append((value, And(*_before(i, rows, r), *_before(j, columns, c))))
+            branches.append(
+                (read(block, (i - rows[r], j - columns[c])), And(*_before(i, rows, r), *_before(j, columns, c)))
+            )
         return Piecewise(*branches)
 
     return tabulate(expr.shape, [block for _, _, block in blocks], entry)
@@ -279,8 +276,8 @@ def _before(index: Expr, starts: list[Expr], number: int) -> list[Any]:
 
 RULES: dict[Any, Rule] = {
     **ARRAY_RULES,
-    sympy.Transpose: _moved(lambda i, j: (j, i)),
-    sympy.Adjoint: _moved(lambda i, j: (j, i)),
+    sympy.Transpose: network,
+    sympy.Adjoint: network,
     sympy.MatrixSlice: _slice,
     sympy.DiagonalOf: _diagonal_of,
     sympy.DiagonalMatrix: _diagonal_matrix,
@@ -291,17 +288,17 @@ RULES: dict[Any, Rule] = {
     MatrixElement: lambda expr, lift: element(expr.parent, expr.indices, expr, lift),
     MatrixBase: explicit,
     sympy.FunctionMatrix: _function_matrix,
-    sympy.ZeroMatrix: constant(lambda i, j: S.Zero),
-    sympy.OneMatrix: constant(lambda i, j: S.One),
-    sympy.Identity: constant(KroneckerDelta),
-    sympy.MatAdd: elementwise(Add),
-    sympy.HadamardProduct: elementwise(Mul),
-    HadamardPower: elementwise(Pow),
+    sympy.ZeroMatrix: constant(S.Zero),
+    sympy.OneMatrix: constant(S.One),
+    sympy.Identity: lambda expr, lift: DeltaTensor(expr.rows),
+    sympy.MatAdd: _matadd,
+    sympy.HadamardProduct: elementwise(TensorMul),
+    HadamardPower: elementwise(TensorPow),
     ElementwiseApplyFunction: apply_function,
-    sympy.MatMul: _matmul,
+    sympy.MatMul: network,
     sympy.MatPow: _matpow,
-    sympy.Inverse: _whole(elementwise(Pow), TensorInverse),
-    sympy.Determinant: _whole(lambda expr, lift: read(lift(expr.arg), (S.Zero, S.Zero)), TensorDeterminant),
+    sympy.Inverse: _inverse,
+    sympy.Determinant: _determinant,
     sympy.Trace: _trace,
     sympy.DotProduct: _dot_product,
 }

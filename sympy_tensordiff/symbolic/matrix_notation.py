@@ -246,6 +246,7 @@ class _Network:
 
 def _chain(factors: list[Any]) -> Any:
     """A product of matrices; unit matrices beside a diagonal one are what makes it one, and not written."""
+    factors = [part for factor in factors for part in (factor.factors if isinstance(factor, Chain) else (factor,))]
     if any(isinstance(factor, Diagonal) for factor in factors):
         factors = [factor for factor in factors if not (isinstance(factor, Constant) and factor.name == "identity")]
     return factors[0] if len(factors) == 1 else Chain(tuple(factors))

@@ -1,4 +1,4 @@
-"""Tensors made entry by entry out of other tensors: index names, reads, contractions.
+"""Tensors made entry by entry out of other tensors: index names and reads.
 
 Sharing is kept: a read of a comprehension is written out only where that is small and sums
 nothing twice; elsewhere the comprehension stays, to be computed once and read as a tensor.
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, count
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
-from sympy import Basic, Expr, Mod, Mul, S, Symbol, expand, floor, sympify
+from sympy import Basic, Expr, Mod, S, Symbol, expand, floor, sympify
 
-from sympy_tensordiff.errors import ShapeError
 from sympy_tensordiff.symbolic.entries import TensorEntry
 from sympy_tensordiff.symbolic.indices import parse
-from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -24,15 +22,6 @@ NAMES = "ijklmnpqrstuvw"
 """What indices are called, in this order."""
 WRITTEN_OUT = 40
 """Bodies of more nodes than these are read as tensors, so that what is written grows linearly."""
-TYPICAL_EXTENT = 100
-"""What a symbol in an extent counts as where the order of contractions is chosen."""
-
-
-class Factor(NamedTuple):
-    """A tensor or a scalar in a product, with one label per axis."""
-
-    tensor: Any
-    labels: tuple[int, ...]
 
 
 def shape_of(operand: Any) -> tuple[Expr, ...]:
@@ -50,21 +39,6 @@ def namesakes(first: Expr, second: Expr) -> str:
     if str(first) != str(second):
         return ""
     return "; they are named alike, but differ in their assumptions: make the symbol of the size once"
-
-
-def common_shape(shapes: Sequence[Sequence[Expr]], owner: str) -> tuple[Expr, ...]:
-    """The one shape of all operands.
-
-    Raises
-    ------
-    ShapeError
-        They differ. (SymPy compares numbers only.)
-    """
-    first, *others = [tuple(shape) for shape in shapes]
-    for other in others:
-        if len(first) != len(other) or not all(map(same_extent, first, other)):
-            raise ShapeError(f"{owner}: the shapes {first} and {other} of its operands differ; make them equal")
-    return first
 
 
 def fresh_indices(number: int, avoid: Iterable[Basic], wanted: Sequence[str] = ()) -> list[Any]:
@@ -176,98 +150,3 @@ def _upper_nodes(body: Basic) -> list[Any]:
         nodes.append(node)
         stack.extend(node.indices if isinstance(node, TensorEntry) else node.args)
     return nodes
-
-
-def contract(factors: Sequence[Factor], output: Sequence[int], owner: str) -> Any:
-    """The product of the factors, summed over all labels that are not in the output.
-
-    One set of labels is summed after the other, the cheapest first, each into a tensor that the
-    next one reads: a chain of n matrix products is n - 1 products of two.
-
-    Parameters
-    ----------
-    factors : sequence of Factor
-        A label that stands twice in one factor is a diagonal.
-    output : sequence of int
-        The labels of the axes of the result, each at most once.
-    owner : str
-        What a message names.
-
-    Raises
-    ------
-    ShapeError
-        Axes of one label have different extents.
-    """
-    extents = _extents(factors, owner)
-    factors = list(factors)
-    while True:
-        steps = _steps(factors, output)
-        if len(steps) <= 1:
-            return _summed(factors, output, steps[0][1] if steps else [], extents)
-        members, dropped = min(steps, key=lambda step: _cost([factors[n] for n in step[0]], extents))
-        parts = [factors[n] for n in members]
-        kept = [label for label in dict.fromkeys(chain(*(part.labels for part in parts))) if label not in dropped]
-        summed = Factor(_summed(parts, kept, dropped, extents), tuple(kept))
-        factors = [factor for n, factor in enumerate(factors) if n not in members]
-        factors.insert(members[0], summed)
-
-
-def _extents(factors: Sequence[Factor], owner: str) -> dict[int, Expr]:
-    extents: dict[int, Expr] = {}
-    for tensor, labels in factors:
-        for label, extent in zip(labels, shape_of(tensor), strict=True):
-            if not same_extent(extents.setdefault(label, extent), extent):
-                raise ShapeError(
-                    f"{owner}: an axis of extent {extents[label]} meets one of extent {extent}; make them equal"
-                )
-    return extents
-
-
-def _steps(factors: Sequence[Factor], output: Sequence[int]) -> list[tuple[tuple[int, ...], list[int]]]:
-    """Which factors can be multiplied and which labels summed then: all labels that only these factors have."""
-    holders: dict[int, tuple[int, ...]] = {}
-    for number, (_, labels) in enumerate(factors):
-        for label in dict.fromkeys(labels):
-            if label not in output:
-                holders[label] = (*holders.get(label, ()), number)
-    return [
-        (members, [label for label, others in holders.items() if set(others) <= set(members)])
-        for members in dict.fromkeys(holders.values())
-    ]
-
-
-def _cost(factors: Sequence[Factor], extents: dict[int, Expr]) -> int:
-    """The number of products: the product of all extents."""
-    labels = dict.fromkeys(chain(*(factor.labels for factor in factors)))
-    sizes = (extents[label] for label in labels)
-    return int(prod(max(1, int(size.subs(dict.fromkeys(size.free_symbols, TYPICAL_EXTENT)))) for size in sizes))
-
-
-def _summed(factors: Sequence[Factor], kept: Sequence[int], dropped: Sequence[int], extents: dict[int, Expr]) -> Any:
-    """The product of some factors with the axes ``kept``, summed over ``dropped`` in one sum."""
-    operands = [factor.tensor for factor in factors]
-    labels = [*kept, *dropped]
-    shape = [extents[label] for label in labels]
-    at = dict(zip(labels, places(fresh_indices(len(labels), (*operands, *shape)), shape), strict=True))
-
-    def reads(factors: Iterable[Factor], scope: Sequence[int]) -> Expr:
-        varying = [at[label] for label in scope]
-        return Mul(*(read(tensor, [at[label] for label in own], varying) for tensor, own in factors))
-
-    def entry(*_: Expr) -> Expr:
-        inside = [factor for factor in factors if not set(dropped).isdisjoint(factor.labels)]
-        outside = [factor for factor in factors if set(dropped).isdisjoint(factor.labels)]
-        body = reads(inside, labels)
-        limits = [(at[label], 0, extents[label] - 1) for label in dropped if extents[label] != 1]
-        return Mul(reads(outside, kept), _sum(body, limits))
-
-    return tabulate([extents[label] for label in kept], (*operands, *shape), entry)
-
-
-def _sum(body: Any, limits: Sequence[tuple[Any, Any, Any]]) -> Any:
-    """The sum over limits, joined with a sum that is the whole body."""
-    if body == 0 or not limits:
-        return body
-    if isinstance(body, IndexedSum) and set(body.variables).isdisjoint(index for index, _, _ in limits):
-        return IndexedSum(body.body, *body.limits, *limits)
-    return IndexedSum(body, *limits)
