@@ -12,6 +12,7 @@ from sympy_tensordiff.derivative.native_matrices import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.graph.to_einsum import to_einsum
+from sympy_tensordiff.graph.to_native import to_native
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
@@ -27,6 +28,8 @@ from sympy_tensordiff.symbolic.traversal import nodes_in
 
 register_derivative(entry_derivative)
 register_notation(EinsumProduct, to_einsum)
+register_notation(sympy.Sum, to_native)
+register_notation(sympy.Product, to_native)
 
 
 def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:

@@ -41,11 +41,13 @@ def write(reader: Reader, node: Node) -> Any:
 @no_collection()
 def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
     """The SymPy expressions of several nodes; what the nodes share the expressions share."""
-    writer = _Writer(reader)
+    writer = Writer(reader)
     return [trampoline(writer.visit(node, ())) for node in nodes]
 
 
-class _Writer(TensorWriter):
+class Writer(TensorWriter):
+    """The SymPy expressions of the nodes of one graph."""
+
     def __init__(self, reader: Reader) -> None:
         super().__init__(reader)
         self.graph = reader.graph
@@ -222,13 +224,20 @@ class _Writer(TensorWriter):
         """The body of a reduction and its limits, the innermost first."""
         variables, rows, body = self.graph.inside(node, dict(scope))
         scope = self.bind(variables, self.graph.hints[node.id], scope)
+        limits = self.limits(node, variables, rows, body, scope)
+        expr = yield self.visit(body, scope)
+        return expr, tuple(reversed(limits))
+
+    def limits(
+        self, node: Node, variables: Sequence[int], rows: Sequence[Row], body: Node, scope: Scope
+    ) -> list[tuple[Any, Any, Any]]:
+        """The limits of a reduction over a body, the outermost first."""
         limits = []
         for n, v in enumerate(variables):
             inner = frozenset(variables[n + 1 :])
             own = [row.form for row in rows if row.form.coefficient(v) and row.form.atoms().isdisjoint(inner)]
             limits.append((self.symbol(v, scope), *self.bounds(v, own, scope)))
-        expr = yield self.visit(body, scope)
-        return expr, tuple(reversed(limits))
+        return limits
 
     def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
         variables, _, body = self.graph.inside(node, dict(scope))

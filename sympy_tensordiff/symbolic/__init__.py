@@ -1,9 +1,8 @@
 """The SymPy classes users write and read: index symbols, tensors, entries, sums, comprehensions.
 
-`lift` reads SymPy's own notation into them, `native` writes it; the graph reads nothing else.
+`lift` reads SymPy's own notation into them, which the graph reads and writes.
 """
 
-from sympy_tensordiff.symbolic import native as native
 from sympy_tensordiff.symbolic import notations as notations
 from sympy_tensordiff.symbolic import operators as operators
 from sympy_tensordiff.symbolic.entries import TensorEntry, TensorExpr
