@@ -13,11 +13,11 @@ from typing import TypeAlias
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.interning import Shape
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
-from sympy_tensordiff.graph.patterns import Label, Operand
+from sympy_tensordiff.graph.patterns import Label
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 
-Product: TypeAlias = list[Operand]
+Product: TypeAlias = list[tuple[Node, Sequence[int]]]
 """Whole tensors and the variables of their axes: their product is the scalar."""
 
 ELEMENTWISE = frozenset({"add", "pow", "call", "compare", "and", "or", "not", "select"})
@@ -129,7 +129,9 @@ class Recognition:
             if tensor.op != "comprehension" or self.known is None:
                 return None
             variables, _, body = graph.open(tensor)
-            return (yield self.visit(graph.substitute(body, dict(zip(variables, node.data, strict=True)))))
+            entry: Product | None
+            entry = yield self.visit(graph.substitute(body, dict(zip(variables, node.data, strict=True))))
+            return entry
         labels = []
         for form, extent in zip(node.data, tensor.shape, strict=True):
             v = form.terms[0][0] if len(form.terms) == 1 else None
@@ -163,24 +165,25 @@ class Recognition:
         groups: Callable[[Sequence[Node]], list[list[Node]]] = lambda nodes: [[*nodes]],
     ) -> Recursion[list[Product] | None]:
         """The products that nodes are, comprehensions for those that are none; None where no part fits."""
-        found = []
+        found: list[Product | None] = []
         for node in nodes:
             found.append((yield self.visit(node)))
-        if None not in found:
-            return found
-        if not self._is_partial or not any(self._labels(part) for part in found if part is not None):
-            return None
+        fit = [part for part in found if part is not None]
         unfit = [node for node, part in zip(nodes, found, strict=True) if part is None]
+        if not unfit:
+            return fit
+        if not self._is_partial or not any(map(self._labels, fit)):
+            return None
         if join is None:
-            parts = [self._leaf(node) if part is None else part for node, part in zip(nodes, found, strict=True)]
+            found = [self._leaf(node) if part is None else part for node, part in zip(nodes, found, strict=True)]
         else:
-            parts = [part for part in found if part is not None]
-            parts += [self._leaf(join(group)) for group in (groups(unfit) if unfit else [])]
-        return None if None in parts else parts
+            found = [*fit, *(self._leaf(join(group)) for group in groups(unfit))]
+        parts = [part for part in found if part is not None]
+        return parts if len(parts) == len(found) else None
 
     def _leaf(self, node: Node) -> Product | None:
         """A comprehension over the variables of axes that a node depends on."""
-        axes = [v for v in self.extents if v in node.free]
+        axes = [v for v in self.extents if isinstance(v, int) and v in node.free]
         self.refused.update(v for v in axes if v in self.selected)
         if self.refused:
             return None
@@ -188,7 +191,7 @@ class Recognition:
 
     def _labels(self, operands: Product) -> list[int]:
         used = {v for _, labels in operands for v in labels}
-        return [v for v in self.extents if v in used]
+        return [v for v in self.extents if isinstance(v, int) and v in used]
 
     def _axes(self, products: Sequence[Product]) -> list[int]:
         """The labels of several products, in an order for which one of them is not transposed, if there is one."""
@@ -229,7 +232,7 @@ class Recognition:
 
     def _summed(self, operands: Product, variables: Sequence[int]) -> Product:
         used = self._labels(operands)
-        counts = [(self.graph.index(self.extents[v]), ()) for v in variables if v not in used]
+        counts: Product = [(self.graph.index(self.extents[v]), ()) for v in variables if v not in used]
         over = [v for v in used if v in variables]
         if not over:
             return [*operands, *counts]

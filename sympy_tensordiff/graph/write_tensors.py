@@ -165,10 +165,10 @@ class TensorWriter(Forms, ABC):
         parts = operands_of(node)
         core = node.args[0] if is_view(node) and node.args else node
         names: dict[int, str] = {}
-        if is_core(core) and core.id in self.graph.hints:
+        if is_core(core) and core.id in self.reader.graph.hints:
             inputs = zip(parts, core.data.inputs, strict=True)
             pairs = (pair for (_, labels), own in inputs for pair in zip(labels, own, strict=True))
-            names = {label: self.graph.hints[core.id][own] for label, own in pairs}
+            names = {label: self.reader.graph.hints[core.id][own] for label, own in pairs}
         for arg, labels in parts:
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)

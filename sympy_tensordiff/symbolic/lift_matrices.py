@@ -182,8 +182,8 @@ def _determinant(expr: Any, lift: Lift) -> Any:
 def only_entry(matrix: Any) -> Any:
     """The entry of a lifted matrix of shape ``(1, 1)``, which is its trace."""
     if isinstance(matrix, EinsumProduct):
-        row, column = matrix.output
-        return EinsumProduct(f"{','.join(matrix.inputs)}->".replace(column, row), *matrix.operands)
+        inputs = ",".join(matrix.inputs).replace(matrix.output[1], matrix.output[0])
+        return EinsumProduct(f"{inputs}->", *matrix.operands)
     return read(matrix, (S.Zero, S.Zero)) if matrix.is_symbol or matrix.is_binder else EinsumProduct("ii->", matrix)
 
 

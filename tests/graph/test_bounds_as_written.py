@@ -9,7 +9,7 @@ from sympy import Max, Min, ceiling, floor
 import sympy_tensordiff as td
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.graph.write import _Writer
+from sympy_tensordiff.graph.write import Writer
 from sympy_tensordiff.integer.affine import quotient
 
 i, j, k, p, q = td.indices("i j k p q")
@@ -20,7 +20,7 @@ coefficients = st.lists(st.integers(-9, 9), min_size=4, max_size=4)
 @given(coefficients, st.integers(1, 6), st.booleans(), st.integers(2, 4))
 def test_rounded_quotients_are_those_of_sympy(numbers, divisor, nested, inner):
     reader = Reader(Graph())
-    writer = _Writer(reader)
+    writer = Writer(reader)
     expr = sum((c * s for c, s in zip(numbers[:3], (i, p, q), strict=True)), sympy.Integer(numbers[3]))
     form = reader.affine(expr)
     if nested:
