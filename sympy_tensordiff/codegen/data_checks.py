@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.facts import Prover, Rows, beside, data_reads
+from sympy_tensordiff.codegen.facts import Prover, Rows, data_reads
 from sympy_tensordiff.codegen.identifiers import unique
-from sympy_tensordiff.codegen.inside_tests import inside_rows, with_inside_tests
 from sympy_tensordiff.codegen.loops import (
     AddAt,
     Array,
@@ -26,11 +25,12 @@ from sympy_tensordiff.codegen.loops import (
     Step,
     Store,
 )
+from sympy_tensordiff.codegen.masks import with_masks
 from sympy_tensordiff.codegen.scalars import IndexValue, Load, Number, Operation, Scalar
 from sympy_tensordiff.codegen.verify import UnprovenRead, unproven_reads
 from sympy_tensordiff.codegen.walk import all_names, array_shapes, filled, function_name, used_names, uses
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable
-from sympy_tensordiff.integer.data import apart, data_entries
+from sympy_tensordiff.integer.data import apart, data_depth, data_entries
 from sympy_tensordiff.integer.extrema import PositivePart
 
 
@@ -41,13 +41,27 @@ def data_checks(program: Program) -> tuple[DataCheck, ...]:
     """
     shapes = array_shapes(program)
     checks = []
-    for read in unproven_reads(program):
+    for read in unproven_reads(program, beside):
         if read.has_data:
             data, search = _search(program, read)
             extent = shapes[read.load.array][read.axis]
             step = function_name(read.kernel)
             checks.append(DataCheck(step, read.load, read.axis, extent, read.violation, data, search))
     return tuple(checks)
+
+
+def beside(statement: If, load: Load) -> Rows:
+    """The conditions that do not read an entry of data, and keep it from being read where they do not hold."""
+    return tuple(row for row in statement.conditions if load not in data_reads([row.form]))
+
+
+def inside_rows(prover: Prover, rows: Iterable[Row], known: Rows) -> Rows:
+    """What the data in rows need to be inside of their arrays, and is not known; outer data behind those in them."""
+    found: dict[Row, None] = {}
+    for load in data_reads(row.form for row in rows):
+        wanted = prover.axes_inside(load, prover.shapes[load.array], (*known, *found))
+        found.update(dict.fromkeys(row for _, row in wanted))
+    return tuple(sorted(found, key=lambda row: data_depth(row.form)))
 
 
 def _search(program: Program, read: UnprovenRead) -> tuple[str, Program]:
@@ -77,7 +91,7 @@ def _search(program: Program, read: UnprovenRead) -> tuple[str, Program]:
     scatter = Scatter(count.name, read.kernel.axes, body, extents)
     steps, arrays = _needed(program, read.kernel, scatter)
     search = Program(program.arguments, (count,), arrays, (*steps, _zeros(count, taken), scatter), program.sizes)
-    return entry.array, with_inside_tests(search)
+    return entry.array, with_masks(search)
 
 
 def _behind(needed: Row, context: Rows) -> Rows:

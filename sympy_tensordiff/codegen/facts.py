@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import NamedTuple
 
 from sympy_tensordiff.codegen.loops import Add, AddAt, If, Kernel, Let, Loop, Program, Statement, Store
-from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import factors_in, times
@@ -67,10 +67,18 @@ class Prover:
         self.shapes: Shapes = array_shapes(program)
         self.facts = call_facts(program)
         self.cases = size_cases(program)
+        self.ranges = program.ranges
 
     def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
         """Whether ``row`` follows from ``context`` in every call."""
-        return all(implied(row, (*context, *case, *self.facts)) for case in self.cases)
+        told = self._told((row, *context)) if self.ranges else ()
+        return all(implied(row, (*context, *told, *case, *self.facts)) for case in self.cases)
+
+    def _told(self, rows: Sequence[Row]) -> Rows:
+        """What ranges of data say of the integers in rows."""
+        entries = [(Affine.variable(entry), entry.tensor) for entry in data_entries(row.form for row in rows)]
+        found = [(value, below) for value, tensor in entries for name, below in self.ranges if name == tensor]
+        return tuple(row for value, below in found for row in (Row("ge", value), Row("ge", below - value - 1)))
 
     def axes_inside(self, load: Load, shape: Sequence[Affine], context: Sequence[Row]) -> list[tuple[int, Row]]:
         """The conditions of a read, with their axes, that do not follow from ``context``."""
@@ -159,6 +167,19 @@ def exact_rows(condition: Scalar, holds: bool) -> Rows | None:
     return condition_rows(condition, holds) or None
 
 
+def condition_of(rows: Sequence[Row]) -> Scalar:
+    """Rows as a condition."""
+    parts = [_comparison(row) for row in rows]
+    return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
+
+
+def _comparison(row: Row) -> Scalar:
+    if row.kind == "mod":
+        return Operation("eq", (IndexValue(row.form), IndexValue(row.modulus * quotient(row.form, row.modulus))))
+    above = Affine({v: c for v, c in row.form.terms if c > 0}, max(0, row.form.constant))
+    return Operation("le" if row.kind == "ge" else "eq", (IndexValue(above - row.form), IndexValue(above)))
+
+
 def integer_form(node: Scalar) -> Affine | None:
     """The integer that ``node`` is without rounding, None for any other scalar."""
     if isinstance(node, IndexValue):
@@ -237,23 +258,21 @@ def data_reads(forms: Iterable[Affine]) -> list[Load]:
         waiting += inner
         if not inner:
             found[waiting.pop()] = None
-    return [Load(entry.tensor, entry.index) for entry in found]
+    return [Load(entry.tensor, entry.index) for entry in found if not isinstance(entry, MaskedEntry)]
 
 
-def beside(statement: If, load: Load) -> Rows:
-    """The conditions that do not read an entry of data, and keep it from being read where they do not hold."""
-    return tuple(row for row in statement.conditions if load not in data_reads([row.form]))
+def reads(kernel: Kernel, shapes: Shapes, tested: Callable[[If, Load], Rows] | None = None) -> Iterator[Read]:
+    """All reads of a kernel in the order of the text, and the entries that a scatter adds to.
 
-
-def reads(kernel: Kernel, shapes: Shapes) -> Iterator[Read]:
-    """All reads of a kernel in the order of the text, and the entries that a scatter adds to."""
+    ``tested``: what else holds where the conditions of a guard read an integer.
+    """
     start = axis_rows(kernel, shapes)
     integers: dict[str, Scalar] = {}
     for statement, around in walk(kernel.body):
         rows = around_rows(around, start)
         if isinstance(statement, If):
             for load in data_reads(tested_forms(statement)):
-                yield Read(load, statement, rows + beside(statement, load))
+                yield Read(load, statement, (*rows, *(tested(statement, load) if tested else ())))
         elif isinstance(statement, Loop | AddAt):
             own = statement.index if isinstance(statement, AddAt) else tested_forms(statement)
             yield from (Read(load, statement, rows) for load in data_reads(own))

@@ -9,14 +9,15 @@ from typing import Any
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
 from sympy_tensordiff.codegen.data_checks import data_checks
+from sympy_tensordiff.codegen.data_ranges import data_ranges
 from sympy_tensordiff.codegen.expand import expanded, repeated_calls
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
-from sympy_tensordiff.codegen.inside_tests import with_inside_tests
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
+from sympy_tensordiff.codegen.masks import with_masks
 from sympy_tensordiff.codegen.nested import ordered_sums
 from sympy_tensordiff.codegen.packed import with_packed_pairs
 from sympy_tensordiff.codegen.powers import defined_at_zero
@@ -124,9 +125,10 @@ def assemble(
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
     checks = (*_length_checks(program), *_read_checks(program))
-    program = replace(program, checks=checks, data_checks=data_checks(program))
+    program = replace(program, checks=checks, data_checks=data_checks(program), ranges=data_ranges(program))
+    program = with_masks(program)
     verify(program)
-    return with_inside_tests(program)
+    return program
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> loops.Array:

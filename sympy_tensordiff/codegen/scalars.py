@@ -6,11 +6,13 @@ loops and behind its conditions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.data import DataEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,41 @@ class Load:
 
     array: str
     index: tuple[Affine, ...]
+
+
+class MaskedEntry(DataEntry):
+    """An integer of an array where the rows ``inside`` hold, and 0 elsewhere."""
+
+    __slots__ = ("inside",)
+
+    def __init__(self, tensor: str, index: tuple[Affine, ...], inside: tuple[Row, ...]) -> None:
+        super().__init__(tensor, index)
+        self.inside = inside
+
+    def key(self) -> tuple[Any, ...]:
+        return (*super().key(), self.inside)
+
+    def forms(self) -> tuple[Affine, ...]:
+        return (*self.index, *(row.form for row in self.inside))
+
+    def substituted(self, mapping: Mapping[Variable, Affine]) -> Affine | None:
+        index = tuple([form.substitute(mapping) for form in self.index])
+        inside = tuple([row.substitute(mapping) for row in self.inside])
+        changed = (index, inside) != (self.index, self.inside)
+        return Affine.variable(MaskedEntry(self.tensor, index, inside)) if changed else None
+
+    def evaluate(self, values: Mapping[Variable, Any]) -> int:
+        is_inside = all(row.form.evaluate(values) >= 0 for row in self.inside)
+        return super().evaluate(values) if is_inside else 0
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MaskedEntry) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash((MaskedEntry, self._hash))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MaskedEntry, (self.tensor, self.index, self.inside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Read, Rows, condition_cases, every_choice, reads
 from sympy_tensordiff.codegen.laws import check_laws
-from sympy_tensordiff.codegen.loops import Kernel, Program, Statement
+from sympy_tensordiff.codegen.loops import If, Kernel, Program, Statement
 from sympy_tensordiff.codegen.scalars import Load, Scalar
 from sympy_tensordiff.codegen.walk import function_name, loops
 from sympy_tensordiff.errors import VerificationError
@@ -23,13 +23,15 @@ from sympy_tensordiff.integer.system import definitions
 def verify(program: Program) -> None:
     """Raise `VerificationError` where ``program`` breaks a law of the loop nests."""
     check_laws(program)
-    facts = Prover(program).facts
-    for read in unproven_reads(program):
-        if not (_is_searched(read, program) if read.has_data else _is_covered(read, program, facts)):
-            raise VerificationError(
-                f"kernel {read.kernel.array}: axis {read.axis} of the read {_show(read.load)} in "
-                f"{type(read.statement).__name__} is not provably inside, and no check covers it"
-            )
+    prover = Prover(program)
+    for kernel in program.nests:
+        for read in reads(kernel, prover.shapes):
+            for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
+                if not is_refused(program, prover, kernel, read, row):
+                    raise VerificationError(
+                        f"kernel {kernel.array}: axis {axis} of the read {_show(read.load)} in "
+                        f"{type(read.statement).__name__} is not provably inside, and no check covers it"
+                    )
 
 
 class UnprovenRead(NamedTuple):
@@ -53,31 +55,50 @@ class UnprovenRead(NamedTuple):
     """The rows and the conditions of choices under which it happens."""
 
 
-def unproven_reads(program: Program) -> list[UnprovenRead]:
+def unproven_reads(program: Program, tested: Callable[[If, Load], Rows] | None = None) -> list[UnprovenRead]:
     """The reads that are not provably inside their arrays, with the sizes for which they are not.
 
     The violation rows are the projection of the read's context and of "the index is negative" or
     "the index is past the end" on the sizes and integer arguments. An empty violation says that
     the read leaves its array in every call. A read for which the projection is empty is proven.
+    ``tested`` is that of `facts.reads`.
     """
     prover = Prover(program)
     found: dict[tuple[Any, ...], UnprovenRead] = {}
     for kernel in program.nests:
-        for read in reads(kernel, prover.shapes):
+        for read in reads(kernel, prover.shapes, tested):
             for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
-                for rows, data in _failing(read, row):
-                    failure = _violation(rows, prover.facts, kernel)
-                    if failure is not None and failure[2] and data:
-                        # Data decide in a call whether it happens at all.
-                        failure = _violation((*rows, *data), prover.facts, kernel)
-                    if failure is not None:
-                        told = (row, (*read.context, *data), read.choices)
-                        where = (kernel, read.load, axis)
-                        unproven = UnprovenRead(*where, failure[0], read.statement, *failure[1:], *told)
-                        choices = tuple(map(id, read.choices)) if unproven.has_data else ()
-                        key = (function_name(kernel), read.load, axis, row if unproven.has_data else None, *failure[:2])
-                        found.setdefault((*key, choices), unproven)
+                for unproven in _escapes(prover, kernel, read, axis, row):
+                    choices = tuple(map(id, read.choices)) if unproven.has_data else ()
+                    key = (function_name(kernel), read.load, axis, row if unproven.has_data else None)
+                    found.setdefault((*key, unproven.violation, unproven.points, choices), unproven)
     return list(found.values())
+
+
+def is_refused(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Row) -> bool:
+    """Whether a read happens in no call where ``row`` does not hold, as far as sizes and integer arguments tell."""
+    plain, told = apart(read.context)
+    if told and not data_entries([row.form]):
+        # Without what data say, which are unknown numbers to a projection.
+        alone = read._replace(context=tuple(plain), choices=())
+        if is_refused(program, prover, kernel, alone, row):
+            return True
+    found = _escapes(prover, kernel, read, 0, row)
+    return all(not each.has_data and _is_covered(each, program, prover.facts) for each in found)
+
+
+def _escapes(prover: Prover, kernel: Kernel, read: Read, axis: int, row: Row) -> Iterator[UnprovenRead]:
+    """The cases in which a read leaves its array, for ``row`` does not hold."""
+    for rows, data in _failing(read, row):
+        failure = _violation(rows, prover.facts, kernel)
+        if failure is not None and failure[2] and data:
+            # Data decide in a call whether it happens at all.
+            failure = _violation((*rows, *data), prover.facts, kernel)
+        if failure is not None:
+            context = (*read.context, *data)
+            yield UnprovenRead(
+                kernel, read.load, axis, failure[0], read.statement, *failure[1:], row, context, read.choices
+            )
 
 
 def _failing(read: Read, row: Row) -> Iterator[tuple[Rows, Rows]]:
@@ -182,12 +203,6 @@ def _is_covered(read: UnprovenRead, program: Program, facts: Rows) -> bool:
         return True
     known = (*read.violation, *facts)
     return any(all(implied(row, known) for row in check.violation) for check in program.checks)
-
-
-def _is_searched(read: UnprovenRead, program: Program) -> bool:
-    """Whether a call in which data lead the read out of its array is refused."""
-    found = (function_name(read.kernel), read.load, read.axis, read.violation)
-    return any(found == (check.step, check.load, check.axis, check.violation) for check in program.data_checks)
 
 
 def _show(load: Load) -> str:

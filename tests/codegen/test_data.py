@@ -31,6 +31,7 @@ from programs import (
 from sympy_tensordiff.codegen.compile import compile_program
 from sympy_tensordiff.codegen.data_checks import data_checks
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Argument, Array, If, Kernel, Let, Scatter, Store
+from sympy_tensordiff.codegen.masks import with_masks
 from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
@@ -42,7 +43,7 @@ X = np.arange(12.0).reshape(4, 3)
 
 
 def checked(program):
-    program = replace(program, data_checks=data_checks(program))
+    program = with_masks(replace(program, data_checks=data_checks(program)))
     verify(program)
     return program
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sympy_tensordiff.codegen.loops import Bound
-from sympy_tensordiff.codegen.scalars import External
+from sympy_tensordiff.codegen.scalars import External, MaskedEntry
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
@@ -93,6 +93,12 @@ class FormPrinter:
         name = self.names(entry.tensor)
         return f"{name}[{', '.join(self.form(form) for form in entry.index)}]" if entry.index else name
 
+    def integer(self, entry: DataEntry) -> str:
+        """The text of an entry of an array of integers, with its test."""
+        if not isinstance(entry, MaskedEntry):
+            return self.data(entry)
+        return f"({self.data(entry)} if {' and '.join(map(self.condition, entry.inside))} else 0)"
+
     def form(self, form: Affine, level: int = CHOICE) -> str:
         """``form`` as text that may stand where operators of ``level`` bind; a positive term comes first."""
         return self._total(*extrema_in(form), level)
@@ -127,7 +133,7 @@ class FormPrinter:
             numbers = [str(factor)] if factor != 1 else []
             return "*".join([*numbers, *(self.form(Affine.variable(f), UNARY) for f in variable.factors)])
         if not isinstance(variable, Quotient | SymbolicQuotient):
-            name = self.data(variable) if isinstance(variable, DataEntry) else self.variable(str(variable))
+            name = self.integer(variable) if isinstance(variable, DataEntry) else self.variable(str(variable))
             return name if factor == 1 else f"{factor}*{name}"
         text = f"{self.form(variable.form, POWER)}//{self.form(Affine.of(variable.divisor), POWER)}"
         # A sign binds more tightly than a division that rounds down.

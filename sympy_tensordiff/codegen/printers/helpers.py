@@ -57,6 +57,11 @@ def view(x, start, lengths, *steps, write=False):
     first = x[tuple([slice(s, None) for s in start])]
     return np.lib.stride_tricks.as_strided(first, lengths, strides, writeable=write)
 ''',
+    "inside": '''
+def inside(x, condition, *index):
+    """The entries of x at an index where a condition holds, and 0 elsewhere."""
+    return np.where(condition, x[tuple([np.where(condition, place, 0) for place in index])], 0)
+''',
     "padded": '''
 def padded(x, widths):
     """x with so many zeros before it and behind it along each axis."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, NamedTuple, TypeAlias
 
+from sympy_tensordiff.codegen.scalars import MaskedEntry
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
@@ -164,7 +165,8 @@ def _extreme_of(variable: str | Compound, ends: Mapping[str, tuple[Affine, Affin
     if variable.atoms().isdisjoint(ends):
         return Affine.variable(variable)
     if isinstance(variable, DataEntry):
-        return Affine.variable(DataExtreme(variable.tensor, sign > 0))
+        extreme = Affine.variable(DataExtreme(variable.tensor, sign > 0))
+        return sign * positive_part(sign * extreme) if isinstance(variable, MaskedEntry) else extreme
     if isinstance(variable, Quotient):
         return quotient(_extreme(variable.form, ends, sign), variable.divisor)
     if isinstance(variable, PositivePart):

@@ -16,7 +16,7 @@ from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.forms import ATOM, CHOICE, COMPARE, SUM, Names
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.lanes import DataExtreme, Dim, Lanes, Picked, Span, walk_dims
-from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, quotient
 from sympy_tensordiff.integer.data import DataEntry
@@ -127,6 +127,13 @@ class VectorPrinter(ScalarPrinter):
         if not entry.index:
             return self.names(entry.tensor)
         return self.read(self.names(entry.tensor), entry.index, self.shapes[entry.tensor])
+
+    def integer(self, entry: DataEntry) -> str:
+        if not isinstance(entry, MaskedEntry) or not any(map(self.lanes.dims_of, entry.forms())):
+            return super().integer(entry)
+        tests = [f"({self.condition(row)})" for row in entry.inside]
+        self.helpers.add("inside")
+        return f"inside({', '.join([self.names(entry.tensor), ' & '.join(tests), *map(self.form, entry.index)])})"
 
     def form(self, form: Affine, level: int = CHOICE) -> str:
         return super().form(self.lanes.image(form), level)

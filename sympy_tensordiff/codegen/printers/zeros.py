@@ -8,19 +8,19 @@ zero: the other factor has to be finite, which is asked when the function is cal
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.facts import Rows, loop_rows, reads
+from sympy_tensordiff.codegen.facts import Rows, condition_of, loop_rows, reads
 from sympy_tensordiff.codegen.loops import Add, AddAt, Kernel, Loop, Statement, Store
 from sympy_tensordiff.codegen.printers.lanes import Lanes, Span
 from sympy_tensordiff.codegen.printers.narrowing import Narrowing
 from sympy_tensordiff.codegen.printers.products import factors_of, product_of
 from sympy_tensordiff.codegen.printers.vectors import rise, tuple_text
-from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import External, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.walk import Around, added, rewrite, scalar_names, scalars, statements, subexpressions
-from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 
 MOST = 4
@@ -172,19 +172,6 @@ class Zeros:
             return None
         spans = [dim for dim in dims if isinstance(dim, Span) and rise(form, dim) in (1, -1)]
         return spans[1] if len(spans) == 2 else None
-
-
-def condition_of(rows: Sequence[Row]) -> Scalar:
-    """Rows as a condition."""
-    parts = [_comparison(row) for row in rows]
-    return parts[0] if len(parts) == 1 else Operation("and", tuple(parts))
-
-
-def _comparison(row: Row) -> Scalar:
-    if row.kind == "mod":
-        return Operation("eq", (IndexValue(row.form), IndexValue(row.modulus * quotient(row.form, row.modulus))))
-    above = Affine({v: c for v, c in row.form.terms if c > 0}, max(0, row.form.constant))
-    return Operation("le" if row.kind == "ge" else "eq", (IndexValue(above - row.form), IndexValue(above)))
 
 
 def _with_zeros(body: tuple[Statement, ...], condition: Scalar) -> tuple[Statement, ...] | None:
