@@ -11,13 +11,11 @@ from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.plan import Candidate, Context, index_forms
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.instances import instances
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Compound, Row, quotient
 from sympy_tensordiff.integer.data import compounds_in, data_entries
-from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.implication import implied, is_empty
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by
-from sympy_tensordiff.simplify.choices import inside_conditions
 from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.roundings import settled
 from sympy_tensordiff.simplify.signs import with_signs
@@ -59,30 +57,19 @@ class Keeper:
 
     # -------------------------------------------------------------- what is kept
 
-    def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows, exactly: bool = False) -> Candidate:
-        """Values in loops over ``variables`` as a function of as few integers as possible, where they can be read.
-
-        Asked for ``exactly`` where they are needed, if that can be said.
-        """
+    def candidate(self, body: Node, variables: tuple[int, ...], rows: Rows) -> Candidate:
+        """Values in loops over ``variables`` as a function of as few integers as possible, where they can be read."""
         used = body.free.union(*(row.form.atoms() for row in rows)).difference(variables)
         outer = sorted(v for v in used if v in self.around)
-        told = self.told(body, (*self.binders(outer), *variables), (*rows, *self.around_all(outer)))
-        if told is not None:
-            rows, outer = told, [v for v in outer if v in body.free]
-            variables = tuple(v for v in variables if v in body.free)
-        rounded = self.rounded(body, frozenset((*outer, *variables)))
-        tried = (
-            self.bounded(body, variables, outer, rows, mapping, exactly, apart)
-            for apart in ((False, True) if exactly and body.op != "guard" else (False,))
-            for mapping in rounded
-        )
+        ways = self.rounded(body, frozenset((*outer, *variables)))
+        tried = (self.bounded(body, variables, outer, rows, mapping) for mapping in ways)
         candidates = [candidate for candidate in tried if candidate is not None]
         if not candidates:
             raise UnsupportedError(
                 "values are compared with the greatest or least of them and cannot be kept, for their indices have no "
                 "bounds of their own: give the values a name as a TensorComprehension"
             )
-        return min(candidates, key=lambda found: (exactly and not found.exact, len(found.axes)))
+        return min(candidates, key=lambda found: len(found.axes))
 
     def bounded(
         self,
@@ -91,68 +78,22 @@ class Keeper:
         outer: Sequence[int],
         rows: Rows,
         rounded: Mapping[Compound, Affine],
-        exactly: bool,
-        apart: bool,
     ) -> Candidate | None:
-        """The values with variables in place of what is ``rounded``; None where some indices have no bounds.
-
-        With equal values ``apart`` where the data in the rows know of other indices.
-        """
+        """The values with variables in place of what is ``rounded``; None where some indices have no bounds."""
         more = (*rows, *(row for part in rounded for row in part.definition()))
         rows = tuple(row.substitute(rounded) for row in more)
         body = self.graph.substitute(body, rounded)
-        reads = unconditional_reads(self.graph, body, (*self.lowering.facts, *rows))
-        # Where values are needed for sure, data that lead out of a tensor are refused.
-        needed = rows
-        rows += tuple(row for row in reads if not exactly or not data_entries([row.form]))
-        # What tests read is inside where they are made.
-        inside = tuple(self.graph.inside_data(row.form for row in rows))
-        inside += tuple(row for part in _tested(body) for row in inside_conditions(self.graph, part))
-        rows += inside
+        rows += tuple(unconditional_reads(self.graph, body, (*self.lowering.facts, *rows)))
         own = (*variables, *(v for form in rounded.values() for v in form.variables()))
-        if apart:  # by what is known of around the maximum, where its values are compared with it, too
-            own_only = frozenset(own) - body.free
-            told = [row for row in rows if data_entries([row.form]) and own_only.isdisjoint(row.form.atoms())]
-            body = self.graph.guard(told, body)
-        binders = self.binders(outer)
-        wider = rows + self.around_all(outer)
         planner = self.lowering.planner
-        near, all_around = Context((*outer, *own), rows), Context((*binders, *own), wider)
+        near = Context((*outer, *own), rows)
+        all_around = Context((*self.binders(outer), *own), rows + self.around_all(outer))
         contexts = [(near, False), (near, True), (all_around, True)]
-        if exactly:
-            contexts = [(all_around, False), *contexts]
         found = next(filter(None, (planner.candidate(body, context, rounded=r) for context, r in contexts)), None)
         if found is None:
             return None
-        if apart and found.node.op == "guard":
-            found = replace(found, node=found.node.args[0])
-        # No projection sees what rounding hides, but where an axis is an index itself the row stays as it is.
-        places = {form: Affine.variable(axis) for form, axis in zip(found.forms, found.axes, strict=True)}
-        loops = frozenset((*binders, *own))
-        axes = {v: axis for v in loops if (axis := places.get(Affine.variable(v))) is not None}
-        hidden = (
-            row.substitute(axes)
-            for row in (*needed, *inside)
-            if row.form.hidden() and row.form.atoms() & loops <= axes.keys()
-        )
-        known = (*self.lowering.facts, *found.rows)
-        tests = tuple(row for row in hidden if not implied(row, known))
         again = {v: Affine.variable(part) for part, form in rounded.items() for v in form.variables()}
-        forms = tuple([form.substitute(again) for form in found.forms])
-        return replace(found, forms=forms, rows=(*found.rows, *tests))
-
-    def told(self, body: Node, variables: Sequence[int], rows: Rows) -> Rows | None:
-        """What rows with data say of the indices of the body alone; None where they say more than can be kept."""
-        others = [v for v in variables if v not in body.free]
-        entries = [entry for entry in data_entries(row.form for row in rows) if entry.atoms() <= body.free]
-        values = {entry: self.graph.fresh("value") for entry in entries}
-        known = [row.substitute({entry: Affine.variable(v) for entry, v in values.items()}) for row in rows]
-        tied = [row for row in known if not row.form.atoms().isdisjoint(others)]
-        found = project_exactly(tied, others) if entries and others else None
-        if found is None:
-            return None
-        back = {v: Affine.variable(entry) for entry, v in values.items()}
-        return tuple(row.substitute(back) for row in (*found, *(row for row in known if row not in tied)))
+        return replace(found, forms=tuple([form.substitute(again) for form in found.forms]))
 
     def around_all(self, variables: Sequence[int]) -> Rows:
         """The rows of the binders around, of some variables and of those that their ranges depend on."""
@@ -286,16 +227,3 @@ def _upright(form: Affine) -> Affine:
             if first < 0:
                 turned[found] = -1 - quotient_by(-1 - found.form, Affine.of(found.divisor))
     return form.substitute(turned) if turned else form
-
-
-def _tested(node: Node) -> Iterator[Node]:
-    """The guards and the ranges in a value that are tested wherever it is computed."""
-    stack, seen = [node], {node}
-    while stack:
-        part = stack.pop()
-        if part.op == "guard" or part.op in BINDERS:
-            yield part
-        else:
-            new = [arg for arg in part.args[: 1 if part.op == "select" else None] if arg not in seen and not arg.plain]
-            seen.update(new)
-            stack += new

@@ -78,10 +78,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """``body`` where all ``conditions`` hold, nothing otherwise.
-
-    Data in one of them may be outside of their array where another does not hold.
-    """
+    """``body`` where all ``conditions`` hold, nothing otherwise."""
 
     conditions: tuple[Row, ...]
     body: tuple[Statement, ...]

@@ -26,7 +26,6 @@ from sympy_tensordiff.codegen.walk import Around, rewrite
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
@@ -56,7 +55,6 @@ class Lowering(Matrices):
             if node in seen.values:
                 return seen.values[node]
             seen = seen.parent
-        home = self._outside_of(block, home, node)
         value: scalars.Scalar = yield self._compute(node, home)
         if not isinstance(value, Name | Load) and (home is not block or self._uses[node] > 1):
             name = self._local("v")
@@ -104,7 +102,7 @@ class Lowering(Matrices):
                 return selected
             scatters = selects(self.graph, node, block.context.variables)
         shared = scatters or self._is_repeated(node, block.context)
-        found = yield self._temporary(node, block.context, shared=shared, chosen=_is_chosen(block))
+        found = yield self._temporary(node, block.context, shared=shared)
         if found is None:
             return None
         stored, index = found
@@ -118,61 +116,54 @@ class Lowering(Matrices):
 
     def _selected(self, node: Node, block: Block) -> Recursion[scalars.Scalar | None]:
         """A sum that depends on data outside of it through their value: an entry of an array of such sums."""
-        found = parameter(self.graph, node, block.context.variables)
-        if found is None:
+        entry = parameter(self.graph, node, block.context.variables)
+        if entry is None:
             return None
-        entry, inside, known = found
         v = self.graph.fresh("value")
         value = {entry: Affine.variable(v)}
         rows = tuple([row.substitute(value) for row in block.context.rows])
         context = Context((*block.context.variables, v), rows)
         part = self.graph.substitute(node, value)
-        # An array for all values reads no more than the sums do where each of these is asked for.
-        same = inside is not None and self._runs_over(entry, inside, known, block.context)
-        kept = yield self._temporary(part, context, shared=True, chosen=not same or _is_chosen(block))
+        kept = yield self._temporary(part, context, shared=True)
         if kept is None:
             return None
         stored, index = kept
         return Load(stored.array, tuple(self.form(form.substitute({v: Affine.variable(entry)})) for form in index))
-
-    def _runs_over(self, entry: DataEntry, other: DataEntry, known: Rows, context: Context) -> bool:
-        """Whether ``entry`` in its context is ``other`` wherever the rows ``known`` of that hold."""
-        places: dict[Any, Affine] = {}
-        for form, place in zip(entry.index, other.index, strict=True):
-            if len(form.terms) != 1 or form != Affine.variable(form.terms[0][0]) or form.terms[0][0] in places:
-                return False
-            places[form.terms[0][0]] = place
-        rows = [row.substitute(places) for row in context.rows if entry not in data_entries([row.form])]
-        return places.keys() == set(context.variables) and all(implied(row, (*self.facts, *known)) for row in rows)
 
     def _read(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         tensor = node.args[0]
         index = tuple(self.form(form) for form in node.data)
         if tensor.op == "tensor":
             return Load(self.arrays[tensor.data[0]], index)
-        found = yield self._temporary(tensor, block.context, chosen=_is_chosen(block))
+        found = yield self._temporary(tensor, block.context)
         if found is None:  # nothing to keep: the entry itself
-            variables, _, body = self.graph.open(tensor)
-            entry = self.graph.substitute(body, dict(zip(variables, node.data, strict=True)))
-            self._count_uses(entry)
-            value: scalars.Scalar = yield self.value(entry, block)
+            value: scalars.Scalar = yield self.value(self._entry(tensor, node.data, index, block), block)
             return value
         stored, prefix = found
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
+
+    def _entry(self, tensor: Node, place: Sequence[Affine], index: tuple[Affine, ...], block: Block) -> Node:
+        """The entry of a comprehension as a node, which is 0 outside."""
+        variables, rows, body = self.graph.open(tensor)
+        forms = dict(zip(variables, place, strict=True))
+        known = (*self.facts, *block.context.rows)
+        tests = [row for row in (row.substitute(forms) for row in rows) if not implied(row, known)]
+        if tests and self.safety is not None:
+            array = loops.Array(self._fresh("t"), tuple([self.form(extent) for extent in tensor.data]))
+            self.kept.append(array)
+            block.statements.append(Let(self._local("v"), Load(array.name, index)))
+        self.opened |= bool(tests)
+        entry = self.graph.guard(tests, self.graph.substitute(body, forms))
+        self._count_uses(entry)
+        return entry
 
     def _guard(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         name = self._local("s")
         block.statements.append(Accumulator(name))
         inner = Block(block.context.inside((), node.data), frozenset(), block)
         value = yield self.value(node.args[0], inner)
-        block.statements.extend(self._where(node.data, (*inner.statements, Add(name, value)), block.context))
+        block.statements.append(If(self.rows(node.data), (*inner.statements, Add(name, value))))
         return Name(name)
-
-    def _where(self, rows: Rows, body: tuple[loops.Statement, ...], context: Context) -> tuple[loops.Statement, ...]:
-        """The statements where all rows hold; data are read behind the rows that keep them inside of their tensors."""
-        for layer in reversed(self.graph.layers(rows, (*self.facts, *context.rows))):
-            body = (If(self.rows(tuple(layer)), body),)
-        return body
 
     def _choice(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         """Both branches; what only one of them needs, and may be no number or read outside, is computed only there."""
@@ -181,7 +172,7 @@ class Lowering(Matrices):
         values = []
         for branch, holds in zip(branches, (True, False), strict=True):
             inner = block
-            if not (branch.total and self.safety.is_safe(branch, block.context.rows)):
+            if not (branch.total and self._is_safe(branch, block.context.rows)):
                 inner = Block(block.context, frozenset(), block, private=self._private(branch, block))
             values.append((yield self.value(branch, inner)))
             if inner is block:
@@ -267,7 +258,7 @@ class Lowering(Matrices):
             added.append(Add(name, (yield self.value(body, innermost)), op))
         statements: tuple[loops.Statement, ...] = (*innermost.statements, *added)
         if tests:
-            statements = (*blocks[-1].statements, *self._where(tests, statements, blocks[-1].context))
+            statements = (*blocks[-1].statements, If(self.rows(tests), statements))
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), rows)
             loop = Loop(self.names[variables[n]], lows, highs, statements)
@@ -284,7 +275,9 @@ class Lowering(Matrices):
         innermost = Block(blocks[-1].context.inside((), part.conditions), frozenset(), blocks[-1])
         value = yield self.value(part.value, innermost)
         added = AddAt(tuple(self.form(form) for form in part.index), value)
-        statements = self._where(part.conditions, (*innermost.statements, added), blocks[-1].context)
+        statements: tuple[loops.Statement, ...] = (*innermost.statements, added)
+        if part.conditions:
+            statements = (If(self.rows(part.conditions), statements),)
         for n in reversed(range(len(variables))):
             lows, highs = self._bounds(variables[n], frozenset(variables[n + 1 :]), part.rows)
             body = (*blocks[n + 1].statements, *statements)
@@ -327,7 +320,7 @@ class Lowering(Matrices):
         for home, group in groups.values():
             if home is not block and len(group) > 1:
                 product = self.graph.mul(group)
-                factors.append((yield self.value(product, self._outside_of(block, home, product))))
+                factors.append((yield self.value(product, home)))
                 continue
             for factor in group:
                 factors.append((yield self.value(factor, block)))
@@ -343,7 +336,7 @@ class Lowering(Matrices):
             if private and not node.total:
                 break
             outward, block = bool(block.own) or (block.private is not None and not private), block.parent
-            if not self.safety.is_safe(node, block.context.rows):
+            if not self._is_safe(node, block.context.rows):
                 break
             if outward:
                 best = block
@@ -356,13 +349,6 @@ def _bounds_a_loop(row: Row, variables: Sequence[int]) -> bool:
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
             return v not in row.form.hidden()
     return False
-
-
-def _is_chosen(block: Block | None) -> bool:
-    """Whether a block stands in a branch of a choice between values."""
-    while block is not None and block.private is None:
-        block = block.parent
-    return block is not None
 
 
 def _is_diagonal(node: Node) -> bool:

@@ -326,9 +326,9 @@ class Matrices(Storage):
                 if same and all(implied(row, (*self.facts, *candidate.rows)) for row in stored.candidate.rows):
                     return stored.array, tuple([candidate.forms[n] for n in stored.order]) or candidate.forms
         chosen = candidates[0]
-        if chosen is None or not self.safety.is_safe(chosen.node, chosen.rows):
+        if chosen is None:
             return None
-        yield self._keep_shared(node, around, around)
+        yield self._keep_shared(node, around)
         for factor in matrix.factors:
             if factor.height and factor.op != "read":  # other sums may need its values, too
                 yield self._temporary(factor, around)

@@ -11,19 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from math import gcd
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
-from sympy_tensordiff.integer.data import apart, data_entries
+from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.lattice import independent
-from sympy_tensordiff.integer.normalise import normalise
-from sympy_tensordiff.integer.polyhedron import FALSE, implied, remove_redundant
-from sympy_tensordiff.simplify.facts import unconditional_reads
-from sympy_tensordiff.simplify.guards import solved
+from sympy_tensordiff.integer.polyhedron import remove_redundant
 
 Rows = tuple[Row, ...]
 
@@ -50,8 +46,7 @@ class Candidate:
     """A part that depends on its surroundings through ``forms`` only.
 
     ``node`` is the part with ``axes`` in place of the forms; ``rows`` say where it is needed;
-    ``lows`` and ``highs`` bound each axis over the sizes. It is ``exact`` where it is needed at all points
-    of ``rows``, and not only between some of them.
+    ``lows`` and ``highs`` bound each axis over the sizes.
     """
 
     node: Node
@@ -60,16 +55,11 @@ class Candidate:
     rows: Rows
     lows: tuple[tuple[Affine, ...], ...]
     highs: tuple[tuple[Affine, ...], ...]
-    exact: bool = False
 
     @property
     def rank(self) -> int:
         """The number of axes, one less where a quotient takes fewer values than what it is a quotient of."""
         return len(self.axes) - any(form.compounds() for form in self.forms)
-
-    @property
-    def is_closed(self) -> bool:
-        return self.node.op == "comprehension" and not self.axes
 
     def order(self, context: Context) -> tuple[int, ...]:
         """The order of the axes of an array in which what runs innermost where it is needed first comes last."""
@@ -115,12 +105,7 @@ class Planner:
                 return None
             lows.append(low)
             highs.append(high)
-        tests, exact = _tests(forms, axes, context)
-        # Congruences and what else no projection keeps may be what shelters data in others.
-        known = (*rows, *self.facts)
-        inside = [all(implied(row, known) for row in self.graph.inside_data([test.form])) for test in tests]
-        tests, exact = tuple(compress(tests, inside)), exact and all(inside)
-        return Candidate(node, axes, tuple(forms), (*rows, *tests), tuple(lows), tuple(highs), exact)
+        return Candidate(node, axes, tuple(forms), rows, tuple(lows), tuple(highs))
 
     def candidates(self, node: Node, context: Context) -> list[Candidate]:
         """``node`` as a function of quotients of the variables where these are no more integers, and as `candidate`."""
@@ -138,41 +123,11 @@ class Planner:
         back = {v: Affine.variable(part) for part, form in fresh.items() for v in form.variables()}
         return [replace(fewer, forms=tuple([form.substitute(back) for form in fewer.forms])), plain]
 
-    def inside(self, candidate: Candidate) -> Candidate | None:
-        """A candidate where its reads are inside of their shapes; None unless that is a box.
-
-        What is needed beside this box would read outside of the array that keeps it, and is refused for that.
-        """
-        axes, known = frozenset(candidate.axes), (*self.facts, *candidate.rows)
-        reads = [row for row in unconditional_reads(self.graph, candidate.node, known) if not implied(row, known)]
-        if any(len(row.form.atoms() & axes) != 1 or not axes.isdisjoint(row.form.hidden()) for row in reads):
-            return None
-        rows = remove_redundant((*candidate.rows, *reads), self.facts)
-        boxes = [self._box(axis, sorted(axes - {axis}), rows, True) for axis in candidate.axes]
-        lows, highs = (tuple([box[end] for box in boxes]) for end in (0, 1))
-        if not all(lows) or not all(highs):  # the reads are inside nowhere
-            return None
-        return replace(candidate, rows=rows, lows=lows, highs=highs, exact=False)
-
     def quotients(self, node: Node, context: Context) -> list[Quotient]:
         """The quotients of the axes and loops that stand in the index forms of ``node``."""
         parts = {part for inner in reachable(node) for form in index_forms(inner) for part in form.quotients()}
         held = [part for part in parts if part.atoms() <= node.free and not data_entries([part.form])]
         return sorted(part for part in held if not part.atoms().isdisjoint(context.variables))
-
-    def outside_of(self, inner: Context, outer: Context) -> Context:
-        """``outer``, with what the rows of ``inner`` say about its variables and the sizes."""
-        gone = [v for v in inner.variables if v not in outer.variables]
-        rows = project(inner.rows, gone, self.facts)
-        return Context(outer.variables, (FALSE,) if rows is None else rows)
-
-    def sheltered(self, candidate: Candidate, context: Context) -> Candidate:
-        """A candidate without axes, needed only where all loops around it run at all, as far as sizes and data say."""
-        rows = project(context.rows, context.variables, self.facts)
-        known = (*candidate.rows, *self.facts)
-        tests = [row for row in rows or () if data_entries([row.form])]
-        inside = [row for row in tests if all(implied(needed, known) for needed in self.graph.inside_data([row.form]))]
-        return replace(candidate, rows=(*candidate.rows, *inside))
 
     def labels(self, node: Node, context: Context, units: Collection[int]) -> tuple[Affine, ...]:
         """Combinations that all index forms in ``node`` are made of, those of ``units`` the variables themselves."""
@@ -270,35 +225,6 @@ class Planner:
             elif c < -1 and rounded:
                 highs.append(quotient(row.form - Affine({axis: c}), -c))
         return tuple(lows), tuple(highs)
-
-
-def _tests(forms: Sequence[Affine], axes: Sequence[int], context: Context) -> tuple[Rows, bool]:
-    """The conditions on data that concern these forms alone, over the axes, and whether nothing is lost otherwise.
-
-    Nothing is where the forms are variables, and the other rows are differences: projections of these are exact.
-    """
-    outer = frozenset(context.variables)
-    places = {form.terms[0][0]: Affine.variable(axis) for form, axis in zip(forms, axes, strict=True)}
-    units = all(form.terms[0][1] == 1 and len(form.terms) == 1 for form in forms)
-    others, data = apart(context.rows)
-    # Where an equation tells an index, so it does in the data that this selects.
-    kept = frozenset().union(*(row.form.atoms() for row in others)) - (outer - places.keys())
-    mapping = solved(tuple(others), kept)
-    data = [row.substitute(mapping) for row in data]
-    own = [row for row in data if units and outer & row.form.atoms() <= places.keys()]
-    exact = units and len(own) == len(data) and all(_is_difference(row, outer) for row in others)
-    return tuple(row.substitute(places) for row in own), exact
-
-
-def _is_difference(row: Row, variables: frozenset[int]) -> bool:
-    """Whether a row, in lowest terms, compares one variable with another, or bounds one."""
-    reduced = normalise(row)
-    if isinstance(reduced, bool):
-        return reduced
-    held = sorted(c for v, c in reduced.form.terms if v in variables)
-    if reduced.kind == "mod" or not reduced.form.hidden().isdisjoint(variables):
-        return reduced.form.atoms().isdisjoint(variables)
-    return held in ([], [-1], [1], [-1, 1])
 
 
 def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
-from sympy_tensordiff.codegen.data_checks import data_checks
+from sympy_tensordiff.codegen.data_checks import beside, data_checks
 from sympy_tensordiff.codegen.data_ranges import data_ranges
 from sympy_tensordiff.codegen.expand import expanded, repeated_calls
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.ties import with_kept_values
 from sympy_tensordiff.codegen.verify import unproven_reads, verify
-from sympy_tensordiff.codegen.walk import uses
+from sympy_tensordiff.codegen.walk import outer_names, uses
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -92,6 +92,7 @@ def assemble(
     expected = hints if library and temporaries else None
     facts = input_facts(graph, [*entries, *tensors])
     lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own, hints=expected)
+    written = definitions
     definitions = with_kept_values(graph, lowering, definitions)
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
@@ -124,11 +125,28 @@ def assemble(
         program = with_packed_pairs(program, Hints({names[v]: size for v, size in hints.sizes.items() if v in names}))
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
-    checks = (*_length_checks(program), *_read_checks(program))
-    program = replace(program, checks=checks, data_checks=data_checks(program), ranges=data_ranges(program))
+    program = replace(program, checks=_length_checks(program))
+    if lowering.opened or unproven_reads(program):
+        asked = _as_asked(
+            graph, written, program, Lowering(graph, names, arrays, facts, False, outer_names(program), None, True)
+        )
+        checks = (*program.checks, *_read_checks(asked))
+        data, known = data_checks(asked), data_ranges(asked)
+        program = replace(program, sizes=asked.sizes, checks=checks, data_checks=data, ranges=known)
     program = with_masks(program)
     verify(program)
     return program
+
+
+def _as_asked(graph: Graph, definitions: Sequence[Definition], program: Program, lowering: Lowering) -> Program:
+    """The program without what makes it fast, which reads what the results ask for and nothing else."""
+    entries = [definition.entries for definition in definitions if definition.entries is not None]
+    tight = iter(tighten(graph, entries, lowering.facts, lowering.outside))
+    filled = [_lower(lowering, each, None if each.step else next(tight)) for each in definitions]
+    results = {array.name for array in program.outputs}
+    arrays = (*(array for array in filled if array.name not in results), *lowering.kept)
+    sizes = (*program.sizes, *lowering.sizes)
+    return replace(program, temporaries=arrays, kernels=tuple(lowering.kernels), sizes=sizes, notes=())
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> loops.Array:
@@ -170,7 +188,7 @@ def _read_checks(program: Program) -> tuple[Check, ...]:
     """A check for each read that the sizes alone decide."""
     checks = []
     labels = {a.name: a.label for a in program.arguments}
-    for read in unproven_reads(program):
+    for read in unproven_reads(program, beside):
         if read.has_data:
             continue
         name = read.load.array

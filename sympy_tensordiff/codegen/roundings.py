@@ -6,11 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import sympy
 
-from sympy_tensordiff.codegen.functions import is_external
-from sympy_tensordiff.codegen.plan import index_forms
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.implication import is_empty
 
 EXTREMA = frozenset({"max", "min"})
@@ -56,12 +53,6 @@ def rebuilt(graph: Graph, node: Node, new: Mapping[Node, Node]) -> Node:
         if part not in done and not done.keys().isdisjoint(part.args):
             done[part] = graph.with_args(part, [done.get(arg, arg) for arg in part.args])
     return done.get(node, node)
-
-
-def may_refuse(node: Node) -> bool:
-    """Whether a value is better not computed where it is not needed: it may be told of by data, or by a user."""
-    parts = reachable(node)
-    return any(data_entries(index_forms(part)) or (part.op == "call" and is_external(part)) for part in parts)
 
 
 def may_equal(value: Node, other: Node) -> bool:

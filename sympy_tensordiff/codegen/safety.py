@@ -1,14 +1,13 @@
-"""Where values can be computed: whether all they read is inside of its shape there."""
+"""Whether all that a value reads is inside of its shape: then what is read in vain refuses no call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
-from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.simplify.choices import inside_shape, reads_no_data_outside
 
 Rows = tuple[Row, ...]
 
@@ -29,71 +28,49 @@ class Safety:
         self.graph = graph
         self.outside = outside
         self.facts = facts
-        self._read: dict[tuple[Node, Rows], list[tuple[Node, Rows]] | None] = {}
-        self._deep: dict[tuple[Node, Rows], bool] = {}
+        self._known: dict[tuple[Node, Rows], bool] = {}
 
     def is_safe(self, node: Node, rows: Rows) -> bool:
-        """Whether all reads of ``node`` are inside their shapes wherever ``rows`` hold.
+        """Whether all reads of ``node``, those of the comprehensions in it too, are inside wherever ``rows`` hold."""
+        if (node, rows) not in self._known:
+            stack = [(node, rows)]
+            seen = set()
+            while stack:
+                part, known = stack.pop()
+                if (part, known) in seen or self._known.get((part, known)):
+                    continue
+                seen.add((part, known))
+                if not all(implied(row, (*self.facts, *known)) for row in _inside(self.graph, part)):
+                    self._known[node, rows] = False
+                    return False
+                stack += self._below(part, known)
+            self._known.update(dict.fromkeys(seen, True))
+        return self._known[node, rows]
 
-        What fills the tables that it reads is not looked at: they have kernels of their own.
-        """
-        return self._tables(node, rows) is not None
+    def _below(self, node: Node, known: Rows) -> list[tuple[Node, Rows]]:
+        """What a node is computed of, with the rows that hold there."""
+        if node.op == "read" and node.args[0].op == "comprehension":
+            table = node.args[0]
+            is_inner = not node.free.isdisjoint(table.free - self.outside)
+            return [(table, known if is_inner else tuple(r for r in known if r.form.atoms() <= self.outside))]
+        if node.op in BINDERS:
+            _, more, body = self.graph.open(node)
+            return [(body, known + more)]
+        return [(arg, known + node.data if node.op == "guard" else known) for arg in node.args]
 
-    def is_deeply_safe(self, node: Node, rows: Rows) -> bool:
-        """As `is_safe`, with all reads that fill the tables."""
-        return trampoline(self._is_deeply_safe(node, rows))
 
-    def _is_deeply_safe(self, node: Node, rows: Rows) -> Recursion[bool]:
-        key = (node, rows)
-        if key not in self._deep:
-            tables = self._tables(node, rows)
-            self._deep[key] = tables is not None
-            for table in tables or ():
-                if not (yield self._is_deeply_safe(*table)):
-                    self._deep[key] = False
-                    break
-        return self._deep[key]
-
-    def _tables(self, node: Node, rows: Rows) -> list[tuple[Node, Rows]] | None:
-        """The tables that ``node`` reads, with what is known of the sizes there; None where a read may leave a shape.
-
-        Those that depend on the loops around them are looked into.
-        """
-        key = (node, rows)
-        if key not in self._read:
-            self._read[key] = self._find_tables(node, rows)
-        return self._read[key]
-
-    def _find_tables(self, node: Node, rows: Rows) -> list[tuple[Node, Rows]] | None:
-        stack = [(node, rows)]
-        seen = set()
-        tables: dict[tuple[Node, Rows], None] = {}
-        while stack:
-            part, known = stack.pop()
-            if (part, known) in seen:
-                continue
-            seen.add((part, known))
-            facts = (*self.facts, *known)
-            if not all(implied(row, facts) for row in inside_shape(self.graph, part)):
-                return None
-            if part.op == "read":
-                table = part.args[0]
-                if table.op == "comprehension" and not part.free.isdisjoint(table.free - self.outside):
-                    stack.append((table, known))
-                elif table.op == "comprehension":
-                    tables[table, tuple(row for row in known if row.form.atoms() <= self.outside)] = None
-            elif part.op in BINDERS:
-                variables, more, body = self.graph.open(part)
-                if not reads_no_data_outside(self.graph, more, facts, variables):
-                    return None
-                stack.append((body, known + more))
-            elif part.op == "guard":
-                if not reads_no_data_outside(self.graph, part.data, facts):
-                    return None
-                stack.append((part.args[0], known + part.data))
-            else:
-                stack += [(arg, known) for arg in part.args]
-        return list(tables)
+def _inside(graph: Graph, node: Node) -> list[Row]:
+    """The rows that say that what a node itself reads is inside: its entry, and data in its index or conditions."""
+    if node.op == "guard" or node.op in RANGED:
+        plain, tested = apart(node.data)
+        return [row for row in graph.inside_data(r.form for r in tested) if not implied(row, plain)]
+    if node.op not in ("read", "index"):
+        return []
+    forms = node.data if node.op == "read" else (node.data,)
+    rows = graph.inside_data(forms)
+    for form, extent in zip(node.data, node.args[0].shape, strict=True) if node.op == "read" else ():
+        rows += [Row("ge", form), Row("ge", extent - 1 - form)]
+    return rows
 
 
 def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -> bool:

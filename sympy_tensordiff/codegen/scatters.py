@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
-from sympy_tensordiff.integer.fourier_motzkin import eliminate
-from sympy_tensordiff.integer.implication import implied
 
 Rows = tuple[Row, ...]
 
@@ -73,11 +71,10 @@ def selects(graph: Graph, node: Node, axes: Collection[int]) -> bool:
     return False
 
 
-def parameter(graph: Graph, node: Node, variables: Collection[int]) -> tuple[DataEntry, DataEntry | None, Rows] | None:
+def parameter(graph: Graph, node: Node, variables: Collection[int]) -> DataEntry | None:
     """Data outside of a sum with which it compares the data inside, ``r[q]`` in ``Sum_i v(i)*[r[i] == r[q]]``.
 
-    Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``. Where the data
-    inside are of the same tensor, they come second, with the rows that hold where they are compared.
+    Only the value of ``r[q]`` counts, so that an array of the sums for all values serves all ``q``.
     """
     inside = frozenset(graph.bound(node))
     for summand in _terms(graph, node):
@@ -87,8 +84,7 @@ def parameter(graph: Graph, node: Node, variables: Collection[int]) -> tuple[Dat
             bound = [entry for entry in entries if not entry.atoms().isdisjoint(inside)]
             for entry in entries if row.kind == "eq" and bound else ():
                 if entry not in bound and not entry.atoms().isdisjoint(variables):
-                    same = next((other for other in bound if other.tensor == entry.tensor), None)
-                    return entry, same, (*node.data, *guards)
+                    return entry
     return None
 
 
@@ -148,14 +144,11 @@ def _part(
         tests += tuple(after for before, after in zip(bounds, moved, strict=True) if before is not after)
         tied = tuple(before for before, after in zip(bounds, moved, strict=True) if before is not after)
         bounds = tuple(row for row in bounds if row not in tied)
-        bounds += tuple(row for row in _told(axis, rows, tied) if not implied(row, bounds))
         value = graph.substitute(value, new)
     free = tuple(axis for axis in axes if index[axis] == Affine.variable(axis))
     ranges = tuple(row for row in tests if row in rows and row.form.atoms() & frozenset(free))
     windows = {axis: _window(tests, axis) for axis in free}
-    # Bounds are computed before anything is tested.
-    sheltered = {axis for axis in free if _shelter(graph, [row.form for row in windows[axis]], bounds)}
-    inside = tuple(axis for axis in free if windows[axis] and axis not in sheltered)
+    inside = tuple(axis for axis in free if windows[axis])
     ranges += tuple(dict.fromkeys(row for axis in inside for row in windows[axis]))
     tests = tuple(row for row in tests if row not in ranges)
     forms = [*index.values(), *(row.form for row in tests), *(row.form for axis in inside for row in windows[axis])]
@@ -164,7 +157,7 @@ def _part(
     own = tuple(row for row in bounds if not row.form.atoms().isdisjoint(inner))
     outer = tuple(row for row in bounds if row not in own)
     kept = tuple(v for v in variables if v in held)
-    if not _bound(kept, outer) or (inner and _shelter(graph, forms, outer)):
+    if not _bound(kept, outer):
         inner, own, outer, kept = (), (), bounds, variables
     if not _bound(kept, outer) or not _bound(inner, own):
         return None
@@ -178,17 +171,6 @@ def _part(
     if not _bound(loops, (*ranges, *outer)):
         return None
     return _ordered(graph, (*kept, *inside), free, (*ranges, *outer), tests, tuple(index.values()), value)
-
-
-def _told(axis: int, rows: Rows, tied: Rows) -> Rows:
-    """What bounds that hold an axis say of the loops by where the axis runs, before data take its place."""
-    plain = [row for row in tied if axis not in row.form.hidden() and not data_entries([row.form])]
-    return eliminate((*(row for row in rows if row.form.coefficient(axis)), *plain), axis) or () if plain else ()
-
-
-def _shelter(graph: Graph, forms: Sequence[Affine], outer: Rows) -> bool:
-    """Whether data in forms may be inside of their tensors only where more than ``outer`` holds: read there."""
-    return not all(implied(row, outer) for row in graph.inside_data(forms))
 
 
 def _bound(variables: Sequence[int], rows: Rows) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Sequence, Set
 
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.materialise import CONDITIONS
-from sympy_tensordiff.codegen.plan import Context
-from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 
 _ARITHMETIC = RANGED | {"add", "mul", "pow", "call"}
 
@@ -27,35 +26,30 @@ def uses(*bodies: Node) -> Counter[Node]:
     return found
 
 
-def shared_parts(
-    graph: Graph, node: Node, totals: Sequence[Counter[Node]], context: Context, known: Set[int]
-) -> list[tuple[Node, Context]]:
+def shared_parts(node: Node, totals: Sequence[Counter[Node]], known: Set[int]) -> list[Node]:
     """The outermost parts of ``node`` that hold a sum, depend on ``known`` variables only and are used elsewhere.
 
-    With each, what is around its first use in ``node``, which stands in ``context``. ``totals`` count uses in all
-    of a kernel, and in all results. What only one branch of a choice needs is left there, and so is what calls a
-    function of the user's.
+    ``totals`` count uses in all of a kernel, and in all results. What only one branch of a choice needs is left
+    there, and so is what calls a function of the user's.
     """
     elsewhere = _used_elsewhere(node, totals)
     found = []
-    stack = [(node, context)]
+    stack = [node]
     seen = {node}
     while stack:
-        part, around = stack.pop()
+        part = stack.pop()
         if part is not node:
             if not part.height or part.shape or part.op == "comprehension":
                 continue
             kept = part.op in _ARITHMETIC or (part.op == "select" and _is_number(part))
             if part in elsewhere and kept and known >= part.free and not _calls_external(part):
-                found.append((part, around))
+                found.append(part)
                 continue
             if part.op == "select":
                 continue
-        if part.op in RANGED or part.op == "guard":
-            around = around.inside(graph.bound(part) if part.op in RANGED else (), part.data)
         new = [arg for arg in reversed(part.args) if arg not in seen]
         seen.update(new)
-        stack += ((arg, around) for arg in new)
+        stack += new
     return found
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.facts import Prover, Rows, around_rows, axis_rows, scalar_reads
 from sympy_tensordiff.codegen.loops import Kernel, Let, Program, Statement
+from sympy_tensordiff.codegen.masks import with_masks
 from sympy_tensordiff.codegen.scalars import Name, Operation, Scalar
-from sympy_tensordiff.codegen.walk import Around, own_names, parts, rewrite, scalars, values, with_parts
-from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.codegen.walk import Around, array_shapes, own_names, parts, rewrite, scalars, values, with_parts
 
 DEPTH = 30
 """How deep the parts are cut."""
@@ -23,42 +22,29 @@ SIZE = 100
 WIDTH = 20
 """How many terms or factors stand in one line."""
 
-_MOST_DEPTH = 90
-_MOST_WIDTH = 800
 _ASSOCIATIVE = ("add", "mul", "max", "min", "and", "or")
 
 
 def split_deep(program: Program) -> Program:
     """The program with a `Let` for each part of a value that nests too deeply or is too long.
 
-    Such a part is computed even where it stands behind the condition of a ``select`` that fails.
-    That changes no result; a part with a read that only the condition keeps inside its array is
-    left where it is.
+    Such a part is computed even where it stands behind the condition of a ``select`` that fails. That changes no
+    result: what is read there outside of an array is tested.
     """
     if all(_fits(value, DEPTH, SIZE, WIDTH) for kernel in program.nests for value in values(kernel.body)):
         return program
-    prover = Prover(program)
-    taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(prover.shapes)
-    taken |= {name for shape in prover.shapes.values() for form in shape for name in form.atoms()}
-    kernels = tuple(
-        [_Splitter(step, taken, prover).kernel() if isinstance(step, Kernel) else step for step in program.kernels]
-    )
-    program = replace(program, kernels=kernels)
-    found = (value for kernel in program.nests for value in values(kernel.body))
-    if not all(_fits(value, _MOST_DEPTH, None, _MOST_WIDTH) for value in found):
-        raise UnsupportedError(
-            f"a formula behind a condition nests deeper than {_MOST_DEPTH}, or has more than {_MOST_WIDTH} terms, and "
-            "reads arrays outside of their shapes where the condition fails: write its inner part as a comprehension "
-            "of its own"
-        )
-    return program
+    shapes = array_shapes(program)
+    taken = {a.name for a in program.arguments} | {size.name for size in program.sizes} | set(shapes)
+    taken |= {name for shape in shapes.values() for form in shape for name in form.atoms()}
+    kernels = [_Splitter(step, taken).kernel() if isinstance(step, Kernel) else step for step in program.kernels]
+    return with_masks(replace(program, kernels=tuple(kernels)))
 
 
-def _fits(value: Scalar, depth: int, size: int | None, width: int) -> bool:
+def _fits(value: Scalar, depth: int, size: int, width: int) -> bool:
     """Whether a value is neither deeper, nor larger, nor wider than allowed."""
     depths: dict[int, int] = {}
     nodes = parts(value)
-    if size is not None and len(nodes) > size:
+    if len(nodes) > size:
         return False
     for node in nodes:
         arguments = node.arguments if isinstance(node, Operation) else ()
@@ -71,10 +57,8 @@ def _fits(value: Scalar, depth: int, size: int | None, width: int) -> bool:
 class _Splitter:
     """Splits the values of one kernel; ``outside`` are the names of the program."""
 
-    def __init__(self, kernel: Kernel, outside: set[str], prover: Prover) -> None:
+    def __init__(self, kernel: Kernel, outside: set[str]) -> None:
         self.own = kernel
-        self.prover = prover
-        self.rows = axis_rows(kernel, prover.shapes)
         self.outside = outside
         self.taken = {*own_names(kernel), *(n.name for n in scalars(kernel.body) if isinstance(n, Name))}
         self.number = 0
@@ -82,18 +66,18 @@ class _Splitter:
     def kernel(self) -> Kernel:
         return replace(self.own, body=rewrite(self.own.body, self.change))
 
-    def change(self, statement: Statement, around: Around) -> list[Statement]:
+    def change(self, statement: Statement, _: Around) -> list[Statement]:
         """A statement behind the `Let` statements for parts of its value."""
         before: list[Statement] = []
 
         def value(scalar: Scalar) -> Scalar:
             fits = _fits(scalar, DEPTH, SIZE, WIDTH)
-            return scalar if fits else self.value(scalar, around_rows(around, self.rows), before)
+            return scalar if fits else self.value(scalar, before)
 
         new = with_parts(statement, value)
         return [*before, new]
 
-    def value(self, value: Scalar, rows: Rows, before: list[Statement]) -> Scalar:
+    def value(self, value: Scalar, before: list[Statement]) -> Scalar:
         """``value`` with its deep and large parts in `Let` statements, which ``before`` receives."""
         done: dict[int, Scalar] = {}
         depths: dict[int, int] = {}
@@ -102,13 +86,13 @@ class _Splitter:
             new, depth, size = node, 1, 1
             if isinstance(node, Operation):
                 new = Operation(node.function, tuple(done[id(a)] for a in node.arguments))
-                if node.function in _ASSOCIATIVE and len(node.arguments) > WIDTH and self.is_safe(new, rows):
+                if node.function in _ASSOCIATIVE and len(node.arguments) > WIDTH:
                     new = self.folded(new, before)
                     depth, size = DEPTH, WIDTH
                 else:
                     depth += max(depths[id(a)] for a in node.arguments)
                     size += sum(sizes[id(a)] for a in node.arguments)
-            if (depth >= DEPTH or size >= SIZE) and node is not value and self.is_safe(new, rows):
+            if (depth >= DEPTH or size >= SIZE) and node is not value:
                 new, depth, size = self.named(new, before), 1, 1
             done[id(node)], depths[id(node)], sizes[id(node)] = new, depth, size
         return done[id(value)]
@@ -126,11 +110,6 @@ class _Splitter:
         name = self.fresh()
         before.append(Let(name, value))
         return Name(name)
-
-    def is_safe(self, node: Scalar, rows: Rows) -> bool:
-        """Whether ``node`` can be computed where ``rows`` hold, whatever the conditions around it say."""
-        loads = [load for load, _, _ in scalar_reads(node, ())]
-        return not any(self.prover.axes_inside(load, self.prover.shapes[load.array], rows) for load in loads)
 
     def fresh(self) -> str:
         self.number += 1

@@ -12,7 +12,7 @@ from sympy_tensordiff.codegen.diagonals import split_diagonals
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Store
-from sympy_tensordiff.codegen.plan import Candidate, Context, Planner
+from sympy_tensordiff.codegen.plan import Candidate, Context, Planner, index_forms
 from sympy_tensordiff.codegen.safety import Safety
 from sympy_tensordiff.codegen.scatters import Part, split_scatters
 from sympy_tensordiff.codegen.shared import shared_parts, uses
@@ -21,9 +21,13 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
+
+_DEEP = 4
+"""Sums nested so deep are kept in a program that is as it is asked for, too."""
 
 
 @dataclass
@@ -72,6 +76,8 @@ class Storage:
         Further names that are taken: those of the results.
     hints : Hints, optional
         About how long axes are; without them no sum becomes a product of matrices.
+    as_asked : bool
+        Whether nothing is read but what the results ask for: such a program says which calls are refused.
     """
 
     def __init__(
@@ -83,6 +89,7 @@ class Storage:
         temporaries: bool,
         reserved: Sequence[str] = (),
         hints: Hints | None = None,
+        as_asked: bool = False,
     ) -> None:
         self.graph = graph
         self.names = dict(names)
@@ -106,8 +113,11 @@ class Storage:
         self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
         self._everywhere: Counter[Node] = Counter()
-        self.safety = Safety(graph, self.outside, facts)
+        self.safety = Safety(graph, self.outside, facts) if as_asked else None
+        self.opened = False
+        """Whether entries of comprehensions are computed where they are read, with the test of their indices."""
         self._begun: set[Node] = set()
+        self._divided: dict[Node, list[Affine]] = {}
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
@@ -126,18 +136,17 @@ class Storage:
         graph = self.graph
         extents: Sequence[Affine] = ()
         axes: tuple[int, ...] = ()
-        rows: Rows = ()
         if node.op == "comprehension":
             extents = node.data
-            axes, rows, body = graph.inside(node, ())
+            axes, _, body = graph.inside(node, ())
         elif node.op == "tensor":
             extents = node.data[1]
             axes = tuple(graph.fresh(f"i{n}") for n in range(len(extents)))
-            rows, body = ranges(axes, extents), graph.read(node, [Affine.variable(v) for v in axes])
+            body = graph.read(node, [Affine.variable(v) for v in axes])
         else:
             body = node
         array = loops.Array(name, tuple(self.form(extent) for extent in extents))
-        yield self._keep_shared(body, Context(axes, rows), Context((), ()))
+        yield self._keep_shared(body, Context((), ()))
         yield self._kernel(name, axes, extents, (), body)
         if node.op == "comprehension" and node not in self.stored:
             self.stored[node] = [Stored(name, Candidate(node, (), (), (), (), ()), ())]
@@ -163,7 +172,8 @@ class Storage:
         saved = self._locals, self._tried_locals, self._uses
         rows = ranges(axes, extents)
         self._locals, self._tried_locals, self._uses = set(), {}, Counter()
-        body, parts = split_scatters(self.graph, axes, rows, guard, body) if self.graph.integers else (body, [])
+        scatters = bool(self.graph.integers) and self.safety is None
+        body, parts = split_scatters(self.graph, axes, rows, guard, body) if scatters else (body, [])
         body, diagonals = split_diagonals(self.graph, axes, extents, self.facts, guard, body)
         self._count_uses(body)
         # Kernels around this one may have axes in common with it.
@@ -193,12 +203,11 @@ class Storage:
         self.kernels.append(loops.Scatter(name, axes, body, extents, number, part.exclusive))
 
     def _temporary(
-        self, node: Node, context: Context, shared: bool = False, chosen: bool = False
+        self, node: Node, context: Context, shared: bool = False
     ) -> Recursion[tuple[Stored, tuple[Affine, ...]] | None]:
         """The array that keeps ``node``, made where it is new, and the index of this use in it.
 
-        Of what is ``shared`` an array is worth it wherever it can be kept. What is ``chosen`` is needed under further
-        conditions than those of ``context``.
+        Of what is ``shared`` an array is worth it wherever it can be kept.
         """
         wanted = shared or node.op == "comprehension"
         if not wanted and _kind(node) not in self._kinds and not self._may_be_worth(node, context):
@@ -214,52 +223,43 @@ class Storage:
         if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
             return None
         candidate = candidates[0]
-        fillable = self._fillable(candidate, chosen)
-        if fillable is None:
+        # One that is begun is an array for the sake of a scatter, and turns out to be none.
+        if candidate.node in self._begun or not self._is_safe(candidate.node, candidate.rows):
             return None
-        for stored in self.stored.get(fillable.node, ()):
-            if stored.candidate.rows == fillable.rows:
-                return stored, self._index(stored, candidate)
-        yield self._keep_shared(node, context, context)
+        yield self._keep_shared(node, context)
         self._begun.add(candidate.node)
-        stored = yield self._keep(fillable, context)
+        stored = yield self._keep(candidate, context)
         self._begun.discard(candidate.node)
         return stored, self._index(stored, candidate)
 
-    def _keep_shared(self, node: Node, context: Context, home: Context) -> Recursion[None]:
+    def _keep_shared(self, node: Node, home: Context) -> Recursion[None]:
         """What is below ``node``, holds a sum and is used elsewhere, too, gets arrays before ``node`` has one.
 
         So ``1/S`` and ``1/S**2`` read one ``S``. Outermost parts only: their kernels see to what is below them.
-        ``context`` is that of ``node``; the parts depend on no other variables than those of ``home``.
+        The parts depend on no other variables than those of ``home``.
         """
         if not self.temporaries or node.op == "comprehension":
             return
         totals = self._uses, self._everywhere
-        for part, around in shared_parts(self.graph, node, totals, context, self.outside.union(home.variables)):
-            # An array for all sizes serves all uses; what must not be read for some is kept for the others.
-            everywhere = self.safety.is_deeply_safe(part, home.rows)
-            place = home if everywhere else self.planner.outside_of(around, home)
-            # What data around a part say is lost outside.
-            tested = bool(data_entries(row.form for row in around.rows))
-            yield self._temporary(part, place, shared=True, chosen=tested)
+        for part in shared_parts(node, totals, self.outside.union(home.variables)):
+            yield self._temporary(part, home, shared=True)
 
     def _candidates(self, node: Node, context: Context) -> list[Candidate]:
-        candidates = self.planner.candidates(node, context)
-        unsafe = [c for c in candidates if c.is_closed and not self.safety.is_safe(c.node, c.rows)]
-        found = [self.planner.sheltered(c, context) for c in unsafe] or candidates
+        found = self.planner.candidates(node, context)
         return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
 
-    def _fillable(self, candidate: Candidate, chosen: bool) -> Candidate | None:
-        """A candidate an array of which can be filled; None where it would read outside of a shape."""
-        if candidate.node in self._begun:  # a sum that is an array for the sake of a scatter, and turns out to be none
-            return None
-        # Congruences around a part are not among its rows, so an array of it may reach too far. Data can be checked
-        # only where they are read in any case.
-        same = candidate.exact and not chosen and bool(self.graph.integers)
-        if candidate.is_closed or same or self.safety.is_safe(candidate.node, candidate.rows):
-            return candidate
-        inside = None if chosen or self.graph.integers else self.planner.inside(candidate)
-        return inside if inside is not None and self.safety.is_safe(inside.node, inside.rows) else None
+    def _is_safe(self, node: Node, rows: Rows) -> bool:
+        """Whether ``node`` may be computed wherever ``rows`` hold."""
+        if self.safety is not None:
+            return self.safety.is_safe(node, rows)
+        return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in self._divisors(node))
+
+    def _divisors(self, node: Node) -> list[Affine]:
+        """What the indices in ``node`` are divided by."""
+        if node not in self._divided:
+            forms = (form for part in reachable(node) for form in index_forms(part) if form.compounds())
+            self._divided[node] = divided_by(forms)
+        return self._divided[node]
 
     def _serving(self, candidate: Candidate) -> Stored | None:
         """An array that has been filled wherever the candidate is needed."""
@@ -322,7 +322,6 @@ class Storage:
         self.sizes.append(loops.Size(self.names[v], named if greatest else (), () if greatest else named))
         sign = 1 if greatest else -1
         self.facts += tuple(Row("ge", sign * (Affine.variable(v) - form)) for form in forms)
-        self.safety.facts = self.facts
         return Affine.variable(v)
 
     def _may_be_worth(self, node: Node, context: Context) -> bool:
@@ -333,19 +332,9 @@ class Storage:
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
             nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
-            if not nested:
+            if not nested or (self.safety is not None and node.height < _DEEP):
                 return False
         return rank < context.dimension
-
-    def _outside_of(self, block: Block, home: Block, node: Node) -> Block:
-        """``home``, where ``node`` is computed for ``block``.
-
-        A table that must not be filled for all sizes is filled for those with which ``block`` is run at all.
-        """
-        if home is block or self.safety.is_deeply_safe(node, home.context.rows):
-            return home
-        context = self.planner.outside_of(block.context, home.context)
-        return Block(context, frozenset(), home, home.statements, home.values)
 
     def _count_uses(self, body: Node) -> None:
         self._uses.update(uses(body))

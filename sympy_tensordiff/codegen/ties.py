@@ -17,13 +17,12 @@ from dataclasses import dataclass, replace
 from sympy_tensordiff.codegen.kept import Keeper, Kept
 from sympy_tensordiff.codegen.lower import Lowering
 from sympy_tensordiff.codegen.plan import Candidate
-from sympy_tensordiff.codegen.roundings import EXTREMA, may_equal, may_refuse, rebuilt, rounded_parts
+from sympy_tensordiff.codegen.roundings import EXTREMA, may_equal, rebuilt, rounded_parts
 from sympy_tensordiff.codegen.tensors import Definition
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.simplify.cases import cases_of
 
 Rows = tuple[Row, ...]
@@ -65,29 +64,18 @@ class _Ties(Keeper):
         self.cases: dict[Node, list[tuple[Rows, Node]]] = {}
         self.done: dict[tuple[Node, Rows], Node] = {}
         self.defined: set[Node] = set()
-        self.around_extrema: dict[Node, Rows] = {}
-        """The conditions that no read tells, over indices that a maximum knows of, that hold wherever it stands."""
 
     # -------------------------------------------------------------- what is kept
 
     def collect(self, root: Node) -> None:
         """Arrays for the values of all maxima that something is compared with."""
-        stack: list[tuple[Node, Rows]] = [(root, ())]
-        seen, compared = set(stack), dict[Node, None]()
+        stack, seen, compared = [root], {root}, dict[Node, None]()
         while stack:
-            node, around = stack.pop()
+            node = stack.pop()
             compared.update((extremum, None) for _, extremum in _comparisons(node))
-            if node.op in EXTREMA:
-                held = self.around_extrema.get(node, around)
-                seen_there = node.free | self.lowering.outside
-                self.around_extrema[node] = tuple(r for r in held if r in around and r.form.atoms() <= seen_there)
-            if node.op == "guard":
-                around += tuple(row for row in node.data if row.form.hidden())
-            for part in (self.open(node)[2],) if node.op in BINDERS else node.args:
-                state = part, _linked(around, part.free)
-                if state not in seen:
-                    seen.add(state)
-                    stack.append(state)
+            new = [part for part in ((self.open(node)[2],) if node.op in BINDERS else node.args) if part not in seen]
+            seen.update(new)
+            stack += new
         for extremum in compared:
             self.parts_of(extremum)
 
@@ -95,31 +83,19 @@ class _Ties(Keeper):
         """What the values of a maximum are chosen from, with an array for each part that is rounded."""
         if extremum not in self.parts:
             variables, rows, body = self.open(extremum)
-            cases = cases_of(self.graph, body)
-            closed = self.lowering.outside
+            self.cases[extremum] = cases = cases_of(self.graph, body)
             parts = [
                 (n, part, around + more)
                 for n, (around, case) in enumerate(cases)
-                for part, more in rounded_parts(case, closed)
+                for part, more in rounded_parts(case, self.lowering.outside)
             ]
             several = Counter(part for _, part, _ in parts)
-            found = []
-            outer = self.around_extrema.get(extremum, ())
-            rounded = tuple(row for row in outer if not data_entries([row.form]))
+            self.parts[extremum] = []
             for number, part, around in parts:
-                exactly, where = may_refuse(part), (*around, *outer)
                 # What is needed in several cases has one array for all of them.
-                own = where if exactly else (*rounded, *around) if several[part] == 1 else rounded
-                known = self.candidate(part, variables, (*rows, *own), exactly)
-                if exactly and not where and not known.exact:
-                    known = self.candidate(part, variables, (*rows, *own))
-                found.append((number, part, known, not exactly or not where or known.exact))
-            if not all(told for *_, told in found):
-                cases, found = [((), body)], [(0, body, self.candidate(body, variables, rows), True)]
-            self.cases[extremum] = cases
-            # The array may be that of another maximum, over its indices.
-            kept = [replace(self.keep(known), candidate=known) for _, _, known, _ in found]
-            self.parts[extremum] = [Part(*part[:3], array) for part, array in zip(found, kept, strict=True)]
+                found = self.candidate(part, variables, (*rows, *around) if several[part] == 1 else rows)
+                # The array may be that of another maximum, over its indices.
+                self.parts[extremum].append(Part(number, part, found, replace(self.keep(found), candidate=found)))
         return self.parts[extremum]
 
     # -------------------------------------------------------------- what reads it

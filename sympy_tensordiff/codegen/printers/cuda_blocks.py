@@ -160,7 +160,7 @@ def lengths(
 ) -> tuple[str, str] | None:
     """The numbers of rounds of the two loops, for the host, who knows those of some variables.
 
-    None where the host cannot tell, or where a thread for each entry of the ``box`` is the better choice anyway.
+    None where the host cannot tell, or where a thread for each entry of the ``box`` is the better choice.
     """
     own = set(own_names(kernel))
     printer = FormPrinter(names)

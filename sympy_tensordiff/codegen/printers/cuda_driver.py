@@ -96,8 +96,8 @@ def compute_text(
         launch = Launcher(launched[function_name(kernel)], names).lines()
         # A grid without blocks cannot be launched.
         box = kernel.box(shapes)
-        unsure = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
-        launch = [f"if {' and '.join(unsure)}:", *(INDENT + line for line in launch)] if unsure else launch
+        uncertain = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
+        launch = [f"if {' and '.join(uncertain)}:", *(INDENT + line for line in launch)] if uncertain else launch
         if not isinstance(kernel, Scatter) and kernel.array in by_library:
             launch = ["if cupy is None:", *(INDENT + line for line in launch)]
             launch += ["else:", *(INDENT + line for line in by_library[kernel.array])]

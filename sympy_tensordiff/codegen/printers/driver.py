@@ -242,9 +242,9 @@ def host_driver(
             if temporaries.may_be_empty(temporary) and not isinstance(kernel, Fused):
                 place = inner.child(f"if {names(kernel.array)}.size:")
         if isinstance(kernel, Scatter) and kernel.exclusive:
-            unsure = [FormPrinter(names).form(form) for form in kernel.extents if not temporaries.is_positive(form)]
-            if unsure:
-                place = inner.child(f"if {' and '.join(f'{text} > 0' for text in unsure)}:")
+            uncertain = [FormPrinter(names).form(form) for form in kernel.extents if not temporaries.is_positive(form)]
+            if uncertain:
+                place = inner.child(f"if {' and '.join(f'{text} > 0' for text in uncertain)}:")
         sizes = extents.get(function_name(kernel), ()) if extents else ()
         place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
     return "\n".join(block.render())

@@ -110,7 +110,7 @@ class KernelPrinter:
     # ------------------------------------------------------------------------ values
 
     def let(self, statement: Let, frame: Frame) -> None:
-        value = self.protected(statement.value, frame)
+        value = self.with_choices(statement.value, frame)
         text = self.values.scalar(value)
         if isinstance(value, Number):
             text = f"real({text})"
@@ -118,7 +118,7 @@ class KernelPrinter:
         frame.place.block.line(f"{self.names(statement.name)} = {text}")
 
     def store(self, statement: Store, frame: Frame) -> None:
-        value = self.protected(statement.value, frame)
+        value = self.with_choices(statement.value, frame)
         frame.place.block.line(f"{self.names(self.kernel.array)}[...] = {self.values.scalar(value)}")
 
     def accumulator(self, statement: Accumulator, frame: Frame) -> None:
@@ -138,12 +138,12 @@ class KernelPrinter:
         frame.place.block.line(f"{self.names(name)} = {text}")
 
     def add(self, statement: Add, frame: Frame) -> None:
-        value = self.protected(statement.value, frame)
+        value = self.with_choices(statement.value, frame)
         frame.place.block.line(self.additions.line(statement.name, value, statement.reduction))
 
     def add_at(self, statement: AddAt, frame: Frame) -> None:
         """One addition for each lane, in order; the index has all dimensions, so that none is counted once only."""
-        value = self.protected(statement.value, frame)
+        value = self.with_choices(statement.value, frame)
         lanes = frame.place.lanes
         array, text = self.names(self.kernel.array), self.values.scalar(value)
         if isinstance(self.kernel, Scatter) and self.kernel.exclusive:
@@ -177,17 +177,17 @@ class KernelPrinter:
             block.line(f"{entries} = {part}")
             block.line(f"{entries} += {text}")
 
-    # ------------------------------------------------------------------------ choices that protect reads
+    # ------------------------------------------------------------------------ choices that keep reads inside
 
-    def protected(self, value: Scalar, frame: Frame) -> Scalar:
+    def with_choices(self, value: Scalar, frame: Frame) -> Scalar:
         """``value`` with each choice that keeps a read from happening computed before, for its lanes only."""
         if not isinstance(value, Operation):
             return value
-        if value.function == "select" and self._protects(value, frame):
+        if value.function == "select" and self._needs_condition(value, frame):
             return self._chosen(value, frame)
-        return Operation(value.function, tuple(self.protected(a, frame) for a in value.arguments))
+        return Operation(value.function, tuple(self.with_choices(a, frame) for a in value.arguments))
 
-    def _protects(self, value: Operation, frame: Frame) -> bool:
+    def _needs_condition(self, value: Operation, frame: Frame) -> bool:
         """Whether a branch calls a function of the user's, or some read in it needs the condition to be inside."""
         parts = [part for branch in value.arguments[1:] for part in subexpressions(branch)]
         if any(isinstance(part, Operation) and isinstance(part.function, External) for part in parts):
@@ -211,7 +211,7 @@ class KernelPrinter:
                 self.narrowed((Add(name, branch),), frame, rows)
                 continue
             context = frame.context + condition_rows(condition, holds)
-            place = self.narrowing.where(frame.place, self.protected(condition, frame), holds)
+            place = self.narrowing.where(frame.place, self.with_choices(condition, frame), holds)
             with self.values.inside(place.lanes, place.block):
                 self.body((Add(name, branch),), Frame(place, context))
         return Name(name)
@@ -302,7 +302,7 @@ class KernelPrinter:
             return False
         context = frame.context + tuple(row for inner in nest.loops for row in loop_rows(inner))
         choices = [p for p in subexpressions(nest.add.value) if isinstance(p, Operation) and p.function == "select"]
-        if any(self._protects(choice, Frame(frame.place, context)) for choice in choices):
+        if any(self._needs_condition(choice, Frame(frame.place, context)) for choice in choices):
             return False
         return self.products.print(nest, frame.place)
 
