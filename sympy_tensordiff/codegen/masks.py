@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.loops import AddAt, If, Kernel, Program, Statement
 from sympy_tensordiff.codegen.scalars import IndexValue, Load, MaskedEntry, Number, Operation, Scalar
 from sympy_tensordiff.codegen.verify import is_refused
 from sympy_tensordiff.codegen.walk import Around, rewrite, rewrite_scalar, with_parts
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_depth, data_entries
 
 
@@ -33,7 +33,7 @@ def _masked(program: Program, prover: Prover, data: frozenset[str], kernel: Kern
     for read in reads(kernel, prover.shapes):
         rows = _untold(program, prover, kernel, read)
         if rows and read.load.array in data:
-            masks.entries.setdefault(DataEntry(read.load.array, read.load.index), {}).update(dict.fromkeys(rows))
+            masks.entries.setdefault(read.load, {}).update(dict.fromkeys(rows))
         elif rows:
             masks.loads.setdefault((id(read.statement), read.load), {}).update(dict.fromkeys(rows))
     return replace(kernel, body=rewrite(kernel.body, masks.statement)) if masks.entries or masks.loads else kernel
@@ -74,7 +74,7 @@ class _Masks:
 
     def __init__(self, array: str) -> None:
         self.array = array
-        self.entries: dict[DataEntry, dict[Row, None]] = {}
+        self.entries: dict[Load, dict[Row, None]] = {}
         self.loads: dict[tuple[int, Load], dict[Row, None]] = {}
 
     def statement(self, statement: Statement, _: Around) -> tuple[Statement, ...]:
@@ -103,9 +103,14 @@ class _Masks:
 
     def form(self, form: Affine) -> Affine:
         """A form with the tests of its integers."""
-        found = {}
+        found: dict[Variable, Affine] = {}
         for entry in data_entries([form]):
-            index, rows = tuple([self.form(inner) for inner in entry.index]), self.entries.get(entry)
-            new = MaskedEntry(entry.tensor, index, self.rows(rows)) if rows else DataEntry(entry.tensor, index)
-            found[entry] = Affine.variable(new)
-        return form.substitute(found) if found and self.entries else form
+            index = tuple([self.form(inner) for inner in entry.index])
+            rows: Iterable[Row] | None = self.entries.get(Load(entry.tensor, entry.index))
+            rows = entry.inside if isinstance(entry, MaskedEntry) else rows
+            new: DataEntry = DataEntry(entry.tensor, index, entry.below)
+            if rows:
+                new = MaskedEntry(entry.tensor, index, entry.below, self.rows(rows))
+            if new != entry:
+                found[entry] = Affine.variable(new)
+        return form.substitute(found) if found else form

@@ -49,8 +49,8 @@ class MaskedEntry(DataEntry):
 
     __slots__ = ("inside",)
 
-    def __init__(self, tensor: str, index: tuple[Affine, ...], inside: tuple[Row, ...]) -> None:
-        super().__init__(tensor, index)
+    def __init__(self, tensor: str, index: tuple[Affine, ...], below: Affine | None, inside: tuple[Row, ...]) -> None:
+        super().__init__(tensor, index, below)
         self.inside = inside
 
     def key(self) -> tuple[Any, ...]:
@@ -63,20 +63,20 @@ class MaskedEntry(DataEntry):
         index = tuple([form.substitute(mapping) for form in self.index])
         inside = tuple([row.substitute(mapping) for row in self.inside])
         changed = (index, inside) != (self.index, self.inside)
-        return Affine.variable(MaskedEntry(self.tensor, index, inside)) if changed else None
+        return Affine.variable(MaskedEntry(self.tensor, index, self.below, inside)) if changed else None
 
     def evaluate(self, values: Mapping[Variable, Any]) -> int:
         is_inside = all(row.form.evaluate(values) >= 0 for row in self.inside)
         return super().evaluate(values) if is_inside else 0
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, MaskedEntry) and self.key() == other.key()
+        return isinstance(other, MaskedEntry) and self.key() == other.key() and self.below == other.below
 
     def __hash__(self) -> int:
         return hash((MaskedEntry, self._hash))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MaskedEntry, (self.tensor, self.index, self.inside)
+        return MaskedEntry, (self.tensor, self.index, self.below, self.inside)
 
 
 @dataclass(frozen=True, slots=True)

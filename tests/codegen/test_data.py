@@ -140,7 +140,7 @@ def test_wrong_indices_of_computed_values():
         function(np.array([3.0, 5]), np.array([2, 1, 0]))
 
 
-def protected_program(condition_array):
+def chosen_program(condition_array):
     """x[idx[i]] where a value is positive; the value is computed before."""
     keep = Let("keep", op("add", load(condition_array, i), -1))
     chosen = op("select", op("lt", 0, Name("keep")), load("x", data("idx", i)), 7)
@@ -155,7 +155,7 @@ def protected_program(condition_array):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("condition_array", ["w", "t"])
 def test_a_read_behind_a_condition_on_values_is_checked_where_it_happens(backend, condition_array):
-    function = compile_program(protected_program(condition_array), backend)
+    function = compile_program(chosen_program(condition_array), backend)
     x, w = np.arange(3.0), np.array([0.0, 2, 2, 0])
     assert function(x, w, np.array([-5, 1, 2, 99])).tolist() == [14, 2, 4, 14]
     with pytest.raises(DataIndexError, match=r"idx\[2\] is 3"):
@@ -163,7 +163,7 @@ def test_a_read_behind_a_condition_on_values_is_checked_where_it_happens(backend
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_data_behind_a_choice_that_protects_data(backend):
+def test_data_behind_a_choice(backend):
     """Where a choice fails, the data of an index may be wrong, too."""
     value = op("select", op("lt", 0, load("w", i)), load("x", data("idx", data("jdx", i))), 7)
     arguments = (array("x", N), array("w", K), integers("idx", M), integers("jdx", K))

@@ -12,7 +12,6 @@ from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Scatter
 from sympy_tensordiff.errors import ArgumentError, DataIndexError, OutOfShapeError
-from sympy_tensordiff.reference import evaluate
 
 RNG = np.random.default_rng(0)
 
@@ -137,7 +136,7 @@ def test_all_data_outside():
 # ---------------------------------------------------------------------------- checks
 
 
-def test_data_that_inner_loops_protect():
+def test_data_that_inner_loops_do_not_ask_for():
     """``idx[3*i]`` is outside of 6 entries for ``i == 2``, where the range of ``j`` is empty."""
     window = (j, sp.ceiling((4 * i - 2) / sp.S(5)), sp.floor(4 * i / sp.S(5)))
     selects, values = td.TensorSymbol("idx", 6, dtype=int), td.TensorSymbol("x", 4)
@@ -231,59 +230,3 @@ def test_names_that_are_no_ascii():
     assert function(np.array([1.0, 2]), [1, 1, 0]).tolist() == [2, 2, 1]
     with pytest.raises(DataIndexError, match=r"μ_ν\[1\] is 2"):
         function(np.array([1.0, 2]), [1, 2, 0])
-
-
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-def test_what_a_branch_shares_is_read_where_the_branch_is_chosen(backend):
-    """A square that other terms need too is no reason to read ``z[2*i]`` where neither branch does."""
-    z, idx = td.TensorSymbol("z", 5), td.TensorSymbol("idx", 6, dtype=int)
-    nowhere = sp.Ne(sp.Mod(idx[i], 6), 1) | sp.Eq(sp.Abs(sp.Min(j, 2 * i - 1) - 1), 2)
-    function = td.TensorComprehension(sp.Piecewise((z[2 * i] ** 2, nowhere), (v[0] ** 2, True)), (i, 6), (j, 2))
-    values = {z: np.arange(1, 6), v: np.array([7]), idx: np.array([1, 0, 1, 1, 7, 1]), n: 1}
-    kernel = td.lambdify([z, v, idx], function, backend)
-    found = kernel(*(values[t].astype(float) for t in (z, v)), values[idx])
-    np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))
-
-
-@pytest.mark.parametrize("where", [[0, 0, 0, 0, 0], [0, 0, 0, -2, 0], [0, -2, 0, 0, 0]])
-def test_tests_of_data_that_a_residue_makes_constant(where):
-    """Among odd ``p`` alone ``pairs[4 - Mod(p, 2)]`` is one entry, for all of them."""
-    pairs, z, y = td.TensorSymbol("pairs", 5, dtype=int), td.TensorSymbol("z", 12), td.TensorSymbol("y", 9)
-    entry = pairs[4 - sp.Mod(p, 2)]
-    total = td.IndexedSum(z[i + 2] * y[p], (i, sp.Max(0, sp.floor(p / 2) + 9 * entry), 4))
-    values = {z: np.arange(1, 13), y: np.arange(2, 11), pairs: np.array(where)}
-    for body in (y[p], total, sp.sin(total) * y[p]):
-        odd = sp.Piecewise((body, sp.Eq(sp.Mod(p, 2), 1) & (entry >= -1)), (0, True)) + y[sp.Mod(p, 2)]
-        function = td.TensorComprehension(sp.Piecewise((odd, p <= 3), (0, True)), (p, 5))
-        symbols = [symbol for symbol in values if function.has(symbol)]
-        found = td.lambdify(symbols, function, "numpy")(*(values[symbol] for symbol in symbols))
-        np.testing.assert_allclose(found, np.array(evaluate(function, values), dtype=float))
-
-
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-def test_a_window_of_data_that_a_test_of_data_keeps_inside_is_tested(backend):
-    """Bounds of a loop over ``q`` would read ``pairs[-1]`` for ``i = 0``, where ``idx[i]`` is not 1."""
-    pairs, idx = (td.TensorSymbol(name, 4, dtype=int) for name in ("pairs", "idx"))
-    z, q = td.TensorSymbol("z", 4), td.indices("q")
-    near = (pairs[i - 1] <= q) & (q <= pairs[i - 1] + 1) & sp.Eq(idx[i], 1)
-    function = td.TensorComprehension(td.IndexedSum(sp.Piecewise((z[i], near), (0, True)), (i, 0, 3)), (q, 3))
-    values = {pairs: np.array([0, 2, 1, 7]), z: np.arange(1.0, 5.0), idx: np.array([0, 1, 1, 2])}
-    found = td.lambdify(list(values), function, backend)(*values.values())
-    np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))
-
-
-def test_what_an_axis_says_of_a_loop_stays_where_data_give_the_axis():
-    """``i >= 3 - p`` keeps ``i`` from being negative, where the other lower bound lets it."""
-    a, b, c = td.indices("a b c")
-    chosen, u = td.TensorSymbol("chosen", 4, dtype=int), td.TensorSymbol("u", 4)
-    limits = (c, sp.Max(2 - 6 * b, 3 - a), sp.Min(3, 5 - a))
-    body = td.IndexedSum(sp.KroneckerDelta(c, 5 - a - chosen[c]) * u[c], limits)
-    table = td.TensorComprehension(body, (a, 4), (b, 2))
-    function = td.lambdify([u, chosen], table, "numpy")
-    assert "scatter" in function.plan
-    for data in ([2, 1, 0, 2], [0, 2, 2, -1], [9, -9, 1, 1]):
-        expected = np.zeros((4, 2))
-        for row, column in np.ndindex(4, 2):
-            for at_ in range(max(2 - 6 * column, 3 - row), min(3, 5 - row) + 1):
-                expected[row, column] += (at_ + 1.5) * (at_ == 5 - row - data[at_])
-        assert function(np.arange(4) + 1.5, np.array(data)).tolist() == expected.tolist()

@@ -75,33 +75,3 @@ def test_tables_that_some_sizes_leave_empty_do_not_serve_others(temporaries):
     kernel = td.lambdify([x, w], function, backend="numpy", temporaries=temporaries)
     assert kernel([1.0, 2.0], np.ones(3)).tolist() == [3, 0, 6, 0, 0, 0, 0, 0, 0]
     assert kernel([1.0, 2.0, 3.0], np.ones(3)).tolist() == [3, 9, 6, 0, 9, 0, 0, 0, 0]
-
-
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-@pytest.mark.parametrize("place", [-1, 2, 3])
-def test_table_that_is_filled_where_data_let_the_loop_around_it_run(backend, place):
-    """``ends[where[0] - 2]`` is outside of ``ends`` where ``i`` has no value."""
-    where, ends = td.TensorSymbol("where", 1, dtype=int), td.TensorSymbol("ends", (3, 2), dtype=int)
-    z = td.TensorSymbol("z", 6)
-    row = td.IndexedSum(z[k + 1] * z[j], (k, 0, ends[where[0] - 2, sympy.Max(0, 1 - j)]))
-    total = td.IndexedSum(z[j + i] * td.TensorComprehension(row, (j, 3))[j], (j, 0, 2))
-    function = td.IndexedSum(z[i] * total, (i, 0, sympy.floor(where[0] / 2) - 1))
-    values = {z: np.arange(1, 7), where: np.array([place]), ends: np.array([[3, 0], [1, 2], [2, 1]])}
-    found = td.lambdify([z, where, ends], function, backend)(*(values[t] for t in (z, where, ends)))
-    np.testing.assert_array_equal(found, float(evaluate(function, values)))
-
-
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-@pytest.mark.parametrize("last", [1, 4])
-def test_table_behind_a_test_of_data_that_an_equation_selects(backend, last):
-    """For ``i == 0`` the table needs ``jdx[6]``, which ``idx[6 - 2*i] < 1`` alone keeps from being read."""
-    idx, jdx = td.TensorSymbol("idx", 8, dtype=int), td.TensorSymbol("jdx", 6, dtype=int)
-    z = td.TensorSymbol("z", (7, 3))
-    entries = td.IndexedSum(z[6 * i + 2 * k - 12, jdx[sympy.Abs(3 * i - 6)] + 1], (k, 15 * j, 15 * j + 2))
-    table = td.TensorComprehension(entries, (j, 1))
-    chosen = Piecewise((table[0], Ne(i, 1) & (idx[6 - 2 * i] < 1)), (0, True))
-    function = td.TensorComprehension(z[idx[6 - 2 * i] + 2, 1] ** 2 * chosen, (i, 4))
-    values = {z: np.arange(1, 22).reshape(7, 3), idx: np.array([4, 3, -1, 3, 1, 0, last, 0])}
-    values[jdx] = np.array([0, 2, 1, 40, 1, 1])
-    found = td.lambdify([z, idx, jdx], function, backend)(*(values[t] for t in (z, idx, jdx)))
-    np.testing.assert_array_equal(found, np.array(evaluate(function, values), dtype=float))

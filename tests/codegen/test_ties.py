@@ -138,8 +138,8 @@ def test_values_between_rounded_bounds_are_kept():
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_rounded_conditions_around_a_maximum_protect_what_its_values_read(most):
-    """The values are kept where the conditions hold; what these do not protect is refused."""
+def test_rounded_conditions_around_a_maximum(most):
+    """The values are kept everywhere; what the conditions ask for outside is refused."""
     steps = Mod(3 * p + 1, 14)
 
     def value(k):

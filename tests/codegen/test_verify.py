@@ -165,7 +165,7 @@ def test_reads_inside(name):
     verify(one_kernel(INSIDE[name]))
 
 
-def test_integers_with_names_protect_reads():
+def test_integers_with_names_tell_of_reads():
     named = Let("v", op("mul", -1, IndexValue(i)))
     choice = op("select", op("lt", Name("v"), 0), load("x", i - 1), X)
     verify(one_kernel(named, Store(choice)))
@@ -181,7 +181,7 @@ def test_sizes_are_split_into_cases():
     assert unproven_reads(worse)
 
 
-def test_congruences_protect_reads():
+def test_congruences_tell_of_reads():
     place = quotient(p, 2)
     odd = (*only_where("s", load("x", place + 1), Row("mod", p - 1, 2), at_least(2 * N - 3, p)), Store(Name("s")))
     verify(one_kernel(*odd, shape=(2 * N,), axes="p"))
