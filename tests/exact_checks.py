@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ import sympy
 from numpy.typing import NDArray
 from sympy import Expr
 
-from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian, vjp
+from sympy_tensordiff.codegen import api as codegen_api
+from sympy_tensordiff.derivative import api as derivative_api
 from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp
@@ -20,6 +21,14 @@ from sympy_tensordiff.reference.duals import add, multiply
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.values import as_expressions, call_arguments, random_values, shape_of, to_double
+
+# What is checked at several sizes is derived and compiled once.
+remembered = lru_cache(maxsize=50)
+lambdify = remembered(codegen_api.lambdify)
+gradient, hessian, hvp, jacobian, vjp = map(
+    remembered,
+    (derivative_api.gradient, derivative_api.hessian, derivative_api.hvp, derivative_api.jacobian, derivative_api.vjp),
+)
 
 
 def contract(cotangent: NDArray[Any], jacobian_: NDArray[Any]) -> NDArray[np.object_]:
@@ -101,7 +110,7 @@ def assert_derivative_exact(
         assert_equal(evaluate(gradient(expression, wrt), values_), expected_jacobian, f"gradient by {wrt}")
     for backend in backends:
         arguments, arrays = call_arguments((expression, cotangent), values_)
-        kernel = lambdify(arguments, pullback, backend=backend)
+        kernel = lambdify(tuple(arguments), pullback, backend=backend)
         assert_equal(kernel(*arrays), to_double(expected), f"vjp by {wrt} on {backend}", rtol)
     return values_, expected_jacobian
 
@@ -154,7 +163,7 @@ def assert_kernel_exact(
     )
     derived = tuple(result for result, _ in checked.values())
     for backend, keep in kernels:
-        kernel = lambdify(arguments, derived, backend, temporaries=keep)
+        kernel = lambdify(tuple(arguments), derived, backend, temporaries=keep)
         for got, (name, (_, exact)) in zip(kernel(*arrays), checked.items(), strict=True):
             assert_equal(got, to_double(exact), f"{name} on {backend}, temporaries={keep}", rtol)
 
@@ -196,6 +205,6 @@ def assert_second_exact(
         assert_equal(got, exact, name)
     for backend in backends:
         arguments, arrays = call_arguments((scalar, direction, wrt, second), values_)
-        kernel = lambdify(arguments, results, backend=backend)
+        kernel = lambdify(tuple(arguments), results, backend=backend)
         for got, (name, exact) in zip(kernel(*arrays), checked, strict=True):
             assert_equal(got, to_double(exact), f"{name} on {backend}", rtol)

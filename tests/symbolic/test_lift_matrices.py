@@ -166,12 +166,16 @@ def test_symbolic_sizes(expr: Any) -> None:
     result = td.lift(expr)
     for position, variable in enumerate(sorted(map(td.lift, symbols_of(expr)), key=str)):
         assert_derivative_exact(result, variable, {n: 3, m: 2})
-        assert_derivative_exact(result, variable, {n: 2, m: 3}, backends=())
         if position == 0:
+            assert_derivative_exact(result, variable, {n: 2, m: 3}, backends=())
             assert_second_exact(result, variable, {n: 2, m: 2}, backends=())
 
 
-@pytest.mark.parametrize("expr", [KroneckerProduct(Q, P) * KroneckerProduct(P, P), BLOCKS**2])
+@pytest.mark.parametrize(
+    "expr",
+    [KroneckerProduct(Q, P) * KroneckerProduct(P, P), pytest.param(BLOCKS**2, marks=pytest.mark.thorough)],
+    ids=["Kronecker", "blocks"],
+)
 def test_kernels(expr: Any) -> None:
     variable = td.lift(symbols_of(expr)[-1])
     assert_derivative_exact(td.lift(expr), variable, {n: 3, m: 2}, backends=("numba",))
