@@ -75,7 +75,7 @@ def assert_no_masks(derived):
         assert not hidden_masks(result), result
 
 
-QUICK = [*NUMBA, *SECOND[::5]]
+QUICK = [*NUMBA[::2], *SECOND[::6]]
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.quick if name in QUICK else ()) for name in ALL])

@@ -5,10 +5,15 @@ import pytest
 from every import every
 from tensor_graphs import evaluate, random_graph
 
-from sympy_tensordiff.graph.einsums import as_tensor
+from sympy_tensordiff.graph.einsums import Recognition
 from sympy_tensordiff.graph.entries import entry, written_out
 from sympy_tensordiff.graph.nodes import ranges, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
+
+
+def as_tensor(graph, axes, shape, value):
+    """The whole tensor of an entry, None where it is no einsum."""
+    return Recognition(graph, dict(zip(axes, shape, strict=True))).tensor(value, axes)
 
 
 @pytest.mark.parametrize("write", [entry, written_out])
