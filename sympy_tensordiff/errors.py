@@ -27,7 +27,7 @@ class OutOfShapeError(TensorDiffError, IndexError):
 
 
 class DataIndexError(OutOfShapeError):
-    """An entry of a tensor of integers leads a read out of its tensor; the caller mends the data."""
+    """An entry of a tensor of integers leads a read out of its tensor, or is out of its range; mend the data."""
 
 
 class UnsupportedError(TensorDiffError, NotImplementedError):

@@ -90,9 +90,10 @@ def lambdify(
         float32 out; integers count as float64. It pickles, if the functions do. A call in which a
         matrix to be inverted is singular raises `SingularMatrixError`, also where a condition keeps
         all of the inverse out of the result: what whole arrays need is computed first, conditions
-        choose between entries. A call whose arrays of integers lead a read out of its tensor raises
-        `DataIndexError` before any kernel runs. For ``backend="cuda"``, arrays that lie on the device stay
-        there, and so do the results, on the caller's stream or on that which a call names as ``stream=``.
+        choose between entries. A call whose arrays of integers lead a read out of its tensor, or hold
+        what ``below=`` rules out, raises `DataIndexError` before any kernel runs. For ``backend="cuda"``,
+        arrays that lie on the device stay there, and so do the results, on the caller's stream or on that
+        which a call names as ``stream=``.
 
     Notes
     -----
