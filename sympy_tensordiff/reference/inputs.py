@@ -110,8 +110,8 @@ def bind(
 
 def _check_range(tensor: TensorSymbol, array: ObjectArray, numbers: Mapping[Basic, Number]) -> None:
     """Refuse integers outside of the range that is declared of them."""
-    below = None if tensor.below is None else tensor.below.subs(dict(numbers))
-    for index in np.ndindex(array.shape) if below is not None and below.is_Integer else ():
+    below: Any = sympy.oo if tensor.below is None else tensor.below.subs(dict(numbers))
+    for index in np.ndindex(array.shape) if below.is_Integer else ():
         if not 0 <= array[index] < below:
             raise DataIndexError(
                 f"{tensor}[{', '.join(map(str, index)) or '()'}] is {array[index]}: it is declared with "
