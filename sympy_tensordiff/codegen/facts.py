@@ -67,18 +67,10 @@ class Prover:
         self.shapes: Shapes = array_shapes(program)
         self.facts = call_facts(program)
         self.cases = size_cases(program)
-        self.ranges = program.ranges
 
     def proves(self, row: Row, context: Sequence[Row] = ()) -> bool:
         """Whether ``row`` follows from ``context`` in every call."""
-        told = self._told((row, *context)) if self.ranges else ()
-        return all(implied(row, (*context, *told, *case, *self.facts)) for case in self.cases)
-
-    def _told(self, rows: Sequence[Row]) -> Rows:
-        """What ranges of data say of the integers in rows."""
-        entries = [(Affine.variable(entry), entry.tensor) for entry in data_entries(row.form for row in rows)]
-        found = [(value, below) for value, tensor in entries for name, below in self.ranges if name == tensor]
-        return tuple(row for value, below in found for row in (Row("ge", value), Row("ge", below - value - 1)))
+        return all(implied(row, (*context, *case, *self.facts)) for case in self.cases)
 
     def axes_inside(self, load: Load, shape: Sequence[Affine], context: Sequence[Row]) -> list[tuple[int, Row]]:
         """The conditions of a read, with their axes, that do not follow from ``context``."""

@@ -354,8 +354,6 @@ class Program:
     """What sizes are taken for: checked before anything is computed from them."""
     checks: tuple[Check, ...] = ()
     data_checks: tuple[DataCheck, ...] = ()
-    ranges: tuple[tuple[str, Affine], ...] = ()
-    """Arrays of integers, all entries of which are from 0 to below a form in every call that is not refused."""
     structure: str = "."
     notes: tuple[str, ...] = ()
     """Why each temporary exists, for ``fn.plan``."""

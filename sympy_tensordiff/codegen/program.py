@@ -9,7 +9,6 @@ from typing import Any
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
 from sympy_tensordiff.codegen.data_checks import beside, data_checks
-from sympy_tensordiff.codegen.data_ranges import data_ranges
 from sympy_tensordiff.codegen.expand import expanded, repeated_calls
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
@@ -131,8 +130,7 @@ def assemble(
             graph, written, program, Lowering(graph, names, arrays, facts, False, outer_names(program), None, True)
         )
         checks = (*program.checks, *_read_checks(asked))
-        data, known = data_checks(asked), data_ranges(asked)
-        program = replace(program, sizes=asked.sizes, checks=checks, data_checks=data, ranges=known)
+        program = replace(program, sizes=asked.sizes, checks=checks, data_checks=data_checks(asked))
     program = with_masks(program)
     verify(program)
     return program
