@@ -330,7 +330,7 @@ def renaming_off_when_written(patches):
         symbols = [sympy.Symbol(name, integer=True) for name in names]
         return (*scope, *zip(variables, symbols, strict=True))
 
-    patches.attribute(write._Writer, "bind", mutate)
+    patches.attribute(write.Writer, "bind", mutate)
 
 
 def renaming_off_in_substitutions(patches):
