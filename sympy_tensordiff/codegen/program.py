@@ -126,9 +126,9 @@ def assemble(
     check_determined(program)
     program = replace(program, checks=_length_checks(program))
     if lowering.opened or unproven_reads(program):
-        asked = _as_asked(
-            graph, written, program, Lowering(graph, names, arrays, facts, False, outer_names(program), None, True)
-        )
+        reserved = tuple(outer_names(program))
+        plain = Lowering(graph, names, arrays, facts, temporaries=False, reserved=reserved, as_asked=True)
+        asked = _as_asked(graph, written, program, plain)
         checks = (*program.checks, *_read_checks(asked))
         program = replace(program, sizes=asked.sizes, checks=checks, data_checks=data_checks(asked))
     program = with_masks(program)

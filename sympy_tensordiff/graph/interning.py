@@ -12,7 +12,6 @@ from sympy_tensordiff.graph.functions import TOTAL
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.extrema import parts_in
-from sympy_tensordiff.integer.implication import implied
 from sympy_tensordiff.integer.products import rounded
 
 Number = int | Fraction | float
@@ -154,24 +153,6 @@ class Table:
             for form, extent in zip(entry.index, self.integers[entry.tensor].shape, strict=True):
                 rows += [Row("ge", form), Row("ge", extent - 1 - form)]
         return rows
-
-    def layers(self, rows: Sequence[Row], known: Sequence[Row]) -> list[list[Row]]:
-        """The rows of a condition in layers: the data in each are inside of their tensors where those before hold.
-
-        The last one takes the rest, in which each row may keep the data of another from being read.
-        """
-        found: list[list[Row]] = []
-        waiting = list(rows)
-        while waiting:
-            around = (*known, *(row for layer in found for row in layer))
-            level = [row for row in waiting if self._reads_inside(row, around)] or waiting
-            found.append(level)
-            waiting = [row for row in waiting if row not in level]
-        return found
-
-    def _reads_inside(self, row: Row, known: Sequence[Row]) -> bool:
-        """Whether the data in a row are inside of their tensors wherever what is known holds."""
-        return all(implied(needed, known) for needed in self.inside_data([row.form]))
 
 
 def takes_tensors(node: Node) -> bool:
