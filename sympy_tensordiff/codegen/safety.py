@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.polyhedron import implied
 
@@ -73,7 +73,7 @@ def _inside(graph: Graph, node: Node) -> list[Row]:
     return rows
 
 
-def is_never_empty(variables: Sequence[Variable], rows: Sequence[Row], facts: Rows) -> bool:
+def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -> bool:
     """Whether a sum over variables, innermost last, has a term wherever the facts hold."""
     for v in reversed(variables):
         own = [row for row in rows if v in row.form.atoms()]
