@@ -37,7 +37,7 @@ from sympy_tensordiff.integer.extrema import PositivePart
 def data_checks(program: Program) -> tuple[DataCheck, ...]:
     """A check for each read that data may lead out of its array, in the order of the reads.
 
-    A search reads nothing that an earlier check does not protect.
+    What a search itself reads outside is 0, as everywhere.
     """
     shapes = array_shapes(program)
     checks = []
@@ -74,7 +74,7 @@ def _search(program: Program, read: UnprovenRead) -> tuple[str, Program]:
     entries = data_reads([read.row.form])
     if not entries and not apart(others)[1]:
         entries = data_reads(row.form for row in _behind(read.row, read.context))
-    # Where a choice protects the data in an index, too, the innermost entry can be named all the same.
+    # Behind a choice the innermost entry can be named, of which the others are chosen.
     entry = entries[0 if read.choices else -1] if entries else Load("", ())
     shape = next((a.shape for a in program.arguments if a.name == entry.array), ())
     count = Array(unique("wrong", taken), shape or (Affine.of(1),))
