@@ -117,7 +117,7 @@ class Storage:
         self.opened = False
         """Whether entries of comprehensions are computed where they are read, with the test of their indices."""
         self._begun: set[Node] = set()
-        self._divided: dict[Node, list[Affine]] = {}
+        self._divided: dict[Node, frozenset[Affine]] = {}
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
@@ -254,11 +254,16 @@ class Storage:
             return self.safety.is_safe(node, rows)
         return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in self._divisors(node))
 
-    def _divisors(self, node: Node) -> list[Affine]:
+    def _divisors(self, node: Node) -> frozenset[Affine]:
         """What the indices in ``node`` are divided by."""
-        if node not in self._divided:
-            forms = (form for part in reachable(node) for form in index_forms(part) if form.compounds())
-            self._divided[node] = divided_by(forms)
+        stack = [node]
+        while stack:
+            part = stack[-1]
+            waiting = [arg for arg in part.args if arg not in self._divided]
+            stack += waiting
+            if not waiting:
+                own = divided_by(form for form in index_forms(stack.pop()) if form.compounds())
+                self._divided[part] = frozenset(own).union(*(self._divided[arg] for arg in part.args))
         return self._divided[node]
 
     def _serving(self, candidate: Candidate) -> Stored | None:
