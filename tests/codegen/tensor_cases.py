@@ -237,16 +237,24 @@ def arguments_of(expr):
 
 def check(name, backend, dtype=np.float64):
     """Compare a case with NumPy."""
-    expr, expected = cases()[name]
-    arguments = arguments_of(expr)
+    return check_together([name], backend, dtype)
+
+
+def check_together(names, backend, dtype=np.float64):
+    """Compare cases with NumPy, the results of one kernel."""
+    exprs = [cases()[name][0] for name in names]
+    listed = dict.fromkeys(argument for expr in exprs for argument in arguments_of(expr))
+    fixed = {size for symbol in listed if isinstance(symbol, td.TensorSymbol) for size in symbol.shape}
+    arguments = [argument for argument in listed if argument not in fixed]
     given = values(dtype)
-    function = td.lambdify(arguments, expr, backend)
-    found = function(*(given[str(a)] if str(a) in given else SIZES[str(a)] for a in arguments))
-    wanted = np.asarray(expected(values()))
-    assert found.shape == wanted.shape
-    assert found.dtype == (dtype if any(str(a) in TENSORS or a == lam for a in arguments) else np.float64)
-    tolerance = 1e-11 if dtype == np.float64 else 2e-4
-    np.testing.assert_allclose(
-        found, wanted, rtol=tolerance, atol=tolerance * max(1.0, abs(wanted).max()), err_msg=function.source
-    )
+    function = td.lambdify(arguments, exprs, backend)
+    results = function(*(given[str(a)] if str(a) in given else SIZES[str(a)] for a in arguments))
+    for name, found in zip(names, results, strict=True):
+        wanted = np.asarray(cases()[name][1](values()))
+        assert found.shape == wanted.shape
+        assert found.dtype == (dtype if any(str(a) in TENSORS or a == lam for a in arguments) else np.float64)
+        tolerance = 1e-11 if dtype == np.float64 else 2e-4
+        np.testing.assert_allclose(
+            found, wanted, rtol=tolerance, atol=tolerance * max(1.0, abs(wanted).max()), err_msg=function.source
+        )
     return function

@@ -9,7 +9,7 @@ import pytest
 import sympy
 import tensor_cases
 from every import every
-from tensor_cases import MATRICES, A, B, S, cases, check, lam, m, n, p, values, x, y
+from tensor_cases import MATRICES, A, B, S, cases, check, check_together, lam, m, n, p, values, x, y
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, OutOfShapeError, SingularMatrixError, UnsupportedError
@@ -20,7 +20,7 @@ V = values()
 
 
 # Together with the programs built by hand, these hold every construct inside of another one (which operator, call,
-# condition, loop or read stands in which) that the text for Numba of any case holds. The others run as plain Python.
+# condition, loop or read stands in which) that the text for Numba of any case holds. All run as plain Python.
 COMPILED = [
     *("iji,ij->", "ijk,jil->kl", "bij,bj->bi", "abc,abc,ab,c->a", "bij,bkj->bik", "ij,ik,il->jkl", "iij,j->i"),
     *("iij,kj->ki", "bij,bij->b", "ijb,ijb->b", "a delta", "functions", "a product of functions"),
@@ -31,12 +31,18 @@ COMPILED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "backend"), [*((n, "numpy") for n in cases()), *((n, "numba") for n in COMPILED)])
-def test_cases(name, backend):
-    check(name, backend)
+@every("name", [*cases()])
+def test_cases(name):
+    check(name, "numpy")
 
 
-@pytest.mark.parametrize("name", [name for name in cases() if name not in COMPILED])
+@pytest.mark.parametrize("group", range(5))
+def test_compiled_cases(group):
+    """Several in one kernel: what they all need is compiled once."""
+    check_together(COMPILED[group::5], "numba")
+
+
+@every("name", [*cases()])
 def test_cases_as_python(name, simulator):
     simulator(check, name, "numba")
 
@@ -51,7 +57,7 @@ def test_compiled_float32_stays(name):
     check(name, "numba", np.float32)
 
 
-@pytest.mark.parametrize("name", [name for name in cases() if name not in MATRICES])
+@every("name", [name for name in cases() if name not in MATRICES])
 def test_cases_on_cuda(name, simulator):
     simulator(check, name, "cuda")
 
