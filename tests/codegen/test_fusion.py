@@ -81,7 +81,6 @@ def test_values_and_rows(name):
     [
         ("its gradients", np.float32, 1e-5),
         ("a row with a scan", np.float64, 1e-11),
-        ("a number", np.float64, 1e-11),
         ("a number", np.float32, 1e-5),
     ],
 )

@@ -69,8 +69,9 @@ def test_compiled():
     check(FORMS["entropy"], ["numba"])
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("backend", "dtype"), [("numpy", np.float32), ("numpy", np.float64), ("numba", np.float32)], ids=str
+)
 def test_cross_entropy(backend, dtype):
     loss = cross_entropy(sigma(z[i]))
     kernel = td.lambdify((z, y, v), (loss, td.gradient(loss, z), td.hvp(loss, z, v)), backend)
