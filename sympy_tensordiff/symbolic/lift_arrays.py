@@ -25,7 +25,7 @@ from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, apply_to
 from sympy_tensordiff.symbolic.subscripts import FROM_I
 from sympy_tensordiff.symbolic.tabulate import digits, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tabulate import read as entry_of
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
 from sympy_tensordiff.symbolic.whole import is_whole
 
@@ -173,6 +173,12 @@ def contraction(factors: Sequence[Factor], output: Sequence[int]) -> Any:
         letters = dict(zip(names, FROM_I, strict=False))
         texts = ["".join(map(letters.__getitem__, labels)) for labels in (*(own for _, own in tensors), output)]
         product = EinsumProduct(f"{','.join(texts[:-1])}->{texts[-1]}", *(factor.tensor for factor in tensors))
+        if len(tensors) < 3 and any(isinstance(factor.tensor, TensorComprehension) for factor in tensors):
+            # A slice, blocks or a Kronecker product: the entries of its parts are read where they are needed.
+            entries = product
+            product = tabulate(
+                product.shape, product.args, lambda *indices: entries.entry_of(indices, entry_of), product.output
+            )
     if scale == 1:
         return product
     return TensorMul(scale, product) if is_whole(product) else scale * product

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
-from sympy import Determinant, Inverse, MatrixSymbol, Trace
+from sympy import Determinant, Inverse, KroneckerProduct, MatrixSymbol, Trace
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentTypeError, ShapeError
@@ -14,6 +14,7 @@ from sympy_tensordiff.testing import random_values
 i, n, m, p, q = td.indices("i n m p q")
 a, b, t = sympy.symbols("a b t")
 X, S, P = MatrixSymbol("X", n, m), MatrixSymbol("S", n, n), MatrixSymbol("P", 3, 3)
+T = MatrixSymbol("T", n, n)
 w, v, y = MatrixSymbol("w", n, 1), MatrixSymbol("v", n, 1), MatrixSymbol("y", m, 1)
 z = sympy.Function("z")
 residual = X.T * w - y
@@ -34,6 +35,7 @@ MATRICES = [
     (td.jvp, (X.T * w, w, v), X.T * v),
     (td.gradient, (Trace(residual * residual.T), X), 2 * w * residual.T),
     (td.hvp, (w.T * S * w, w, v), (S + S.T) * v),
+    (td.gradient, (Trace(KroneckerProduct(S, T) * KroneckerProduct(T, S)), S), 2 * Trace(S * T) * T.T),
 ]
 
 
