@@ -1,7 +1,7 @@
 """Reads that nothing proves inside of their arrays are tested: a read outside is 0, that of an integer, too.
 
-The loops, guards and choices around a read prove it, and the checks of a call. So nothing before this pass knows
-what keeps a read inside, and conditions have no order but the one in which fewest of their data have to be tested.
+The loops, guards and choices around a read may prove that it is inside, and so may the checks of a call. No earlier
+pass has to know. Conditions may be tested in any order; this pass takes the one with the fewest tests of their data.
 """
 
 from __future__ import annotations

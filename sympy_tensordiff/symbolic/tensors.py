@@ -37,9 +37,14 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         What the entries are: real numbers, or integers, which may stand in an index (a gather by
         data). Nothing is differentiated by a tensor of integers.
     below : int or Expr, optional
-        Declares that the integers lie in ``0 … below - 1``: derivatives and kernels take this for granted,
-        and every call refuses other data. Without it, data lie inside of the axis that they select from
-        wherever they are read.
+        Declares that the integers lie in ``0 … below - 1``, a positive integer or a size. Derivatives and
+        kernels rely on it, and every call refuses other data. Without it, a call refuses data that a read
+        of the function would take outside of its tensor.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError, ShapeError
+        For a name, an extent, a dtype or a range that there cannot be, or a range of real numbers.
 
     Examples
     --------
@@ -67,7 +72,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         if not _is_integer(dtype, name):
             if below is not None:
                 raise ArgumentError(
-                    f"tensor {name} has below={below}, which is a range of integers: with dtype=int its entries are"
+                    f"tensor {name} has below={below}, but its entries are real numbers: write dtype=int as well"
                 )
             return cls._unchecked(*parts)  # of real numbers is what a tensor is without a word of it
         return cls._unchecked(*parts, _INT, *(() if below is None else (_checked_range(below, name),)))
@@ -182,7 +187,7 @@ def _checked_range(below: Any, name: str) -> Expr:
     try:
         return checked_extent(below, f"tensor {name}")
     except TensorDiffError as error:
-        raise type(error)(f"tensor {name} has below={below}, which is no extent of an axis: {error}") from None
+        raise type(error)(f"tensor {name} has below={below}, which is not a size: {error}") from None
 
 
 def _checked_name(name: Any) -> str:

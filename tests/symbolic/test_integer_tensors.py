@@ -174,10 +174,10 @@ def test_a_declared_range_is_part_of_the_identity():
 @pytest.mark.parametrize(
     ("below", "dtype", "message"),
     [
-        (3, float, "tensor x has below=3, which is a range of integers: with dtype=int its entries are"),
-        (0, int, "tensor x has below=0, which is no extent of an axis: .*must be a positive integer"),
-        (sympy.Rational(1, 2), int, "tensor x has below=1/2, which is no extent of an axis"),
-        (idx[0], int, r"tensor x has below=idx\[0\], which is no extent of an axis: .*which is data"),
+        (3, float, "tensor x has below=3, but its entries are real numbers: write dtype=int as well"),
+        (0, int, "tensor x has below=0, which is not a size: .*must be a positive integer"),
+        (sympy.Rational(1, 2), int, "tensor x has below=1/2, which is not a size"),
+        (idx[0], int, r"tensor x has below=idx\[0\], which is not a size: .*which is data"),
     ],
 )
 def test_a_declared_range_that_is_none(below, dtype, message):
