@@ -7,6 +7,7 @@ Write a tensor function in index notation or as whole tensors, differentiate it 
 from sympy_tensordiff.codegen.api import generate_code as generate_code
 from sympy_tensordiff.codegen.api import lambdify as lambdify
 from sympy_tensordiff.codegen.cache import clear_cache as clear_cache
+from sympy_tensordiff.codegen.compile import CompiledFunction as CompiledFunction
 from sympy_tensordiff.derivative.api import gradient as gradient
 from sympy_tensordiff.derivative.api import hessian as hessian
 from sympy_tensordiff.derivative.api import hvp as hvp
@@ -96,6 +97,7 @@ from sympy_tensordiff.torch_function import torch_function as torch_function
 __version__ = "0.1.0"
 
 __all__ = [
+    "CompiledFunction",
     "DeltaTensor",
     "EinsumProduct",
     "FilledTensor",

@@ -32,6 +32,7 @@ from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.recent import Recent, remember
 from sympy_tensordiff.codegen.results import fit, nesting
 from sympy_tensordiff.codegen.scratch import Runs
+from sympy_tensordiff.codegen.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
@@ -104,7 +105,9 @@ def _compile_at(build: Any, backend: str, functions: Any, parallel: bool | None,
 
 
 class CompiledFunction:
-    """A compiled program: call it with arrays and numbers in the order of its arguments.
+    """A compiled function (`lambdify` makes it): call it with arrays and numbers, in order or by their names.
+
+    ``help`` of it and `inspect.signature` show its arguments, with their shapes and types.
 
     Attributes
     ----------
@@ -117,6 +120,19 @@ class CompiledFunction:
         The implementations of user functions, as given.
     parallel : bool or None
         Whether kernels run on several cores; None: in calls that are large enough.
+
+    Examples
+    --------
+    >>> import inspect, numpy as np, sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
+    >>> f = td.lambdify((A, x), A @ x, "numpy")
+    >>> inspect.signature(f)
+    <Signature (A, x, *, out=None)>
+    >>> f(x=np.array([1.0, 2.0]), A=np.eye(2))
+    array([1., 2.])
+    >>> print(f.__doc__.splitlines()[4])
+    A : array of shape (n, m), real (float64, float32 or integers)
     """
 
     def __init__(
@@ -145,12 +161,17 @@ class CompiledFunction:
         self._recent: Recent | None = None
         self._nest = nesting(program.structure)
         self._searches: dict[int, CompiledFunction] = {}
+        self.__signature__ = signature(program.arguments, backend)
+        self.__doc__ = documentation(program, backend)
 
-    def __call__(self, *args: Any, out: Any = None, stream: Any = None) -> Any:
-        """Compute; ``out`` is an array to be filled (tuples of them, nested as the results are).
+    def __call__(self, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+        """Compute; ``named`` are arguments by their names.
 
-        ``stream``: on which CUDA works, by default that on which the caller does.
+        ``out`` is an array to be filled (tuples of them, nested as the results are); ``stream``: on which CUDA
+        works, by default that on which the caller does.
         """
+        if named:
+            args = in_order(self.program.arguments, args, named)
         if self.backend == "cuda" and any(map(is_on_device, args)):
             return self._on_device(args, out, stream)
         if stream is not None and self.backend != "cuda":
