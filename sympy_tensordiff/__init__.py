@@ -4,6 +4,7 @@ Write a tensor function in index notation or as whole tensors, differentiate it 
 ``diff``, read the result without a Kronecker delta under a sum, and run it as a kernel.
 """
 
+from sympy_tensordiff.codegen.api import evaluate as evaluate
 from sympy_tensordiff.codegen.api import generate_code as generate_code
 from sympy_tensordiff.codegen.api import lambdify as lambdify
 from sympy_tensordiff.codegen.cache import clear_cache as clear_cache
@@ -145,6 +146,7 @@ __all__ = [
     "einsum",
     "elementwise",
     "erf",
+    "evaluate",
     "exp",
     "floor",
     "generate_code",

@@ -144,6 +144,53 @@ def lambdify(
     return compile_program(program, backend, functions, parallel, build)
 
 
+def evaluate(expr: Any, values: Mapping[Any, Any], *, functions: Mapping[Any, Callable[..., Any]] | None = None) -> Any:
+    """The value of ``expr``, without compiling: what a call of `lambdify` with the backend "numpy" returns.
+
+    Each call translates ``expr`` again; `lambdify` does that once for many calls.
+
+    Parameters
+    ----------
+    expr : Expr, or tuple of Expr
+        As for `lambdify`.
+    values : mapping
+        Arrays, lists or numbers by the symbols of ``expr``: tensors, scalars, free indices, and those sizes that no
+        shape determines.
+    functions : mapping, optional
+        As for `lambdify`.
+
+    Returns
+    -------
+    numpy.ndarray, NumPy scalar, or tuple of them
+
+    Raises
+    ------
+    ArgumentError
+        If a symbol has no value, or a value does not fit.
+
+    See Also
+    --------
+    lambdify : a function for many calls.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
+    >>> td.evaluate(A @ x, {A: [[1, 2], [3, 4]], x: [1, 10]})
+    array([21., 43.])
+    >>> td.evaluate(A[n - 1, 0], {A: [[1, 2], [3, 4]], n: 2})
+    np.float64(3.0)
+    """
+    if not isinstance(values, Mapping):
+        raise ArgumentTypeError(f"the values of td.evaluate are a mapping such as {{x: array}}, not {values!r}")
+    try:
+        function = lambdify(tuple(values), expr, "numpy", functions=functions)
+    except ArgumentError as error:
+        raise ArgumentError(str(error).replace("in args", "in values").replace("to args", "to values")) from None
+    return function(*values.values())
+
+
 def generate_code(
     args: Any,
     expr: Any,
