@@ -36,6 +36,7 @@ import test_docs
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.compile import print_source
 from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.testing import call_arguments, function_checks, random_values
 from sympy_tensordiff.testing.values import shape_of
@@ -62,8 +63,12 @@ def kernels(results: tuple[Any, ...], sizes: dict[Any, int] | None) -> Record:
         arguments, _ = call_arguments(results, random_values(results, sizes))
         record["counts"] = attempted(lambda: counted(arguments, results, sizes))
     for backend in BACKENDS:
-        record[backend] = attempted(lambda backend=backend: td.generate_code(arguments, results, backend))
+        record[backend] = attempted(lambda backend=backend: source(arguments, results, backend))
     return record
+
+
+def source(arguments: Any, results: tuple[Any, ...], backend: str) -> str:
+    return print_source(build_program(arguments, results, library=backend != "cuda"), backend)
 
 
 def counted(arguments: Any, results: tuple[Any, ...], sizes: dict[Any, int]) -> str:

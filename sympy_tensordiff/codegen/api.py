@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Program
+from sympy_tensordiff.codegen.printers.compute import with_compute
 from sympy_tensordiff.codegen.program import assemble
 from sympy_tensordiff.codegen.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
@@ -201,9 +202,10 @@ def generate_code(
     sizes: Mapping[Any, int] | None = None,
     expand: bool = False,
 ) -> str:
-    """The text of the module that `lambdify` would compile, for the same arguments.
+    """The text of the module that `lambdify` would compile, for the same arguments, for use without this package.
 
-    The results of nested tuples are parameters of its ``run`` from left to right.
+    Its ``compute`` takes the arguments, checks them and returns new results. Its ``run`` fills results that are
+    given, checks nothing, and has the results of nested tuples as parameters from left to right.
     Nothing but this package needs to be installed, also for ``backend="cuda"``. Functions that no
     backend knows are listed in the text, under ``FUNCTIONS``; they are yours to supply.
 
@@ -215,10 +217,14 @@ def generate_code(
     >>> text = td.generate_code([x], td.TensorComprehension(x[3 - i], (i, 4)), "cuda")
     >>> "cuda.grid" in text, "atomic" in text
     (True, False)
+    >>> module = {}
+    >>> exec(td.generate_code([x], 2*x, "numpy"), module)
+    >>> module["compute"]([1, 2, 3, 4])
+    array([2., 4., 6., 8.])
     """
     library = backend != "cuda"
     program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library)
-    return print_source(program, backend, parallel)
+    return with_compute(print_source(program, backend, parallel), program, backend)
 
 
 def build_program(

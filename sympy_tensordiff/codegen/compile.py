@@ -240,7 +240,7 @@ class CompiledFunction:
         """The results for arrays that lie on the device, there."""
         require_device()
         given = None if out is None else fit(self.program.structure, out)
-        results = self._device_calls(self._cuda.compute, args, given, stream, self._check_suspects)
+        results = self._device_calls(self._cuda.run_on_device, args, given, stream, self._check_suspects)
         return self._nest(results) if out is None else out
 
     @functools.cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sympy_tensordiff.codegen.identifiers import unique
@@ -52,23 +52,31 @@ def in_order(arguments: Sequence[Argument], args: Sequence[Any], named: Mapping[
 
 
 def documentation(program: Program, backend: str) -> str:
-    """The docstring of a callable: its arguments with shapes and types, and its results."""
+    """The docstring of a callable."""
     given = parameters(program.arguments)
-    lines = [f"({', '.join(given)}) -> {_results(program.structure)}, computed with {backend}.", ""]
-    if given:
-        lines += ["Parameters", "----------"]
-    for name, argument in given.items():
-        lines.append(f"{name} : {_said(argument)}")
-        if argument.label != name:
-            lines.append(f"    It is called {argument.label} in the expression.")
-    lines += ["out : optional", f"    What is filled in place of new results: {_results(program.structure)}."]
+    options = ["out : optional", f"    What is filled in place of new results: {_results(program.structure)}."]
     if backend == "cuda":
-        lines += ["stream : optional", "    The stream that CUDA works on; the caller's where it is None."]
-    lines += ["", "Returns", "-------"]
+        options += ["stream : optional", "    The stream that CUDA works on; the caller's where it is None."]
+    names = {argument.name: name for name, argument in given.items()}
+    return "\n".join(
+        [
+            f"({', '.join(given)}) -> {_results(program.structure)}, computed with {backend}.",
+            "",
+            *described(program, names.__getitem__, options),
+            *(f"\n{name} is called {a.label} in the expression." for name, a in given.items() if name != a.label),
+        ]
+    )
+
+
+def described(program: Program, names: Callable[[str], str], options: Sequence[str] = ()) -> list[str]:
+    """The lines of a docstring on arguments with their shapes and types, on options, and on results."""
+    lines = [f"{names(argument.name)} : {_said(argument)}" for argument in program.arguments]
+    lines = ["Parameters", "----------", *lines, *options, ""] if lines or options else []
+    lines += ["Returns", "-------"]
     for output in program.outputs:
         kind = f"array of shape {shown_shape(output.shape)}" if output.shape else "number"
         lines.append(f"{output.name} : {kind}, of the arguments' type: float32 if all of them are, else float64")
-    return "\n".join(lines)
+    return lines
 
 
 def shown_shape(shape: Sequence[Any]) -> str:

@@ -58,7 +58,7 @@ def test_kernels_need_no_locks_and_only_scatters_atomics(name):
 
 def _launch(source):
     """The launch configuration that is printed into a module, without CUDA."""
-    text = source[source.index("@functools.cache") : source.index("def compute(")]
+    text = source[source.index("@functools.cache") : source.index("def run_on_device(")]
     return load_source(f"import functools\nimport math\n\n\n{text}", "test").launch
 
 

@@ -212,7 +212,7 @@ def failing(name):
 
     function = both()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(function._cuda, "compute", fail)
+        patch.setattr(function._cuda, "run_on_device", fail)
         for arrays in (GIVEN, on_device(*GIVEN)):
             with pytest.raises(error, match=message):
                 function(*arrays, 2.0)

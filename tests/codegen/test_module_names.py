@@ -18,7 +18,7 @@ x, A = td.TensorSymbol("x", n), td.TensorSymbol("A", (n, m))
 y, B = td.TensorSymbol("y", m), td.TensorSymbol("B", (m, m))
 chosen = td.TensorSymbol("chosen", m, dtype=int)
 
-ASKED = {"run", "run_in", "scratch", "compute", "cupy", "ARGUMENTS", "FUNCTIONS"}
+ASKED = {"run", "run_in", "scratch", "compute", "run_on_device", "cupy", "ARGUMENTS", "FUNCTIONS"}
 """What a callable looks for in a module, whether it has it or not."""
 
 STRANGE = ("a\0b", "\ud800", "\N{SNOWMAN}", "1", "", '"""', "\\", "\n", "lambda")

@@ -418,8 +418,8 @@ def fill_c_in_blocks(c, a, b, L, M, N):
 '''
     )
     assert (
-        text[text.index("def compute") :]
-        == '''def compute(a, b, c, stream=0, empty=cuda.device_array):
+        text[text.index("def run_on_device") :]
+        == '''def run_on_device(a, b, c, stream=0, empty=cuda.device_array):
     """Launch the kernels on a stream; all arrays are on the device."""
     L = a.shape[0]
     M = a.shape[1]
@@ -465,7 +465,7 @@ def fill_c_in_blocks(c, a, b, L, M, N):
 def run(a, b, c, stream=0):
     """Fill the arrays behind the arguments, which lie in the memory of the host."""
     c_device = cuda.device_array(c.shape, c.dtype, stream=stream)
-    compute(cuda.to_device(a, stream), cuda.to_device(b, stream), c_device, stream)
+    run_on_device(cuda.to_device(a, stream), cuda.to_device(b, stream), c_device, stream)
     c_device.copy_to_host(c, stream)
     if stream:
         stream.synchronize()

@@ -48,19 +48,22 @@ def test_blocks_of_a_hessian(backend):
     same(tuple(out), BLOCKS)
 
 
+def printed(args, results, backend):
+    """The text but for `compute`, which nests its results."""
+    return td.generate_code(args, results, backend).partition("def checked")[0]
+
+
 def test_blocks_of_a_hessian_on_cuda():
     text = td.generate_code((A, x, y), HESSIAN, "cuda")
     run = next(node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef) and node.name == "run")
     assert [arg.arg for arg in run.args.args][:7] == ["A", "x", "y", "result0", "result1", "result2", "result3"]
     flat = [block for row in HESSIAN for block in row]
-    assert td.generate_code((A, x, y), flat, "cuda") == text
+    assert printed((A, x, y), flat, "cuda") == text.partition("def checked")[0]
 
 
 @pytest.mark.parametrize("backend", ["numpy", "numba", "cuda"])
 def test_the_text_is_that_of_the_flat_tuple(backend):
-    assert td.generate_code((x, y), (x, ((y, 2), [td.sum(x)])), backend) == td.generate_code(
-        (x, y), (x, y, 2, td.sum(x)), backend
-    )
+    assert printed((x, y), (x, ((y, 2), [td.sum(x)])), backend) == printed((x, y), (x, y, 2, td.sum(x)), backend)
 
 
 def test_tensors_and_tuples_mix():

@@ -45,7 +45,7 @@ def test_names_that_are_no_identifiers():
     f = td.lambdify((b, a), a * b, "numpy")
     assert str(inspect.signature(f)) == "(out0, x_1, *, out=None)"
     assert f(x_1=2.0, out0=np.ones(2)).tolist() == [2, 2]
-    assert "It is called x_{1} in the expression." in f.__doc__
+    assert "x_1 is called x_{1} in the expression." in f.__doc__
 
 
 def test_documentation():

@@ -32,7 +32,7 @@ class Block:
         lines: list[str] = []
         for item in self._items:
             if isinstance(item, str):
-                lines.append(INDENT * depth + item)
+                lines.append(INDENT * depth + item if item else item)
             elif isinstance(item, Block):
                 lines += item.render(depth)
             else:

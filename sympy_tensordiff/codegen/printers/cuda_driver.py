@@ -42,7 +42,7 @@ LAUNCH_NAMES = frozenset(
         "stream",
         "empty",
         "run",
-        "compute",
+        "run_on_device",
         "launch",
         "fitting",
         "shared",
@@ -102,7 +102,7 @@ def compute_text(
             launch = ["if cupy is None:", *(INDENT + line for line in launch)]
             launch += ["else:", *(INDENT + line for line in by_library[kernel.array])]
         lines += launch
-    head = f"def compute({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
+    head = f"def run_on_device({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
 
 
@@ -120,7 +120,7 @@ def run_text(program: Program, names: Names) -> str:
     for name, ranked in outputs:
         shape = f"{name}.shape" if ranked else "1"
         lines.append(f"{name}_device = cuda.device_array({shape}, {name}.dtype, stream=stream)")
-    lines.append(f"compute({', '.join([*passed, *(f'{name}_device' for name, _ in outputs)])}, stream)")
+    lines.append(f"run_on_device({', '.join([*passed, *(f'{name}_device' for name, _ in outputs)])}, stream)")
     for name, ranked in outputs:
         lines.append(f"{name}_device.copy_to_host({name if ranked else f'{name}.reshape(1)'}, stream)")
     lines += ["if stream:", f"{INDENT}stream.synchronize()"]

@@ -23,7 +23,9 @@ from sympy_tensordiff.codegen.walk import (
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.products import quotient_by
 
-ENTRIES = frozenset({"run", "run_in", "scratch", "compute", "cupy", "ARGUMENTS", "FUNCTIONS"})
+ENTRIES = frozenset(
+    {"run", "run_in", "run_on_device", "compute", "checked", "type_of", "scratch", "cupy", "ARGUMENTS", "FUNCTIONS"}
+)
 """What a callable looks for in a module of any backend."""
 
 STANDARD = ("contextlib", "functools", "itertools", "math")
@@ -36,7 +38,10 @@ def module_names(program: Program, own: Iterable[str]) -> Names:
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
         names += [*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *declared(kernel.body)]
-    result = Names(names, {*own, *ENTRIES, *STANDARD, "np", *(function_name(kernel) for kernel in program.kernels)})
+    result = Names(
+        names,
+        {*own, *ENTRIES, *STANDARD, "np", *(function_name(kernel) for kernel in program.kernels)},
+    )
     for external in externals(program):
         result.add_function(external)
     return result
