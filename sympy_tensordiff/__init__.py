@@ -20,9 +20,9 @@ from sympy_tensordiff.derivative.native import diff as diff
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
 from sympy_tensordiff.drawing.plot import plot_index_map as plot_index_map
-from sympy_tensordiff.parsing.api import ParsedExpression as ParsedExpression
 from sympy_tensordiff.parsing.api import parse as parse
 from sympy_tensordiff.parsing.indexed.api import parse_indexed as parse_indexed
+from sympy_tensordiff.parsing.parsed import ParsedExpression as ParsedExpression
 from sympy_tensordiff.parsing.to_text import to_text as to_text
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.einsum import DeltaTensor as DeltaTensor

@@ -5,8 +5,9 @@ The front end of both languages makes a tree of a text by a grammar (`front`). H
 Index notation is a language of its own, in `indexed`.
 """
 
-from sympy_tensordiff.parsing.api import ParsedExpression, parse
+from sympy_tensordiff.parsing.api import parse
 from sympy_tensordiff.parsing.indexed.api import parse_indexed
+from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.to_text import to_text
 
 __all__ = ["ParsedExpression", "parse", "parse_indexed", "to_text"]

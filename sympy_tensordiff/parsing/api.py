@@ -1,116 +1,33 @@
-"""`parse`, and what it returns."""
+"""`parse`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
+import re
 
-from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.parsing.axes import Sizes, declared
 from sympy_tensordiff.parsing.build import Builder
 from sympy_tensordiff.parsing.front import bottom_up, read
-from sympy_tensordiff.parsing.language import THESIS
-from sympy_tensordiff.symbolic import hooks
-from sympy_tensordiff.symbolic.measures import measures
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.parsing.indexed.api import parse_indexed
+from sympy_tensordiff.parsing.language import LONGEST, THESIS
+from sympy_tensordiff.parsing.matrix.api import read_matrix
+from sympy_tensordiff.parsing.parsed import ParsedExpression
 
 
-class ParsedExpression:
-    """An input of the text language as an expression (`parse` makes it).
-
-    Attributes
-    ----------
-    tensors : Mapping
-        The declared tensors by their names, in the order of the declarations. Their axes have symbolic
-        sizes; axes that the expression makes equally long have the same.
-    expression : Expr
-        The expression, a tensor or a scalar.
-    arguments : tuple of TensorSymbol
-        What to differentiate by, one for each ``derivative wrt``.
-    """
-
-    __slots__ = ("arguments", "expression", "tensors")
-
-    tensors: Mapping[str, TensorSymbol]
-    expression: Any
-    arguments: tuple[TensorSymbol, ...]
-
-    def __init__(self, tensors: Mapping[str, TensorSymbol], expression: Any, arguments: tuple[TensorSymbol, ...]):
-        self.tensors = MappingProxyType(dict(tensors))
-        self.expression = expression
-        self.arguments = arguments
-
-    @property
-    def argument(self) -> TensorSymbol:
-        """The first argument."""
-        return self.arguments[0]
-
-    def derivative(self, simplify: bool = True) -> Any:
-        """The derivative by all arguments in turn.
-
-        Parameters
-        ----------
-        simplify : bool
-            Whether the derivative is simplified; without, it is what the sweep over the expression leaves.
-
-        Returns
-        -------
-        Expr
-            Of the shape of the expression, then of the first argument, of the second, and so on.
-
-        Raises
-        ------
-        UnsupportedError
-            If something in the expression has no derivative here; the message names it.
-
-        Examples
-        --------
-        >>> import sympy_tensordiff as td
-        >>> text = "declare A 2 x 1 expression (x *(i,ij->j) A) *(j,j->) x derivative wrt x derivative wrt x"
-        >>> parsed = td.parse(text)
-        >>> parsed.derivative()
-        A + A.T
-        """
-        result = self.expression
-        for argument in self.arguments:
-            result = hooks.jacobian(result, argument, simplify)
-        return result
-
-    def _parts(self) -> tuple[dict[str, TensorSymbol], Any, tuple[TensorSymbol, ...]]:
-        return dict(self.tensors), self.expression, self.arguments
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the other has the same tensors in any order, the same expression and the same arguments."""
-        return self._parts() == other._parts() if isinstance(other, ParsedExpression) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self.expression, self.arguments))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ParsedExpression, self._parts()
-
-    def _repr_latex_(self) -> str | None:
-        if measures(self.expression).is_unprintable:
-            return None
-        text: str = self.expression._repr_latex_()
-        return text
-
-    def __repr__(self) -> str:
-        declarations = "".join(f"{name} {tensor.rank} " for name, tensor in self.tensors.items())
-        arguments = ", ".join(tensor.name for tensor in self.arguments)
-        return f"<parsed: declare {declarations}expression {self.expression} derivative wrt {arguments}>"
-
-
-def parse(text: str) -> ParsedExpression:
-    """An expression out of a text in the language of the thesis.
+def parse(text: str, language: str | None = None) -> ParsedExpression:
+    """An expression out of a text: in the language of the thesis, in index notation, or a matrix formula.
 
     Parameters
     ----------
     text : str
         ``declare NAME ORDER … expression EXPRESSION derivative wrt NAME``, at most 200,000 characters; several
         ``derivative wrt NAME`` mean a derivative of a higher order. White space is free, ``#`` starts a comment
-        up to the end of the line.
+        up to the end of the line. Index notation is as of `parse_indexed`. A matrix formula is as of MATLAB,
+        ``norm2(A*x - y)^2``, or as of NumPy, ``X.T @ (sigmoid(X @ w) - y)``, with ``declare A[m, n], x[n]`` before
+        it where that is needed, and ``derivative wrt x`` behind it where that is wanted.
+    language : {"thesis", "index", "matrix"}, optional
+        None: what the text is written in. Index notation has an equation, the language of the thesis begins with
+        ``declare`` and a name with its order, all else is a matrix formula.
 
     Returns
     -------
@@ -123,9 +40,17 @@ def parse(text: str) -> ParsedExpression:
         If the text is not in the language, or its tensors do not fit; it has the line and the column.
     ArgumentTypeError
         If ``text`` is no str.
+    ArgumentError
+        If there is no such language.
 
     Notes
     -----
+    *Matrix formulas.* Orders and sizes of names that are not declared are inferred from their use; where nothing
+    decides, names with a capital are matrices, which ``assumed`` of the result tells, and of others the message asks.
+    `norm2` is the norm of Euclid, and of Frobenius, ``vector(1)`` repeats a number, ``eye`` is the unit matrix. Where
+    ``@``, ``.T`` or ``**`` stands, ``*`` is the product of the entries, as of NumPy's arrays.
+
+    *The language of the thesis.*
     The grammar of Lippmann (thesis, section 2.3), from what binds strongest: ``^`` from left to right, with an atom
     as exponent; ``-`` and the unary product ``(ij->ji)A`` before an operand, so that ``-x^2`` is ``-(x^2)``; the
     products ``*(ij,jk->ik)`` and ``/`` from left to right; ``+`` and ``-`` from left to right.
@@ -145,9 +70,19 @@ def parse(text: str) -> ParsedExpression:
     Traceback (most recent call last):
     ...
     sympy_tensordiff.errors.ParseError: line 1, column 30: the operands of + have different orders: ...
+    >>> parsed = td.parse("norm2(A*x - y)^2")
+    >>> parsed.tensors["A"].shape, parsed.derivative(wrt="x")
+    ((n, m), 2*A.T @ (A @ x - y))
     """
     if not isinstance(text, str):
         raise ArgumentTypeError(f"td.parse takes a str, not {type(text).__name__}")
+    if language is not None and language not in LANGUAGES:
+        raise ArgumentError(f"there is no language {language!r}; the languages are {', '.join(map(repr, LANGUAGES))}")
+    return LANGUAGES[language or language_of(text)](text)
+
+
+def _parse_thesis(text: str) -> ParsedExpression:
+    """What `parse` reads in the language of the thesis."""
     root = read(THESIS, text)
     orders = declared(root)
     *_, expression = (part for part in root.parts if part.kind not in ("declaration", "argument"))
@@ -157,3 +92,23 @@ def parse(text: str) -> ParsedExpression:
     return ParsedExpression(
         builder.tensors, result, tuple(builder.tensors[node.text] for node in root.of_kind("argument"))
     )
+
+
+LANGUAGES = {"thesis": _parse_thesis, "index": parse_indexed, "matrix": read_matrix}
+"""What reads the text of each language."""
+
+
+def language_of(text: str) -> str:
+    """The language that a text is written in, or is meant to be."""
+    code = re.sub(r"#.*", "", text)
+    depth = 0
+    for mark in re.finditer(r"[()]|(?<![<>=!])=(?!=)", code):
+        depth += {"(": 1, ")": -1}.get(mark[0], 0)
+        if mark[0] == "=" and depth <= 0:
+            return "index"
+    if len(text) > LONGEST or not code.strip() or re.search(r"\bexpression\b", code) or _DECLARES_ORDERS.match(code):
+        return "thesis"
+    return "matrix"
+
+
+_DECLARES_ORDERS = re.compile(r"\s*declare\s*($|[^\sA-Za-z]|[A-Za-z]\w*\b\s*($|[\d.]+\s*($|[^-+*/^@.'\s\d])))")

@@ -6,8 +6,9 @@ every order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import count
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from lark import Token
@@ -103,7 +104,7 @@ class Sizes:
             if node.kind == "number" or (node.parts and self.numbers.issuperset(node.parts) and self.is_plain(node)):
                 self.numbers.add(node)
             self.axes[node] = self.node(node)
-        self.names = self.named()
+        self.names = named(self.unified, self.tensors)
 
     def shape(self, axes: Iterable[int]) -> tuple[Any, ...]:
         """The lengths of some axes."""
@@ -191,16 +192,21 @@ class Sizes:
         self.by_letter[node] = axes
         return tuple(axes[letter] for letter in found.output)
 
-    def named(self) -> dict[int, Any]:
-        """A size for each class: those of declared tensors first, as these have the lowest numbers."""
-        classes = sorted({self.unified.root(axis) for axis in range(len(self.unified.parents))})
-        return {axis: indices(name) for axis, name in zip(classes, self.free_names(), strict=False)}
 
-    def free_names(self) -> Iterator[str]:
-        """Names that no tensor has."""
-        numbered = (f"n{number}" for number in count(1))
-        for names in (NAMES, numbered):
-            yield from (name for name in names if name not in self.tensors)
+def named(unified: Unified, taken: Container[str], known: Mapping[int, Any] = MappingProxyType({})) -> dict[int, Any]:
+    """A size for each class: those of declared tensors first, as these have the lowest numbers.
+
+    Classes in ``known`` have their sizes; the others have names that are not ``taken``.
+    """
+    classes = sorted({unified.root(axis) for axis in range(len(unified.parents))} - known.keys())
+    return {**known, **{axis: indices(name) for axis, name in zip(classes, _free_names(taken), strict=False)}}
+
+
+def _free_names(taken: Container[str]) -> Iterator[str]:
+    """Names that nothing has."""
+    numbered = (f"n{number}" for number in count(1))
+    for names in (NAMES, numbered):
+        yield from (name for name in names if name not in taken)
 
 
 # -------------------------------------------------------------- letters

@@ -157,11 +157,11 @@ class _Grower(lark.Transformer[Token, Tree]):
         children = [child for child in children if child is not None]
         tokens = tuple(child for child in children if isinstance(child, Token))
         parts = tuple(child for child in children if isinstance(child, Tree))
-        named = next((token for token in tokens if token.type in NAMING), tokens[0])
-        is_entry = isinstance(children[0], Tree) and named.type == "LEFT_BRACKET"  # points at what is read
-        place = children[0].place if is_entry else _start(named)
+        named = next((token for token in tokens if token.type in NAMING), next(iter(tokens), None))
+        is_entry = isinstance(children[0], Tree) and (named is None or named.type == "LEFT_BRACKET")
+        place = children[0].place if named is None or is_entry else _start(named)  # points at what is read
         depth = max((part.depth for part in parts), default=0) + (data not in ("start", "declaration"))
-        return Tree(str(data), str(named), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
+        return Tree(str(data), str(named or ""), tokens, parts, _start(children[0]), _end(children[-1]), place, depth)
 
     def enclosed(self, children: list[Any]) -> Any:
         left, inside, *others = children

@@ -7,20 +7,25 @@ from typing import Any
 
 from sympy import S
 
-from sympy_tensordiff.errors import ParseError, UnsupportedError
-from sympy_tensordiff.parsing.api import ParsedExpression, parse
+from sympy_tensordiff.errors import ArgumentError, ParseError, UnsupportedError
+from sympy_tensordiff.parsing.api import parse
+from sympy_tensordiff.parsing.matrix.write import to_matrix_text
+from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.pieces import written
 from sympy_tensordiff.parsing.text_writer import Writer
 from sympy_tensordiff.symbolic.indices import as_expr
 
 
-def to_text(expr: Any) -> str:
-    """An expression in the text language of the thesis, which `parse` reads.
+def to_text(expr: Any, language: str = "thesis") -> str:
+    """An expression as a text that `parse` reads.
 
     Parameters
     ----------
     expr : Expr or ParsedExpression
         A tensor expression, a scalar, or what `parse` has returned.
+    language : {"thesis", "matrix"}
+        The text language of the thesis, or that of matrix formulas. Index notation is what `str` prints of
+        ``expr.rewrite(td.IndexedSum)``.
 
     Returns
     -------
@@ -37,8 +42,9 @@ def to_text(expr: Any) -> str:
         of two tensors, exponents with axes, sizes as numbers, derivatives of the adjugate, single entries
         and ranges that are no whole axes, more than 26 axes in a product, more than 200,000 characters, sizes
         that a term gave which SymPy has evaluated to 0. The message names it.
+        Matrix formulas have no tensors of more than two axes.
     ArgumentError
-        If a tensor has a name that the language does not have, or shares it with another.
+        If there is no such language, or a tensor has a name that the language does not have, or shares it with another.
     ArgumentTypeError
         If ``expr`` is no expression.
 
@@ -55,11 +61,17 @@ def to_text(expr: Any) -> str:
     'A *(ij,i->ij) cos(A *(ij,j->i) x)'
     >>> td.to_text(parsed)
     'declare A 2 x 1 expression sin(A *(ij,j->i) x) derivative wrt x'
+    >>> td.to_text(parsed.derivative(), language="matrix")
+    'diag(cos(A @ x)) @ A'
     >>> td.to_text(td.parse("declare X 2 expression adj(X) derivative wrt X").derivative())
     Traceback (most recent call last):
     ...
     sympy_tensordiff.errors.UnsupportedError: to_text: TensorCofactor(2, X) ...
     """
+    if language == "matrix":
+        return to_matrix_text(expr)
+    if language != "thesis":
+        raise ArgumentError(f"to_text writes the languages 'thesis' and 'matrix', not {language!r}")
     if not isinstance(expr, ParsedExpression):
         writer = Writer(as_expr(expr, "the argument of to_text"))
         text = written(writer.run())

@@ -1,0 +1,174 @@
+"""`read_matrix`: a matrix formula as an expression, and what the front end has to know of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from lark import Token
+
+from sympy_tensordiff.parsing.axes import Unified, named
+from sympy_tensordiff.parsing.front import (
+    WORDS,
+    Language,
+    Tree,
+    bottom_up,
+    check_declared,
+    check_word,
+    cut,
+    found,
+    read,
+)
+from sympy_tensordiff.parsing.matrix.build import Builder
+from sympy_tensordiff.parsing.matrix.orders import inferred, plainly
+from sympy_tensordiff.parsing.matrix.shapes import FUNCTIONS, OF_SIZES, Axes, Shapes
+from sympy_tensordiff.parsing.parsed import ParsedExpression
+from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+LONGEST = 5_000
+"""The longest input, in characters."""
+DEEPEST = 60
+"""So many levels of parentheses and calls may stand inside of each other."""
+EXAMPLE = '"x\'*A*x" or "declare A[m, n], x[n]  norm2(A*x)^2  derivative wrt x"'
+_NUMPY = frozenset({"AT", "POWER", "DOT_T"})
+_MATLAB = frozenset({"QUOTE", "DOT_STAR", "DOT_SLASH", "DOT_CARET"})
+
+
+def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
+    """What is said about frequent slips; nothing where it is none of them."""
+    if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
+        return f"{found(token)} stands behind an operand; write a product with `*`, and `derivative wrt` at the end"
+    if token.type == "LEFT_BRACKET":
+        return "entries such as A[i, j] are index notation, which reads declare A[n, n]  s = sum(A[i, i], i)"
+    return ""
+
+
+MATRIX = Language(
+    grammar="matrix/grammar.lark",
+    called="matrix formulas",
+    longest=LONGEST,
+    deepest=DEEPEST,
+    example=EXAMPLE,
+    signs={
+        "": "names and operators consist of the letters and signs of ASCII",
+        "=": "a formula is an expression without `=`; index notation reads f[i] = …",
+        ".": "a number has a digit before or behind the point, and the only attribute is .T",
+        "\\": "write inv(A)*b",
+        "_": "names begin with a letter",
+        **dict.fromkeys("{}", "parentheses are round"),
+        **dict.fromkeys("·×⋅∙", "the product is `*`, that of the entries `.*`"),
+        "⊙": "the product of the entries is `.*`",
+        **dict.fromkeys("−–", "the difference is `-`"),
+        **dict.fromkeys("²³", "powers are written with `^`"),
+        **{"⊤": "the transpose is `'`", "ᵀ": "the transpose is `'`", "√": "write sqrt(x)", "’": "the transpose is `'`"},
+        **dict.fromkeys("<>", "conditions are read by index notation"),
+    },
+    groups=((frozenset({"NUMBER", "LEFT"}), "an operand: a number, a name or `(`", frozenset(WORDS)),),
+    slip=slip,
+)
+
+
+def read_matrix(text: str) -> ParsedExpression:
+    """The expression of a formula, with the tensors that its names stand for."""
+    root = read(MATRIX, text)
+    (formula,) = (part for part in root.parts if part.kind not in ("declaration", "argument"))
+    nodes = bottom_up(formula)
+    names = _names(nodes)
+    declared = {node.text: node for node in root.of_kind("declaration")}
+    check_declared(root.of_kind("declaration"))
+    unknown = [node for name, node in declared.items() if name not in names]
+    for node in unknown:  # it may be differentiated by all the same
+        names[node.text] = node
+    for node in names.values():
+        check_word(node)
+    for node in declared.values():
+        if len(node.parts) > 2:
+            raise node.error(f"{cut(node.text)} has {len(node.parts)} axes, and matrix formulas have two at most")
+    orders = {name: (0, 1, 3)[len(node.parts)] for name, node in declared.items()}
+    orders, assumed = inferred(nodes, names, orders, _is_numpy(nodes))
+    tensors, expression = _built(nodes, orders, declared)
+    arguments = tuple(_argument(node, tensors) for node in root.of_kind("argument"))
+    told = tuple(f"{name} is {plainly(order)}" for name, order in assumed.items())
+    return ParsedExpression(tensors, expression, arguments, told)
+
+
+def _names(nodes: list[Tree]) -> dict[str, Tree]:
+    """The names of tensors and numbers, each with the first place at which it stands."""
+    sizes: set[Tree] = set()
+    for node in nodes:
+        if node.kind == "call" and node.text in OF_SIZES:
+            sizes.update(part for operand in node.parts for part in bottom_up(operand))
+    for node in nodes:
+        if node.kind == "tuple" and node not in sizes:
+            raise node.error("several values in parentheses stand in sizes only, as in zeros((n, m))")
+    found: dict[str, Tree] = {}
+    for node in sorted(nodes, key=lambda node: node.place):
+        if node.kind == "name" and node not in sizes and node.text not in ("eye", "pi"):
+            if node.text in FUNCTIONS:
+                raise node.error(f"{node.text} is a function: write {node.text}(…), or take another name")
+            found.setdefault(node.text, node)
+    return found
+
+
+def _is_numpy(nodes: list[Tree]) -> bool:
+    """Whether the operators are NumPy's, among them ``*`` for the product of the entries."""
+    marks = {kind: [t for n in nodes for t in n.tokens if t.type in kind] for kind in (_NUMPY, _MATLAB)}
+    numpy, matlab = marks.values()
+    if numpy and matlab:
+        source = nodes[-1]
+        raise source.error(
+            f"`{numpy[0]}` is an operator of NumPy, in which `*` is the product of the entries, and `{matlab[0]}` one "
+            "of MATLAB, in which it is that of matrices; write the formula in one of the two ways",
+            max(numpy[0].start_pos or 0, matlab[0].start_pos or 0),
+        )
+    return bool(numpy)
+
+
+def _built(nodes: list[Tree], orders: dict[str, int], declared: dict[str, Tree]) -> tuple[dict[str, TensorSymbol], Any]:
+    """The tensors and the expression."""
+    unified = Unified()
+    sizes: dict[str, int] = {}
+    axes: dict[str, Axes] = {}
+    ordered = [*declared, *(name for name in orders if name not in declared)]
+    for name in ordered:
+        own = declared[name].parts if name in declared else ()
+        for part in own:
+            if part.text not in sizes:
+                (sizes[part.text],) = unified.new(1)
+        given = iter(sizes[part.text] for part in own)
+        axes[name] = tuple(  # type: ignore[assignment]
+            (next(given) if own else unified.new(1)[0]) if orders[name] & bit else None for bit in (1, 2)
+        )
+    shapes = Shapes(orders, _is_numpy(nodes), unified, axes, sizes)
+    shapes.run(nodes)
+    known = _sizes(nodes[-1], unified, shapes.sizes, orders)
+    lengths = named(unified, {*orders, *shapes.sizes}, known)
+    tensors = {
+        name: TensorSymbol(name, tuple(lengths[unified.root(axis)] for axis in axes[name] if axis is not None))
+        for name in ordered
+    }
+    return tensors, Builder(shapes, lengths, tensors).expression(nodes)
+
+
+def _sizes(root: Tree, unified: Unified, sizes: dict[str, int], orders: dict[str, int]) -> dict[int, Any]:
+    """The sizes that the input names, by the classes of their axes."""
+    known: dict[int, tuple[str, Any]] = {}
+    for name, axis in sizes.items():
+        if name in orders:
+            raise root.error(f"{cut(name)} stands for a size and for a number or a tensor; take another name for one")
+        if name[0].isdigit() and (not name.isdecimal() or not 0 < int(name[:10]) < 10**6):
+            raise root.error(f"the size {cut(name)} is no whole number from 1 to 999999")
+        value = int(name) if name[0].isdigit() else indices(name)
+        other, _ = known.setdefault(unified.root(axis), (name, value))
+        if other != name:
+            raise root.error(f"the formula makes axes of sizes {cut(other)} and {cut(name)} equally long")
+    return {axis: value for axis, (_, value) in known.items()}
+
+
+def _argument(node: Tree, tensors: dict[str, TensorSymbol]) -> TensorSymbol:
+    if node.text not in tensors:
+        raise node.error(
+            f"{cut(node.text)} does not occur; differentiate with respect to {', '.join(map(cut, tensors))}"
+        )
+    return tensors[node.text]

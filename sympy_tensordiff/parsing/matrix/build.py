@@ -1,0 +1,179 @@
+"""The expression of a formula, once the axes of all its parts have sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+from sympy import S
+
+from sympy_tensordiff.errors import ParseError, TensorDiffError
+from sympy_tensordiff.parsing.front import Tree
+from sympy_tensordiff.parsing.matrix.shapes import (
+    COLUMN,
+    ENTRYWISE,
+    EXTREMA,
+    MATRIX,
+    NUMBER,
+    Axes,
+    Shapes,
+    order_of,
+    whole_number,
+)
+from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
+from sympy_tensordiff.parsing.numbers import NumberError, Scalars, read_number
+from sympy_tensordiff.symbolic import entrywise_functions, functions, operators
+from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
+from sympy_tensordiff.symbolic.operations import shape_of
+from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+_ENTRYWISE = {
+    **{name: getattr(entrywise_functions, name) for name in ENTRYWISE - {"ln", "sigmoid", "softplus"}},
+    **{"ln": entrywise_functions.log, "sigmoid": sigmoid, "softplus": softplus},
+}
+_PLAIN = {
+    **{"sum": functions.sum, "mean": functions.mean, "norm": functions.norm, "norm2": functions.norm},
+    **{"logsumexp": functions.logsumexp, "softmax": functions.softmax, "diag": functions.diag},
+    **{"tr": functions.trace, "trace": functions.trace, "det": functions.det, "inv": functions.inv},
+    **{"adj": functions.adj, "dot": functions.dot, "outer": functions.outer},
+}
+
+
+class Builder:
+    """One pass over a tree, the parts of each node first.
+
+    A value is an expression and its order: a column and a row are tensors with one axis.
+    """
+
+    def __init__(self, shapes: Shapes, sizes: Mapping[int, Any], tensors: Mapping[str, TensorSymbol]) -> None:
+        self.shapes = shapes
+        self.sizes = sizes
+        self.tensors = tensors
+        self.scalars = Scalars()
+        self.values: dict[Tree, Any] = {}
+        self.orders = {node: order_of(axes) for node, axes in shapes.axes.items()}
+
+    def expression(self, nodes: Sequence[Tree]) -> Any:
+        """The expression of the last node."""
+        for node in nodes:
+            parts = [self.values.get(part) for part in node.parts]
+            try:
+                value = self.values[node] = getattr(self, f"_{node.kind}")(node, *parts)
+                if not shape_of(value):
+                    self.scalars.numbers.check_real(value)
+            except ParseError:
+                raise
+            except NumberError as error:
+                raise node.error(f"{node.shown} {error}") from None
+            except TensorDiffError as error:
+                raise node.error(str(error)) from None
+        return self.values[nodes[-1]]
+
+    def shape(self, axes: Axes) -> tuple[Any, ...]:
+        """The sizes of the axes that there are."""
+        root = self.shapes.unified.root if self.shapes.unified else int
+        return tuple(self.sizes[root(axis)] for axis in axes if axis is not None)
+
+    def _number(self, node: Tree) -> Any:
+        return read_number(node)
+
+    def _name(self, node: Tree) -> Any:
+        if node.text in self.tensors:
+            return self.tensors[node.text]
+        if node.text == "pi":
+            return sympy.pi
+        return DeltaTensor(self.shape(self.shapes.axes[node][:1])) if self.orders[node] else S.Zero  # a size
+
+    def _tuple(self, node: Tree, *parts: Any) -> Any:
+        return S.Zero
+
+    def _signed(self, node: Tree, value: Any) -> Any:
+        return self.multiply([S.NegativeOne, value]) if node.text == "-" else value
+
+    def _transpose(self, node: Tree, value: Any) -> Any:
+        return operators.transposed(value) if self.orders[node] == MATRIX else value
+
+    def _sum(self, node: Tree, *parts: Any) -> Any:
+        terms = [*parts[:1]]
+        for sign, part in zip(node.tokens, parts[1:], strict=True):
+            terms.append(self.multiply([S.NegativeOne, part]) if sign == "-" else part)
+        return operators.add(*terms) if any(map(shape_of, terms)) else self.scalars.add(terms)
+
+    def multiply(self, factors: list[Any]) -> Any:
+        """The product of the entries."""
+        return operators.multiply(*factors) if any(map(shape_of, factors)) else self.scalars.multiply(factors)
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """The powers of the entries."""
+        if shape_of(base) or shape_of(exponent):
+            return operators.power(base, exponent)
+        return self.scalars.power(base, exponent)
+
+    def _product(self, node: Tree, *parts: Any) -> Any:
+        """A chain of products and quotients from the left; the order of what stands left decides what ``*`` is."""
+        value, order = parts[0], self.orders[node.parts[0]]
+        for sign, part, operand in zip(node.tokens, parts[1:], node.parts[1:], strict=True):
+            other = self.orders[operand]
+            if sign in ("/", "./"):
+                value, order = self.multiply([value, self.power(part, S.NegativeOne)]), order or other
+            elif sign == "@":
+                value = operators.matmul(value, part)
+                order = MATRIX if len(shape_of(value)) == 2 else COLUMN if shape_of(value) else NUMBER
+            elif sign == ".*" or self.shapes.is_numpy or NUMBER in (order, other):
+                value, order = self.multiply([value, part]), order or other
+            else:
+                value, order = self.times(value, order, part, other), (order & COLUMN) | (other & ~COLUMN)
+        return value
+
+    def times(self, left: Any, order: int, right: Any, other: int) -> Any:
+        """The product of matrices, columns and rows."""
+        if order == COLUMN:  # by a row
+            return functions.outer(left, right)
+        return operators.matmul(left, right)
+
+    def _power(self, node: Tree, base: Any, exponent: Any) -> Any:
+        if node.tokens[0] != "^" or self.orders[node] == NUMBER:
+            return self.power(base, exponent)
+        number = whole_number(node.parts[1])
+        assert number is not None
+        value = base = functions.inv(base) if number < 0 else base
+        for _ in range(abs(number) - 1):
+            value = operators.matmul(value, base)
+        return value
+
+    def _call(self, node: Tree, *parts: Any) -> Any:
+        name = node.text
+        if name in ENTRYWISE:
+            return self.entrywise(name, parts[0])
+        if name in EXTREMA:
+            function = entrywise_functions.maximum if name.startswith("max") else entrywise_functions.minimum
+            return function(*parts)
+        shape = self.shape(self.shapes.axes[node])
+        match name:
+            case "norm1":
+                return functions.sum(entrywise_functions.abs(parts[0]))
+            case "logdet":
+                return self.entrywise("log", functions.det(parts[0]))
+            case "transpose":
+                return self._transpose(node, parts[0])
+            case "vector" | "matrix" | "ones" | "zeros":
+                return FilledTensor(
+                    parts[0] if name in ("vector", "matrix") else S.One if name == "ones" else S.Zero, shape
+                )
+            case "eye" | "DeltaTensor":
+                return DeltaTensor(shape[:1])
+            case _:
+                return _PLAIN[name](*parts)
+
+    def entrywise(self, name: str, value: Any) -> Any:
+        """A function of all entries."""
+        if shape_of(value):
+            return _ENTRYWISE[name](value)
+        name = "log" if name == "ln" else name
+        if name in COMMON:
+            return self.scalars.function(name, value)
+        if name == "sqrt":
+            return self.scalars.power(value, S.Half)
+        return self.scalars.held(_ENTRYWISE[name](value))

@@ -1,0 +1,133 @@
+"""What `parse` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.symbolic import hooks
+from sympy_tensordiff.symbolic.measures import measures
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+class ParsedExpression:
+    """An input of the text language as an expression (`parse` makes it).
+
+    Attributes
+    ----------
+    tensors : Mapping
+        The declared tensors by their names, in the order of the declarations. Their axes have symbolic
+        sizes; axes that the expression makes equally long have the same.
+    expression : Expr
+        The expression, a tensor or a scalar.
+    arguments : tuple of TensorSymbol
+        What to differentiate by, one for each ``derivative wrt``.
+    assumed : tuple of str
+        What a matrix formula leaves open, and was decided by the first letters of its names.
+    """
+
+    __slots__ = ("arguments", "assumed", "expression", "tensors")
+
+    tensors: Mapping[str, TensorSymbol]
+    expression: Any
+    arguments: tuple[TensorSymbol, ...]
+    assumed: tuple[str, ...]
+
+    def __init__(
+        self,
+        tensors: Mapping[str, TensorSymbol],
+        expression: Any,
+        arguments: tuple[TensorSymbol, ...],
+        assumed: tuple[str, ...] = (),
+    ) -> None:
+        self.tensors = MappingProxyType(dict(tensors))
+        self.expression = expression
+        self.arguments = arguments
+        self.assumed = assumed
+
+    @property
+    def argument(self) -> TensorSymbol:
+        """The first argument."""
+        return self._named(None)[0]
+
+    def _named(self, wrt: Any) -> tuple[TensorSymbol, ...]:
+        """The arguments: those that are given by name, those of the text, or the only tensor."""
+        if wrt is not None:
+            names = [str(getattr(name, "name", name)) for name in (wrt if isinstance(wrt, tuple | list) else (wrt,))]
+            if unknown := [name for name in names if name not in self.tensors]:
+                raise ArgumentError(f"wrt names {unknown[0]}; the input has {', '.join(self.tensors) or 'no names'}")
+            return tuple(self.tensors[name] for name in names)
+        arguments = self.arguments or (tuple(self.tensors.values()) if len(self.tensors) == 1 else ())
+        if not arguments:
+            known = ", ".join(self.tensors) or "(there are none)"
+            raise ArgumentError(
+                "the text does not say what to differentiate with respect to: give wrt=, one or several of the names "
+                f"{known}, or write `derivative wrt NAME` at the end of the text"
+            )
+        return arguments
+
+    def with_respect_to(self, wrt: Any) -> ParsedExpression:
+        """The same input with other arguments: names, or tensors."""
+        return ParsedExpression(self.tensors, self.expression, self._named(wrt), self.assumed)
+
+    def derivative(self, simplify: bool = True, wrt: Any = None) -> Any:
+        """The derivative by all arguments in turn.
+
+        Parameters
+        ----------
+        simplify : bool
+            Whether the derivative is simplified; without, it is what the sweep over the expression leaves.
+        wrt : str, TensorSymbol or tuple of them, optional
+            Other arguments than those of the text. A matrix formula need not have any; where it has one tensor,
+            that is the argument.
+
+        Returns
+        -------
+        Expr
+            Of the shape of the expression, then of the first argument, of the second, and so on.
+
+        Raises
+        ------
+        UnsupportedError
+            If something in the expression has no derivative here; the message names it.
+        ArgumentError
+            If ``wrt`` is none of the tensors, or is missing.
+
+        Examples
+        --------
+        >>> import sympy_tensordiff as td
+        >>> text = "declare A 2 x 1 expression (x *(i,ij->j) A) *(j,j->) x derivative wrt x derivative wrt x"
+        >>> parsed = td.parse(text)
+        >>> parsed.derivative()
+        A + A.T
+        """
+        result = self.expression
+        for argument in self._named(wrt):
+            result = hooks.jacobian(result, argument, simplify)
+        return result
+
+    def _parts(self) -> tuple[dict[str, TensorSymbol], Any, tuple[TensorSymbol, ...], tuple[str, ...]]:
+        return dict(self.tensors), self.expression, self.arguments, self.assumed
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same tensors in any order, the same expression and the same arguments."""
+        return self._parts() == other._parts() if isinstance(other, ParsedExpression) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((self.expression, self.arguments))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ParsedExpression, self._parts()
+
+    def _repr_latex_(self) -> str | None:
+        if measures(self.expression).is_unprintable:
+            return None
+        text: str = self.expression._repr_latex_()
+        return text
+
+    def __repr__(self) -> str:
+        declarations = "".join(f"{name} {tensor.rank} " for name, tensor in self.tensors.items())
+        arguments = ", ".join(tensor.name for tensor in self.arguments)
+        return f"<parsed: declare {declarations}expression {self.expression} derivative wrt {arguments}>"

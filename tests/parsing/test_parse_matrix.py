@@ -1,0 +1,266 @@
+"""Matrix formulas as text: values and derivatives by numbers, inference, ambiguity, errors."""
+
+import math
+import random
+import re
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, ParseError
+
+NAMES = {"np": np, "math": math, "softmax": softmax, "logsumexp": logsumexp, **np.__dict__, **np.linalg.__dict__}
+NAMES |= {"tr": np.trace}
+
+TABLE = """
+x'*A*x                                  | x @ A @ x
+b'*A*x                                  | b @ A @ x
+a'*X*b                                  | a @ X @ b
+a'*X'*b                                 | a @ X.T @ b
+a'*X*X'*a                               | a @ X @ X.T @ a
+tr(A*X)                                 | tr(A @ X)
+tr(A*X*B)                               | tr(A @ X @ B)
+tr(X'*A*X)                              | tr(X.T @ A @ X)
+tr(X'*A*X*B)                            | tr(X.T @ A @ X @ B)
+tr(A*X')                                | tr(A @ X.T)
+tr(X^3)                                 | tr(X @ X @ X)
+tr(inv(X)*A)                            | tr(inv(X) @ A)
+tr(X^-1*A)                              | tr(inv(X) @ A)
+a'*inv(X)*b                             | a @ inv(X) @ b
+a'*X^(-2)*b                             | a @ inv(X) @ inv(X) @ b
+det(X)                                  | det(X)
+log(det(X))                             | log(det(X))
+logdet(X'*X)                            | log(det(X.T @ X))
+det(A*X*B)                              | det(A @ X @ B)
+det(X)^2                                | det(X)**2
+tr(adj(X))                              | tr(det(X)*inv(X))
+norm2(A*x - y)^2                        | norm(A @ x - y)**2
+norm2(A*x - y)                          | norm(A @ x - y)
+norm2(X)^2                              | norm(X)**2
+norm1(A*x + b)                          | abs(A @ x + b).sum()
+(x - b)'*inv(S)*(x - b)                 | (x - b) @ inv(S) @ (x - b)
+norm2(x - a)                            | norm(x - a)
+(x - a)/norm2(x - a)                    | (x - a)/norm(x - a)
+sin(x)'*y                               | sin(x) @ y
+exp(x)'*A*cos(x)                        | exp(x) @ A @ cos(x)
+sum(log(1 + exp(-y.*(X*w))))            | log(1 + exp(-y*(X @ w))).sum()
+sum(log(vector(1) + exp(-y.*(X*w))))    | log(1 + exp(-y*(X @ w))).sum()
+w'*w*c/2 + sum(exp(-y.*(X*w)))          | w @ w*c/2 + exp(-y*(X @ w)).sum()
+lam*norm2(w)^2 + norm2(X*w - y)^2       | lam*norm(w)**2 + norm(X @ w - y)**2
+X.T @ (sigmoid(X @ w) - y)              | X.T @ (1/(1 + exp(-X @ w)) - y)
+-2*A.T @ (y - A @ x)                    | -2*A.T @ (y - A @ x)
+exp(-norm2(x - y)^2/(2*s^2))            | exp(-norm(x - y)**2/(2*s**2))
+tr((A*X*B - C)'*(A*X*B - C))            | norm(A @ X @ B - C)**2
+A*x + b                                 | A @ x + b
+tanh(A*x + b)                           | tanh(A @ x + b)
+x.*y                                    | x*y
+x.*y./(1 + x.^2)                        | x*y/(1 + x**2)
+x'*diag(y)*x                            | x @ np.diag(y) @ x
+diag(A)'*x                              | np.diag(A) @ x
+vector(1)'*x                            | x.sum()
+A*B*x                                   | A @ B @ x
+A*B'                                    | A @ B.T
+x*y'                                    | outer(x, y)
+declare y[n] y*x'*z                     | outer(y, x) @ z
+(A + A')*x                              | (A + A.T) @ x
+x'*(A.*B)*y                             | x @ (A*B) @ y
+sum(A.*exp(B))                          | (A*exp(B)).sum()
+2.*A.^2                                 | 2*A**2
+a'*exp(X*b)                             | a @ exp(X @ b)
+softmax(A*x)'*y                         | softmax(A @ x) @ y
+logsumexp(A*x)                          | logsumexp(A @ x)
+x'*x*eye*y                              | x @ x*y
+tr((eye + X)*A)                         | tr((np.eye(3) + X) @ A)
+relu(A*x)'*y                            | np.maximum(A @ x, 0) @ y
+sum(sqrt(x.*x + vector(c)))             | sqrt(x*x + c).sum()
+maximum(A @ x, y) @ z                   | np.maximum(A @ x, y) @ z
+mean(A) + dot(x, y)                     | A.mean() + x @ y
+x' * outer(y, z) * b                    | x @ outer(y, z) @ b
+declare c, x[n] x @ ones(n) * c ** 2    | x.sum()*c**2
+(x'*A*x)/(x'*x)                         | (x @ A @ x)/(x @ x)
+transpose(A)*x - pi*x                   | A.T @ x - math.pi*x
+det(eye + x*y')                         | 1 + x @ y
+declare y[n] (A @ x) ** 2 / (1 + y)     | (A @ x)**2/(1 + y)
+"""
+FORMULAS = dict(re.split(r"\s+\| ", row) for row in TABLE.strip().splitlines())
+SIZE, STEP = 3, 1e-6
+
+
+def values(parsed, seed=0):
+    """Positive entries, and matrices that are far from singular."""
+    draw = np.random.default_rng(seed)
+    return {
+        name: draw.uniform(0.5, 1.5, [SIZE] * len(tensor.shape)) + (2 * np.eye(SIZE) if len(tensor.shape) == 2 else 0)
+        for name, tensor in parsed.tensors.items()
+    }
+
+
+def evaluated(parsed, expression, arrays):
+    sizes = {s: SIZE for s in expression.free_symbols if getattr(s, "is_integer", False)}
+    return td.evaluate(expression, {**{tensor: arrays[name] for name, tensor in parsed.tensors.items()}, **sizes})
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_values_and_derivatives(text):
+    parsed = td.parse(text)
+    arrays = values(parsed)
+
+    def by_hand(arrays):
+        return eval(FORMULAS[text], NAMES, dict(arrays))
+
+    assert np.allclose(evaluated(parsed, parsed.expression, arrays), by_hand(arrays), rtol=1e-10)
+    for name, array in arrays.items():
+        direction = np.random.default_rng(1).uniform(-1, 1, array.shape)
+        ends = [by_hand({**arrays, name: array + sign * STEP * direction}) for sign in (1, -1)]
+        derivative = evaluated(parsed, parsed.derivative(wrt=name), arrays)
+        along = np.tensordot(derivative, direction, array.ndim)
+        assert np.allclose(along, (ends[0] - ends[1]) / (2 * STEP), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("text", [text for text in FORMULAS if "mean" not in text])
+def test_texts_are_read_back(text):
+    parsed = td.parse(text)
+    again = td.parse(td.to_text(parsed, language="matrix"), language="matrix")
+    assert again.tensors == parsed.tensors
+    arrays = values(parsed)
+    found, expected = (evaluated(parsed, p.expression, arrays) for p in (again, parsed))
+    assert np.allclose(found, expected, rtol=1e-12)
+
+
+def test_derivatives_are_written():
+    by_w = td.parse("norm2(X*w - y)^2 derivative wrt w").derivative()
+    assert td.to_text(by_w, language="matrix") == "2*X.T @ (X @ w - y)"
+    assert td.to_text(td.parse("sin(x)'*y derivative wrt x").derivative(), language="matrix") == "y.*cos(x)"
+    filled = td.parse("declare c, x[n] c*x'*vector(1) derivative wrt x")
+    assert td.to_text(filled.derivative(), "matrix") == "c.*ones(n)"
+    three = td.parse("A*x derivative wrt A").derivative()
+    with pytest.raises(td.errors.UnsupportedError, match="to_text: matrix formulas cannot say EinsumProduct"):
+        td.to_text(three, language="matrix")
+    with pytest.raises(td.errors.UnsupportedError, match="n stands for a size and for a number or a tensor"):
+        td.to_text(td.parse("mean(x)"), language="matrix")
+    with pytest.raises(ArgumentError, match="to_text writes the languages 'thesis' and 'matrix', not 'index'"):
+        td.to_text(by_w, language="index")
+
+
+READ = {
+    "A*x": "A (n, m) x (m,)",
+    "declare A[3, n] A*x": "A (3, n) x (n,)",
+    "declare n[m] n'*x": "n (m,) x (m,)",
+    "ones(k)'*x": "x (k,)",
+    "a*det(X)": "a () X (n, n)",
+    "A*x + b + c": "A (n, m) x (m,) b (n,) c ()",
+    "sum(X)": "X (n, m)",
+}
+
+
+@pytest.mark.parametrize("text", [text for text in READ if text != "A*x + b + c"])
+def test_sizes(text):
+    tensors = td.parse(text).tensors
+    assert " ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items()) == READ[text]
+
+
+def test_what_was_assumed():
+    assert td.parse("tr(A*X)").assumed == ("A is a matrix", "X is a matrix")
+    assert td.parse("det(X)").assumed == ()
+    assert "x is a vector" in td.parse("x'*A*x").assumed
+    assert td.parse("declare A[n, n], x[n]  x'*A*x").assumed == ()
+
+
+def test_arguments():
+    parsed = td.parse("x'*A*x derivative wrt x derivative wrt x")
+    assert [argument.name for argument in parsed.arguments] == ["x", "x"]
+    assert str(parsed.derivative()) == "A + A.T"
+    bare = td.parse("x'*A*x")
+    assert bare.with_respect_to(("x", "x")).arguments == parsed.arguments
+    assert bare.derivative(wrt=bare.tensors["x"]) == bare.derivative(wrt="x")
+    assert td.parse("norm2(x)^2").derivative() == 2 * td.parse("norm2(x)^2").argument
+    with pytest.raises(ArgumentError, match="the text does not say what to differentiate with respect to: give wrt="):
+        bare.derivative()
+    with pytest.raises(ArgumentError, match="wrt names z; the input has x, A"):
+        bare.derivative(wrt="z")
+
+
+def test_languages():
+    assert td.parse("declare x 1 expression x *(i,i->) x derivative wrt x", language="thesis").expression.shape == ()
+    index = "declare x[n]  s = sum(x[i]**2, i)  derivative wrt x"
+    assert td.parse(index) == td.parse_indexed(index) == td.parse(index, language="index")
+    with pytest.raises(ArgumentError, match="there is no language 'matlab'; the languages are 'thesis', 'index'"):
+        td.parse("x", language="matlab")
+
+
+ERRORS = """
+a*x | x may be a vector or a number, and nothing here decides; write `declare x[n] a*x` or `declare x a*x`
+x + y | x and y may be vectors or numbers, and nothing here decides
+declare A[n, n] tr(A)*exp(y) | write `declare y[n], A[n, n] tr(A)*exp(y)` or `declare y, A[n, n]
+declare x[n], y[n] x*y | multiplies a column vector by a column vector; write x'*y for the inner product
+declare x[n], A[n, n] x + A | the operands of + have different orders, a column vector and a matrix; transpose one
+declare x[n], A[m, n] A*x/x | the divisor x is a column vector; write ./ or inv(…)
+declare c, x[n] c @ x | the product @ takes vectors and matrices; write * for a factor that is a number
+declare x[n] x^2 | of a column vector needs a square matrix and a whole number up to 20; write .^ for the powers
+declare A[n, n], c A^c | needs a square matrix
+foo(x) | foo is no function of matrix formulas: these are DeltaTensor, abs
+sin(x, y) | sin takes 1 arguments, and 2 are given
+max(x) | max takes 2 or more arguments
+declare x[n] det(x) | det takes a matrix, not a column vector
+declare x[n] vector(x) | vector takes a number, not a column vector
+ones(n, m, k) | ones takes 1 or more arguments, and 3 are given
+ones(1 + n)'*x | is no size: a size is a name or a whole number
+zeros((n, m, k))*x | zeros takes one size or two, as in ones(n)
+x'*(y, z) | several values in parentheses stand in sizes only
+x'*A@x | `@` is an operator of NumPy, in which `*` is the product of the entries, and `'` one of MATLAB
+declare A[n, m, k] sum(A) | A has 3 axes, and matrix formulas have two at most
+declare x[n], n x'*x*n | n stands for a size and for a number or a tensor
+declare x[1.5] x'*x | the size 1.5 is no whole number from 1 to 999999
+declare x[3], y[4] x'*y | the formula makes axes of sizes 3 and 4 equally long
+x'*x derivative wrt y | y does not occur; differentiate with respect to x
+x'*sin | sin is a function: write sin(…), or take another name
+x'*lambda | lambda is a word of Python
+x y | `y` stands behind an operand; write a product with `*`, and `derivative wrt` at the end
+A[i, j] | entries such as A[i, j] are index notation, which reads declare A[n, n]
+A\\b | does not belong to matrix formulas; write inv(A)*b
+sum(A, axis=1) | a formula is an expression without `=`; index notation reads f[i] = …
+x'*(y | is not expected here
+x' + | the end of the input is not expected here, but an operand: a number, a name or `(`
+sin(1/0*x)'*x | the operand zoo is not a finite real number
+10^(10^10)*x'*x | has a power of a number with more than
+"""
+
+
+@pytest.mark.parametrize("row", ERRORS.strip().splitlines())
+def test_errors(row):
+    text, message = row.split(" | ")
+    with pytest.raises(ParseError, match=re.escape(message)) as raised:
+        td.parse(text)
+    assert 1 <= raised.value.column <= len(text) + 1
+
+
+def test_too_many_names():
+    names = [f"x{number}" for number in range(15)]
+    with pytest.raises(ParseError, match="15 names are not declared, which is too many to tell their orders; begin"):
+        td.parse("+".join(names))
+    assert len(td.parse(f"declare {', '.join(names)} {'+'.join(names)}").tensors) == 15
+
+
+PIECES = [*"xyabABX", *["'", "*", ".*", "./", "+", "-", "^", ".^", "@", ".T", "(", ")", "2", "0.5", "eye", "vector(1)"]]
+PIECES += ["sin(", "tr(", "inv(", "det(", "norm2(", "sum(", "log(", "diag(", ",", "declare ", "[n]", "derivative wrt x"]
+
+
+def test_any_text_is_answered_or_refused():
+    draw = random.Random(0)
+    read = 0
+    for _ in range(400):
+        text = "".join(draw.choice(PIECES) for _ in range(draw.randint(1, 9)))
+        try:
+            parsed = td.parse(text, language="matrix")
+        except ParseError as error:
+            assert error.line == 1 and 1 <= error.column <= len(text) + 1 and str(error).count("\n") == 2
+        else:
+            read += 1
+            try:
+                written = td.to_text(parsed, language="matrix")
+            except td.errors.UnsupportedError:
+                continue
+            assert td.parse(written, language="matrix").tensors == parsed.tensors
+    assert read > 5
