@@ -22,6 +22,7 @@ from sympy_tensordiff.integer import polyhedron
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import (
     RandomFunction,
+    formulas,
     function_checks,
     fuzz,
     random_function,
@@ -417,3 +418,20 @@ def test_two_processes_check_what_one_does(monkeypatch, capsys):
         runpy.run_module("sympy_tensordiff.testing", run_name="__main__")
     assert end.value.code == 0
     assert "systems: 30 right" in capsys.readouterr().out
+
+
+def test_formulas():
+    assert {fuzz.check("formulas", seed).verdict for seed in range(12)} == {"right"}
+
+
+def test_formulas_that_are_wrong(monkeypatch):
+    def parse(text, language):
+        if not text.startswith("declare"):
+            raise formulas.ParseError("?", text, len(text) + 5)
+        return parsed(text, language)
+
+    parsed = formulas.parse
+    monkeypatch.setattr(formulas, "parse", parse)
+    assert "the place of the error is outside of the text" in fuzz.check("formulas", 1).detail
+    monkeypatch.setattr(formulas, "_RTOL", 0.0)
+    assert re.match("DerivativeMismatch: the value of .* is .*, expected", fuzz.check("formulas", 1).detail)

@@ -22,9 +22,9 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
     VerificationError,
 )
-from sympy_tensordiff.testing import function_checks, special_checks, system_checks
+from sympy_tensordiff.testing import formulas, function_checks, special_checks, system_checks
 
-KINDS = ("systems", "functions", "tensors", "maps", "named", "large", "strides")
+KINDS = ("systems", "functions", "tensors", "maps", "named", "large", "strides", "formulas")
 _IN_A_BATCH = {**dict.fromkeys(KINDS, 1), "systems": 20}
 _WRONG = (DerivativeMismatch, VerificationError, OutOfShapeError)
 _FORMULA = re.compile(r"\S*[^\w\s,;:.'-]\S*|\S*\d\S*|\b[A-Za-z]\b|\b_\w+")
@@ -71,6 +71,7 @@ def _check(kind: str, seed: int) -> Outcome:
         "named": special_checks.check_named_functions,
         "large": special_checks.check_large_values,
         "strides": special_checks.check_strides,
+        "formulas": formulas.check_formula,
     }
     try:
         return Outcome(kind, seed, "right", "", checks[kind](seed) or 0.0)
