@@ -19,7 +19,7 @@ from sympy_tensordiff.testing.values import shape_of, size_symbols
 Sizes: TypeAlias = dict[Any, int]
 
 BACKENDS = ("numpy", "numba", "cuda")
-FORMS = ("text", "pretty", "latex", "index", *BACKENDS)
+FORMS = ("text", "matrix", "pretty", "latex", "index", *BACKENDS)
 ROUNDS = 3
 """So many choices of the sizes are checked, where there are as many that fit the expression."""
 ATTEMPTS = 30
@@ -30,9 +30,9 @@ _LARGEST = 6
 _PRINTED = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
 
 
-def parsed_input(source: str, indexed: bool) -> Any:
-    """An input in index notation or in the text language, which reads no entry outside of a shape."""
-    parsed = td.parse_indexed(source) if indexed else td.parse(source)
+def parsed_input(source: str, language: str | None = None) -> Any:
+    """An input in one of the languages of `parse`, which reads no entry outside of a shape."""
+    parsed = td.parse(source, language)
     check_expression(parsed.expression)
     return parsed
 
@@ -41,8 +41,8 @@ def written(parsed: Any, expression: Any, form: str, *, unicode: bool = True) ->
     """An expression of the tensors of an input in one of the `FORMS`."""
     if form in BACKENDS:
         return td.generate_code(arguments_of(parsed, expression), expression, form)
-    if form == "text":
-        return td.to_text(expression)
+    if form in ("text", "matrix"):
+        return td.to_text(expression, "thesis" if form == "text" else form)
     if form == "index":
         expression = for_readers(expression)
     refuse_unprintable(expression, _PRINTED[form])

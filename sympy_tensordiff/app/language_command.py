@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import sympy_tensordiff as td
 from sympy_tensordiff.app.forms import FORMS, checks, parsed_input, written
 from sympy_tensordiff.app.page import Page
 from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.parsing.api import LANGUAGES, language_of
 from sympy_tensordiff.parsing.language import LONGEST
 
 PROGRAM = "python -m sympy_tensordiff"
@@ -22,19 +26,20 @@ USAGE = f"""{PROGRAM} [options] [INPUT]
        {PROGRAM} serve [--port PORT]"""
 
 DESCRIPTION = """\
-Differentiates a tensor expression, written in the text language of Lippmann's thesis, or in index
-notation:
+Differentiates a tensor expression: a matrix formula, index notation, or the text language of Lippmann's thesis:
 
-  declare x 1 expression x *(i,i->) x derivative wrt x
+  x'*A*x
   declare x[n]  s = sum(x[i]**2, i)  derivative wrt x
+  declare x 1 expression x *(i,i->) x derivative wrt x
 
-Both declare tensors with their orders or shapes, give an expression of them, and say what to
-differentiate by (several "derivative wrt" for higher orders). INPUT is such a text in quotes, or the name of a file;
-without it, and for "-", standard input is read. "demo" shows what else the package does; "serve" opens
-a page in which all this can be tried in a browser."""
+The last two declare tensors with their shapes or orders; those of a matrix formula are inferred where it has no
+declare. What to differentiate with respect to is named by --wrt, or by "derivative wrt" at the end, several times
+for higher orders. INPUT is such a text in quotes; without it, and for "-", standard input is read, and --file reads
+a file. "demo" shows what else the package does; "serve" opens a page in which all this can be tried in a browser."""
 
 EPILOG = f"""\
 forms:
+  matrix   a matrix formula (the default for inputs in matrix formulas)
   text     the text language (the default for inputs in it)
   pretty   in two dimensions, in ASCII where the terminal has nothing else
   latex    LaTeX
@@ -49,6 +54,8 @@ exit codes:
   2  the input or the command is wrong
 
 examples:
+  {PROGRAM} "norm2(A*x - y)^2" --wrt x
+  {PROGRAM} --form numpy --wrt w "sum(log(1 + exp(-y.*(X*w))))"
   {PROGRAM} "declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x"
   {PROGRAM} --form latex "declare X 2 expression log(det(X)) derivative wrt X"
   {PROGRAM} --check "declare X 2 expression inv(X) derivative wrt X"
@@ -72,20 +79,59 @@ def run(arguments: list[str]) -> int:
     origin = ""
     try:
         text, origin = read_input(given, options.file)
-        indexed = any("=" in line.partition("#")[0] for line in text.splitlines())  # the text language has none
-        options.form = options.form or ("index" if indexed else "text")
-        return _answer(parsed_input(text, indexed), options)
+        language = options.language or language_of(text)
+        options.form = options.form or ("text" if language == "thesis" else language)
+        with working():
+            return _answer(_parsed(text, language, options), options)
+    except NothingNamedError as error:
+        complain(str(error))
+        return 2
     except UnreadableError as error:
         complain(str(error))
         return 2
     except ParseError as error:
         complain(f"{origin}, {error}" if origin else str(error))
+        if given and given != "-" and os.path.exists(given):
+            complain(f"there is a file {given}: an argument is a formula, and --file reads a file")
         return 2
     except TensorDiffError as error:
         complain(str(error))
     except RecursionError:
         complain("the expression or its derivative is nested too deeply for SymPy")
     return 1
+
+
+class NothingNamedError(Exception):
+    """It is not said what to differentiate with respect to, or it is no tensor of the input."""
+
+
+def _parsed(text: str, language: str, options: argparse.Namespace) -> Any:
+    """The input, with what the command names to differentiate with respect to."""
+    parsed = parsed_input(text, language)
+    if parsed.assumed:
+        print(f"assumed: {', '.join(parsed.assumed)}", file=sys.stderr)
+    wrt = [name for names in options.wrt for name in names.split(",")]
+    if options.expression and not wrt:
+        return parsed
+    try:
+        return parsed.with_respect_to(wrt or None)
+    except ArgumentError as error:
+        raise NothingNamedError(str(error).replace("wrt names", "--wrt names").replace("wrt=", "--wrt")) from None
+
+
+@contextmanager
+def working(seconds: float = 2.0) -> Iterator[None]:
+    """What takes longer than some seconds is told on the terminal."""
+    timer = None
+    if sys.stderr is not None and sys.stderr.isatty():
+        timer = threading.Timer(seconds, lambda: print("still working; Ctrl-C stops it", file=sys.stderr, flush=True))
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 def complain(message: str) -> None:
@@ -105,8 +151,16 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("input", nargs="*", metavar="INPUT", help="a text of the language, a file, or -")
+    parser.add_argument("input", nargs="*", metavar="INPUT", help="a text in one of the languages, or -")
     parser.add_argument("--file", metavar="FILE", help="read the input from this file")
+    parser.add_argument("--language", choices=tuple(LANGUAGES), help="of the input (default: told by the text)")
+    parser.add_argument(
+        "--wrt",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="differentiate with respect to this; several times, or NAME,NAME, for higher orders",
+    )
     parser.add_argument("--form", choices=FORMS, help="how the answer is printed (see below)")
     simple = parser.add_mutually_exclusive_group()
     simple.add_argument(
@@ -130,7 +184,7 @@ def _answer(parsed: Any, options: argparse.Namespace) -> int:
     try:
         text = written(parsed, expression, options.form, unicode=page.unicode)
     except UnsupportedError as error:
-        if options.form != "text":
+        if options.form not in ("text", "matrix"):
             raise
         raise UnsupportedError(f"{error}; another --form can say it: index, latex or pretty") from None
     page.say("\n".join(line.rstrip() for line in text.splitlines()).rstrip())
@@ -154,7 +208,7 @@ class UnreadableError(Exception):
 
 
 def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
-    """The text of an argument, of the file that it names, of ``file`` or, for neither and for ``-``, of standard input.
+    """The text of an argument, of ``file`` or, for neither and for ``-``, of standard input.
 
     With it comes the name of the file that it stands in, nothing for an argument.
 
@@ -165,10 +219,8 @@ def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
     """
     if file is not None and argument is not None:
         raise UnreadableError("an input and --file are given: give one of them")
-    if file is None and argument is not None and argument != "-":
-        if not os.path.exists(argument):
-            return _typed(argument), ""
-        file = argument
+    if argument is not None and argument != "-":
+        return argument, ""
     if file is None or file == "-":
         return _standard_input(), "standard input"
     try:
@@ -182,16 +234,6 @@ def read_input(argument: str | None, file: str | None) -> tuple[str, str]:
 def is_interactive() -> bool:
     """Whether nobody sends anything to standard input."""
     return sys.stdin is None or sys.stdin.closed or sys.stdin.isatty() or not sys.stdin.readable()
-
-
-def _typed(text: str) -> str:
-    """An argument that is no file; one word is no input either."""
-    if text and len(text.split()) == 1:
-        raise UnreadableError(
-            f"there is no file {text!r}, and an input of the language reads "
-            '"declare x 1 expression x *(i,i->) x derivative wrt x" (in quotes)'
-        )
-    return text
 
 
 def _standard_input() -> str:

@@ -95,7 +95,7 @@ def answer(request: Request) -> Answer:
 @lru_cache(maxsize=4)
 def derived(language: str, source: str, order: int) -> tuple[Any, Any]:
     """What was parsed, and its derivative; a page asks for several forms of one."""
-    parsed = parsed_input(source, language == "index")
+    parsed = parsed_input(source, {"text": "thesis"}.get(language, language))
     if order == 2:
         parsed = td.ParsedExpression(parsed.tensors, parsed.expression, (*parsed.arguments, parsed.arguments[-1]))
     return parsed, parsed.derivative()
