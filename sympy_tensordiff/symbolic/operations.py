@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 from typing import Any, TypeAlias
 
 from sympy import Basic, Derivative, Expr, Indexed, IndexedBase, Lambda, S, Tuple
@@ -152,8 +153,8 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
         if len(shape) != len(expected):
             raise ShapeError(
                 f"{owner}: {named(first, operands[first])} has shape {expected}, "
-                f"but {named(position, other)} has shape {shape}; "
-                'only scalars broadcast: write the broadcast, e.g. td.einsum("i,j->ij", x, td.ones(m))'
+                f"but {named(position, other)} has shape {shape}; only scalars broadcast: write the broadcast, "
+                f"{_broadcast(*sorted((operands[first], other), key=lambda expr: len(shape_of(expr))))}"
             )
         for axis, (left, right) in enumerate(zip(expected, shape, strict=True)):
             if left != right and not same_extent(left, right):
@@ -163,6 +164,20 @@ def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
                     f"(shapes {expected} and {shape}); the shapes must be equal{namesakes(left, right)}"
                 )
     return () if first is None else shape_of(operands[first])
+
+
+def _broadcast(small: Any, large: Any) -> str:
+    """The call that repeats a tensor along the axes that it lacks: the first ones, as NumPy, else where it fits."""
+    own, shape = shape_of(small), shape_of(large)
+    labels = "ijklmnopqrstuvwxyz"[: len(shape)]
+    shown = str(small) if len(str(small)) <= 40 else "x"
+    for places in reversed([*combinations(range(len(shape)), len(own))]):
+        if all(same_extent(shape[place], extent) for place, extent in zip(places, own, strict=True)):
+            missing = [place for place in range(len(shape)) if place not in places]
+            ones = ", ".join(str(shape[place]) for place in missing)
+            spec = f"{''.join(labels[p] for p in places)},{''.join(labels[p] for p in missing)}->{labels}"
+            return f'td.einsum("{spec}", {shown}, td.ones({f"({ones})" if len(missing) > 1 else ones}))'
+    return 'e.g. td.einsum("i,j->ij", x, td.ones(m))'
 
 
 def named(position: int, expr: Any) -> str:

@@ -217,7 +217,7 @@ REFUSED = {
     "complex": (lambda: td.elementwise(lambda a: sympy.I * a, A), UnsupportedError, "is not a finite real number"),
     "labels": (lambda: td.outer(EIGHT, EIGHT), ArgumentError, "outer: 54 axes are more than the 52 labels a-z and A-Z"),
     "axes": (lambda: td.sum(td.TensorSymbol("E", (2,) * 53)), ArgumentError, "has 53 axes, more than the 52 labels"),
-    "broadcast": (lambda: TensorAdd(A, x), ShapeError, r"only scalars broadcast: write the broadcast, e.g. td.einsum\(\"i,j->ij"),
+    "broadcast": (lambda: TensorAdd(A, x), ShapeError, r"only scalars broadcast: write the broadcast, td.einsum\(\"j,i->ij"),
     "axes differ": (lambda: TensorAdd(A, A.T), ShapeError, r"axis 0 of operand \d \(A\) has extent n, .*; the shapes must be equal"),
     "matrix of SymPy": (
         lambda: td.inv(sympy.MatrixSymbol("M", 2, 2)),

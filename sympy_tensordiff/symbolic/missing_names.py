@@ -1,0 +1,109 @@
+"""Names that other packages have, and what to write for them: ``td.grad``, ``A.sum()``.
+
+An entry goes when its name comes to exist.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from sympy_tensordiff.symbolic.measures import measures
+
+_LARGE = 30
+"""The nodes of an expression that a hint repeats."""
+
+INSTEAD = MappingProxyType(
+    {
+        **dict.fromkeys(("grad", "derive", "differentiate"), "td.gradient(s, x)"),
+        **dict.fromkeys(("value_and_grad", "value_and_gradient"), "td.lambdify((x, y), (s, td.gradient(s, x)))"),
+        **dict.fromkeys(("jac", "jacfwd", "jacrev"), "td.jacobian(x, x)"),
+        "hess": "td.hessian(s, x)",
+        **dict.fromkeys(("Tensor", "tensor", "array", "Variable", "Matrix"), 'td.TensorSymbol("A", (n, m))'),
+        **dict.fromkeys(("Vector", "vector", "IndexedBase"), 'td.TensorSymbol("x", n)'),
+        **dict.fromkeys(("symbols", "index", "sizes", "Idx"), 'td.indices("i j n")'),
+        **dict.fromkeys(("Sum", "sigma"), "td.IndexedSum(x[i], (i, 0, n - 1))"),
+        "Product": "td.IndexedProduct(x[i], (i, 0, n - 1))",
+        **dict.fromkeys(("max", "amax", "Max"), "td.IndexedMax(x[i], (i, 0, n - 1)), or by entries td.maximum(x, y)"),
+        **dict.fromkeys(("min", "amin", "Min"), "td.IndexedMin(x[i], (i, 0, n - 1)), or by entries td.minimum(x, y)"),
+        "prod": "td.IndexedProduct(x[i], (i, 0, n - 1))",
+        "cumsum": "td.TensorComprehension(td.IndexedSum(x[k], (k, 0, i)), (i, n))",
+        "cumprod": "td.TensorComprehension(td.IndexedProduct(x[k], (k, 0, i)), (i, n))",
+        "where": "td.elementwise(lambda a, b: sympy.Piecewise((a, a > b), (b, True)), x, y)",
+        "clip": "td.minimum(td.maximum(x, 0), 1)",
+        "square": "x**2",
+        "power": "x**2",
+        "add": "x + y",
+        "subtract": "x - y",
+        "multiply": "x*y",
+        "divide": "x/y",
+        "var": "td.mean((x - td.mean(x))**2)",
+        "std": "td.sqrt(td.mean((x - td.mean(x))**2))",
+        "logdet": "td.log(td.det(S))",
+        "slogdet": "td.log(td.abs(td.det(S)))",
+        "solve": "td.inv(S) @ x",
+        "lstsq": "td.inv(A.T @ A) @ (A.T @ x)",
+        **dict.fromkeys(("matmul", "mm"), "A.T @ A"),
+        **dict.fromkeys(("tensordot", "inner", "contract"), 'td.einsum("ij,ik->jk", A, A)'),
+        "kron": 'td.einsum("ij,kl->ikjl", A, S)',
+        "tr": "td.trace(S)",
+        **dict.fromkeys(("eye", "identity", "Identity"), "td.DeltaTensor(n)"),
+        **dict.fromkeys(("zeros_like", "ones_like", "full"), "td.zeros(A.shape)"),
+        "concatenate": "td.TensorComprehension(sympy.Piecewise((x[i], i < n), (y[i - n], True)), (i, 2*n))",
+        "stack": "td.TensorComprehension(sympy.Piecewise((x[i], sympy.Eq(j, 0)), (y[i], True)), (j, 2), (i, n))",
+        "roll": "td.TensorComprehension(x[(i - 1) % n], (i, n))",
+        "flip": "td.TensorComprehension(x[n - 1 - i], (i, n))",
+        "moveaxis": "td.transpose(A, (1, 0))",
+        "reshape": "td.TensorComprehension(A[i // m, i % m], (i, n*m))",
+        "tril": "td.TensorComprehension(sympy.Piecewise((A[i, j], j <= i), (0, True)), (i, n), (j, m))",
+        "triu": "td.TensorComprehension(sympy.Piecewise((A[i, j], j >= i), (0, True)), (i, n), (j, m))",
+        "pad": "td.TensorComprehension(sympy.Piecewise((x[i - 1], (i >= 1) & (i <= n)), (0, True)), (i, n + 2))",
+        **dict.fromkeys(("jit", "compile", "function"), "td.lambdify((x, y), s)"),
+        "vmap": "td.TensorComprehension(td.sum(A[i, j]), (i, n), (j, m))",
+        "eval": "td.evaluate(s, {x: [1, 2], y: [3, 4]})",
+        **{name: f"sympy.{name}, as everything of SymPy's" for name in ("pi", "Piecewise", "Symbol", "Function")},
+    }
+)
+"""What to write, by the name that is missing: for vectors ``x`` and ``y``, matrices ``A`` and ``S``, a scalar ``s``."""
+
+METHODS = MappingProxyType(
+    {
+        **{name: f"td.{name}({{}})" for name in ("sum", "mean", "inv", "det", "trace", "norm", "softmax")},
+        **dict.fromkeys(("dot", "matmul", "mm"), "{} @ …, or td.einsum"),
+        "t": "{}.T, or td.transpose({}, axes)",
+        **dict.fromkeys(("max", "min"), "td.IndexedMax, or td.IndexedMin, of the entries of {}"),
+        "prod": "td.IndexedProduct of the entries of {}",
+        "ndim": "{}.rank",
+        **dict.fromkeys(("grad", "backward", "gradient"), "td.gradient({}, x) for a variable x"),
+        **dict.fromkeys(("numpy", "item"), "td.evaluate({}, {{x: array, …}})"),
+        **dict.fromkeys(("reshape", "flatten", "ravel"), "td.TensorComprehension of entries of {}"),
+    }
+)
+"""What to write in place of a method of a tensor."""
+
+
+def of_module(name: str) -> NoReturn:
+    """What ``td.name`` does where there is no such name."""
+    module = sys.modules["sympy_tensordiff"]
+    text = f"module 'sympy_tensordiff' has no attribute {name!r}"
+    if name in INSTEAD:
+        text += f"; write {INSTEAD[name]}"
+    elif not name.startswith("_"):
+        near = difflib.get_close_matches(name, module.__all__, 1, 0.75)
+        text += f"; did you mean td.{near[0]}?" if near else ""
+    raise AttributeError(text, name=name, obj=module)
+
+
+def of_tensor(tensor: Any, name: str) -> NoReturn:
+    """What ``tensor.name`` does where there is no such attribute."""
+    text = f"{type(tensor).__name__!r} object has no attribute {name!r}"
+    if name in METHODS:
+        shown = str(tensor) if measures(tensor).size <= _LARGE else "A"
+        text += f"; write {METHODS[name].format(*[shown] * 2)}"
+    raise AttributeError(text, name=name, obj=tensor)
+
+
+# By assignment: to a type checker, a module with a function of this name would have all names.
+vars(sys.modules["sympy_tensordiff"])["__getattr__"] = of_module
