@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.derivative.native_matrices import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_einsum import to_einsum
 from sympy_tensordiff.graph.to_native import to_native
 from sympy_tensordiff.graph.write import write_all
-from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.hooks import (
     register_derivative,
     register_jacobian,
     register_notation,
-    register_simplification,
 )
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
-from sympy_tensordiff.symbolic.traversal import nodes_in
+from sympy_tensordiff.symbolic.typed import Expression, Scalar, Tensors, Variables
 
 register_derivative(entry_derivative)
 register_notation(EinsumProduct, to_einsum)
@@ -32,6 +30,12 @@ register_notation(sympy.Sum, to_native)
 register_notation(sympy.Product, to_native)
 
 
+@overload
+def vjp(T: Scalar, wrt: TensorSymbol, cotangent: Scalar) -> TensorExpr: ...
+@overload
+def vjp(T: Scalar, wrt: Tensors, cotangent: Scalar) -> tuple[TensorExpr, ...]: ...
+@overload
+def vjp(T: Scalar, wrt: Expression | Variables, cotangent: Scalar) -> Any: ...
 def vjp(T: Any, wrt: Any, cotangent: Any) -> Any:
     """The pullback of ``cotangent``: ``sum(cotangent * dT/dwrt)`` over all axes of ``T``.
 
@@ -86,7 +90,7 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     return results if _is_tuple(wrt) else results[0]
 
 
-def jvp(T: Any, wrt: Any, tangent: Any) -> Any:
+def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scalar]) -> Any:
     """The pushforward of ``tangent``: ``sum(dT/dwrt * tangent)`` over all axes of ``wrt``.
 
     Parameters
@@ -151,6 +155,12 @@ def jvp(T: Any, wrt: Any, tangent: Any) -> Any:
     return in_matrices(result, variables[0], T, *given) if variables else result
 
 
+@overload
+def gradient(s: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
+@overload
+def gradient(s: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]: ...
+@overload
+def gradient(s: Scalar, wrt: Expression | Variables) -> Any: ...
 def gradient(s: Any, wrt: Any) -> Any:
     """The gradient of a scalar: for each variable a tensor expression of its shape.
 
@@ -184,6 +194,12 @@ def gradient(s: Any, wrt: Any) -> Any:
     return _pullbacks(value, wrt, sympy.S.One, s)
 
 
+@overload
+def jacobian(T: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
+@overload
+def jacobian(T: Scalar, wrt: Tensors) -> tuple[TensorExpr, ...]: ...
+@overload
+def jacobian(T: Scalar, wrt: Expression | Variables) -> Any: ...
 def jacobian(T: Any, wrt: Any) -> Any:
     """The full derivative: axes of ``T`` first, axes of ``wrt`` last.
 
@@ -219,6 +235,12 @@ def _derivative(T: Any, variable: Any, simplify: bool) -> Any:
 register_jacobian(_derivative)
 
 
+@overload
+def hessian(s: Scalar, wrt: TensorSymbol) -> TensorExpr: ...
+@overload
+def hessian(s: Scalar, wrt: Tensors) -> tuple[tuple[TensorExpr, ...], ...]: ...
+@overload
+def hessian(s: Scalar, wrt: Expression | Variables) -> Any: ...
 def hessian(s: Any, wrt: Any) -> Any:
     """The second derivative of a scalar: shape ``wrt.shape + wrt.shape``, or all blocks by several variables.
 
@@ -253,6 +275,12 @@ def hessian(s: Any, wrt: Any) -> Any:
     return blocks if _is_tuple(wrt) else blocks[0][0]
 
 
+@overload
+def hvp(s: Scalar, wrt: TensorSymbol, v: Expression) -> TensorExpr: ...
+@overload
+def hvp(s: Scalar, wrt: Tensors, v: Sequence[Expression]) -> tuple[TensorExpr, ...]: ...
+@overload
+def hvp(s: Scalar, wrt: Expression | Variables, v: Scalar | Sequence[Scalar]) -> Any: ...
 def hvp(s: Any, wrt: Any, v: Any) -> Any:
     """The Hessian of a scalar times ``v``, without building the Hessian.
 
@@ -314,59 +342,3 @@ def _scalar_work(s: Any, name: str, *also: Any, by: Sequence[Any] = ()) -> Diffe
     if shape := getattr(value, "shape", ()):
         raise ShapeError(f"td.{name} takes a scalar, not a tensor of shape {tuple(shape)}")
     return Differentiation(value, *also, by=by)
-
-
-def simplify_deltas(e: Any) -> Any:
-    """``e`` with every `KroneckerDelta` under a sum eliminated, exactly over the integers.
-
-    Parameters
-    ----------
-    e : Expr
-        A scalar or a tensor expression; SymPy's own ``Sum`` is lifted first (see `lift`).
-
-    Returns
-    -------
-    Expr
-        The same value, in the classes of this package. Deltas between free indices stay.
-
-    Examples
-    --------
-    >>> import sympy, sympy_tensordiff as td
-    >>> i, j = td.indices("i j")
-    >>> td.simplify_deltas(td.IndexedSum(sympy.KroneckerDelta(2*i, j), (i, 0, 10)))
-    Piecewise((1, (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
-
-    SymPy forgets that half of an odd number is no index:
-
-    >>> x = sympy.IndexedBase("x", shape=11)
-    >>> own = sympy.Sum(sympy.KroneckerDelta(2*i, j)*x[i], (i, 0, 10))
-    >>> own.doit()
-    Piecewise((x[j/2], (j >= 0) & (j <= 20)), (0, True))
-    >>> td.simplify_deltas(own)
-    Piecewise((x[floor(j/2)], (j >= 0) & (j <= 20) & Eq(Mod(j, 2), 0)), (0, True))
-    """
-    e = as_operand(e, "the expression")
-    try:
-        work = Differentiation(e)
-    except UnsupportedError:
-        # A derivative by one entry need not show any more that its divisors are positive.
-        if _has_ranges(e):
-            raise
-        return e
-    return work.finish(work.root)
-
-
-def _has_ranges(e: Any) -> bool:
-    """Whether there is anything but numbers, entries of symbols, and functions of these."""
-    return any(isinstance(node, (Binder, TensorExpr)) and not isinstance(node, TensorSymbol) for node in nodes_in([e]))
-
-
-def _simplified(e: Any) -> Any:
-    """What `sympy.simplify` makes of a binder with deltas; nothing where it cannot be read."""
-    try:
-        return simplify_deltas(e)
-    except TensorDiffError:
-        return e
-
-
-register_simplification(_simplified)

@@ -15,6 +15,7 @@ from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import broadcast_shape, operand, shape_of
+from sympy_tensordiff.symbolic.typed import Scalar
 
 
 def elementwise(f: Any, *operands: Any) -> Any:
@@ -82,8 +83,8 @@ def _template(function: Callable[..., Basic]) -> Lambda:
     return Lambda((t,), function(t))
 
 
-def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[[Any], Any]:
-    def applied(x: Any) -> Any:
+def _function(name: str, function: Callable[..., Basic], what: str) -> Callable[[Scalar], Any]:
+    def applied(x: Scalar) -> Any:
         tensor = operand(x, name)
         if not shape_of(tensor):
             return as_expr(function(tensor), "the value of the function")

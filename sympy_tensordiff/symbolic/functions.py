@@ -20,6 +20,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
 )
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.subscripts import LETTERS, axis_labels, unused_labels
+from sympy_tensordiff.symbolic.typed import Expression
 
 einsum = EinsumProduct
 inv = TensorInverse
@@ -78,7 +79,7 @@ def ones(shape: Any) -> Any:
     return FilledTensor(Integer(1), shape)
 
 
-def trace(A: Any) -> Any:
+def trace(A: Expression) -> Any:
     """The sum of the diagonal of a square matrix.
 
     Parameters
@@ -101,7 +102,7 @@ def trace(A: Any) -> Any:
     return EinsumProduct("ii->", A)
 
 
-def diag(A: Any) -> Any:
+def diag(A: Expression) -> Any:
     """The diagonal of a square matrix, or the matrix with a vector as its diagonal.
 
     Parameters
@@ -128,7 +129,7 @@ def diag(A: Any) -> Any:
     return EinsumProduct("ii->i", A) if len(shape) == 2 else EinsumProduct("i,ij->ij", A, DeltaTensor(shape))
 
 
-def transpose(A: Any, axes: Any = None) -> Any:
+def transpose(A: Expression, axes: Any = None) -> Any:
     """The tensor with its axes in another order.
 
     Parameters
@@ -160,7 +161,7 @@ def transpose(A: Any, axes: Any = None) -> Any:
     return EinsumProduct(f"{labels}->{''.join(labels[axis] for axis in order)}", A)
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(x: Expression, y: Expression) -> Any:
     """The inner product of two vectors.
 
     Parameters
@@ -183,7 +184,7 @@ def dot(x: Any, y: Any) -> Any:
     return EinsumProduct("i,i->", x, y)
 
 
-def outer(A: Any, B: Any) -> Any:
+def outer(A: Expression, B: Expression) -> Any:
     """The outer product: all entries of ``A`` times all entries of ``B``; the axes of ``A`` first.
 
     Parameters
@@ -215,7 +216,7 @@ def outer(A: Any, B: Any) -> Any:
 
 
 @documented(_OVER_AXES)
-def sum(A: Any, axis: Any = None) -> Any:
+def sum(A: Expression, axis: Any = None) -> Any:
     """The sum of the entries, over all axes or some.
 
     Examples
@@ -231,7 +232,7 @@ def sum(A: Any, axis: Any = None) -> Any:
 
 
 @documented(_OVER_AXES)
-def mean(A: Any, axis: Any = None) -> Any:
+def mean(A: Expression, axis: Any = None) -> Any:
     """The mean of the entries, over all axes or some.
 
     Examples
@@ -249,7 +250,7 @@ def mean(A: Any, axis: Any = None) -> Any:
     return EinsumProduct(f",{_without(A, gone)}", 1 / count, A)
 
 
-def norm(A: Any, ord: Any = 2) -> Any:
+def norm(A: Expression, ord: Any = 2) -> Any:
     """The 2-norm or the 1-norm of all entries of a tensor; of a matrix the 2-norm is that of Frobenius.
 
     Parameters
@@ -281,7 +282,7 @@ def norm(A: Any, ord: Any = 2) -> Any:
 
 
 @documented(_OVER_AXES)
-def logsumexp(A: Any, axis: Any = None) -> Any:
+def logsumexp(A: Expression, axis: Any = None) -> Any:
     """``log(sum(exp(A)))`` over all axes or some, without overflow.
 
     Examples
@@ -296,7 +297,7 @@ def logsumexp(A: Any, axis: Any = None) -> Any:
     return TensorLogSumExp(A, gone) if gone else A
 
 
-def softmax(A: Any, axis: Any = -1) -> Any:
+def softmax(A: Expression, axis: Any = -1) -> Any:
     """``exp(A)`` divided by its sum over an axis, without overflow.
 
     Parameters

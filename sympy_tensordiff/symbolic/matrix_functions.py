@@ -14,6 +14,7 @@ from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.operations import Read, Shape, TensorOperation, operand, shape_of, varying_in
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, same_extent
+from sympy_tensordiff.symbolic.typed import Expression
 
 _SECTIONS = """
 Parameters
@@ -46,7 +47,7 @@ class MatrixFunction(TensorOperation):
 
     has_index_form = False
 
-    def __new__(cls, matrix: Any) -> Any:
+    def __new__(cls, matrix: Expression) -> Any:
         return cls._unchecked(square(matrix, cls.__name__))
 
     @classmethod

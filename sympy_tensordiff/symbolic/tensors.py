@@ -65,17 +65,19 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     _is_leaf = True
     _diff_wrt = True
 
-    def __new__(cls, name: Any, shape: Any, dtype: Any = float, below: Any = None) -> Any:
+    def __new__(cls, name: Any, shape: Any, dtype: Any = float, below: Any = None) -> TensorSymbol:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
         name = _checked_name(name)
-        parts = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
+        parts: tuple[Any, ...] = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
         if not _is_integer(dtype, name):
             if below is not None:
                 raise ArgumentError(
                     f"tensor {name} has below={below}, but its entries are real numbers: write dtype=int as well"
                 )
-            return cls._unchecked(*parts)  # of real numbers is what a tensor is without a word of it
-        return cls._unchecked(*parts, _INT, *(() if below is None else (_checked_range(below, name),)))
+        else:  # of real numbers is what a tensor is without a word of it
+            parts = *parts, _INT, *(() if below is None else (_checked_range(below, name),))
+        result: TensorSymbol = cls._unchecked(*parts)
+        return result
 
     @property
     def name(self) -> str:

@@ -117,11 +117,10 @@ def _refusals(program: Program, names: Names) -> Iterator[tuple[str, str]]:
                 message = f"{argument.selects} has to be from 0 to {argument.below - 1}"
                 yield f"{few[0]} < 0 or {few[1]} >= {below}", f"{argument.label} has an entry outside: {message}"
     with_data = FormPrinter(names, extremes)
-    for check in program.data_checks:
-        message = (
-            f"{check.data or 'data'} may lead a read out of {check.load.array}: call run with data known to be right"
-        )
-        yield " and ".join(map(with_data.condition, check.violation)) or "True", message
+    for suspect in program.data_checks:
+        what = f"{suspect.data or 'data'} may lead a read out of {suspect.load.array}"
+        message = f"{what}: call run with data known to be right"
+        yield " and ".join(map(with_data.condition, suspect.violation)) or "True", message
 
 
 class _Text(str):

@@ -16,7 +16,6 @@ from sympy_tensordiff.parsing.matrix.shapes import (
     EXTREMA,
     MATRIX,
     NUMBER,
-    Axes,
     Shapes,
     order_of,
     whole_number,
@@ -33,7 +32,7 @@ _ENTRYWISE = {
     **{name: getattr(entrywise_functions, name) for name in ENTRYWISE - {"ln", "sigmoid", "softplus"}},
     **{"ln": entrywise_functions.log, "sigmoid": sigmoid, "softplus": softplus},
 }
-_PLAIN = {
+_PLAIN: dict[str, Any] = {
     **{"sum": functions.sum, "mean": functions.mean, "norm": functions.norm, "norm2": functions.norm},
     **{"logsumexp": functions.logsumexp, "softmax": functions.softmax, "diag": functions.diag},
     **{"tr": functions.trace, "trace": functions.trace, "det": functions.det, "inv": functions.inv},
@@ -71,7 +70,7 @@ class Builder:
                 raise node.error(str(error)) from None
         return self.values[nodes[-1]]
 
-    def shape(self, axes: Axes) -> tuple[Any, ...]:
+    def shape(self, axes: Sequence[int | None]) -> tuple[Any, ...]:
         """The sizes of the axes that there are."""
         root = self.shapes.unified.root if self.shapes.unified else int
         return tuple(self.sizes[root(axis)] for axis in axes if axis is not None)

@@ -188,7 +188,7 @@ class Shapes:
         self.equal(right[0] if right[0] is not None else right[1], left[1] if left[1] is not None else left[0])
         is_matrix = [order_of(part) == MATRIX for part in (left, right)]
         outer = [axis for axis, has in ((left[0], is_matrix[0]), (right[1], is_matrix[1])) if has]
-        return (*outer, None, None)[:2]
+        return (*outer, None, None)[:2]  # type: ignore[return-value]
 
     def _power(self, node: Tree, base: Axes, exponent: Axes) -> Axes:
         sign = node.tokens[0]
