@@ -145,7 +145,7 @@ class _Maker:
         a = self.make(self.draw.choice([("n",), ("n", "m"), ("n", "n")]), depth)
         reductions: dict[str, Callable[[Any], Any]] = {
             **{"sum": np.sum, "norm2": np.linalg.norm, "norm1": lambda value: np.abs(value).sum()},
-            "logsumexp": lambda value: np.log(np.exp(value).sum()),
+            "logsumexp": lambda value: np.logaddexp.reduce(np.ravel(value)),
         }
         name = self.draw.choice([*reductions])
         return Formula(f"{name}({a.text})", lambda v: reductions[name](a.value(v)))

@@ -95,6 +95,15 @@ def test_once_more() -> None:
     assert told(order=2)["wrt"] == ["x", "x"]
 
 
+def test_matrix_formulas() -> None:
+    found = told(language="matrix", source="norm2(A*x - y)^2 derivative wrt x")
+    assert (found["derivative"]["matrix"], found["wrt"]) == ({"text": "2*A.T @ (A @ x - y)"}, ["x"])
+    assert found["assumed"] == ["A is a matrix", "x is a vector", "y is a vector"]
+    assert told(language="matrix", source="x'*A*x")["wrt"] == ["x"]
+    assert told(language="matrix", source="exp(x)")["place"]["column"] == 5
+    assert "does not say what to differentiate" in told(language="matrix", source="2")["error"]
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example["title"] for example in EXAMPLES])
 def test_examples(example) -> None:
     question = {"language": example["language"], "source": example["source"]}
@@ -162,8 +171,8 @@ BAD_REQUESTS = {
     json.dumps({**SINE, "source": 3}).encode(): "the source is a text of at most 20,000 characters",
     json.dumps({**SINE, "source": "x" * (LONGEST_SOURCE + 1)}).encode(): "at most 20,000 characters",
     json.dumps({**SINE, "source": "\ud800"}).encode(): "half a character",
-    json.dumps({**SINE, "language": "python"}).encode(): "language is one of index, text",
-    json.dumps({**SINE, "language": ["text"]}).encode(): "language is one of index, text",
+    json.dumps({**SINE, "language": "python"}).encode(): "language is one of index, matrix, text",
+    json.dumps({**SINE, "language": ["text"]}).encode(): "language is one of index, matrix, text",
     json.dumps({**SINE, "order": 3}).encode(): "order is one of 1, 2",
     json.dumps({**SINE, "order": True}).encode(): "order is one of 1, 2",
     json.dumps({**SINE, "order": 1.0}).encode(): "order is one of 1, 2",
@@ -263,7 +272,7 @@ def test_random_bytes(server) -> None:
     ]
     for _ in range(60):
         content = b"".join(generator.choices([*pieces, bytes([generator.randrange(256)])], k=generator.randrange(9)))
-        changes = {"source": content.decode("latin-1"), "language": generator.choice(["index", "text"])}
+        changes = {"source": content.decode("latin-1"), "language": generator.choice(["index", "matrix", "text"])}
         assert asked(server, changes)[0] == 200
         assert call(server, "POST", "/api/answer", content, Content_Type="application/json")[0] == 400
     assert asked(server)[0] == 200

@@ -19,7 +19,7 @@ LONGEST_SOURCE = 20_000
 LONGEST = 200_000
 """Longer texts are not sent."""
 WANTS = ("formulas", "numpy", "numba", "cuda", "graph", "check")
-CHOICES: dict[str, tuple[Any, ...]] = {"language": ("index", "text"), "order": (1, 2), "want": WANTS}
+CHOICES: dict[str, tuple[Any, ...]] = {"language": ("index", "matrix", "text"), "order": (1, 2), "want": WANTS}
 
 
 class RequestError(Exception):
@@ -31,8 +31,8 @@ class Request(NamedTuple):
 
     Attributes
     ----------
-    language : {"index", "text"}
-        Of ``source``: index notation, or the text language.
+    language : {"index", "matrix", "text"}
+        Of ``source``: index notation, a matrix formula, or the text language.
     source : str
         At most 20,000 characters.
     order : {1, 2}
@@ -96,8 +96,10 @@ def answer(request: Request) -> Answer:
 def derived(language: str, source: str, order: int) -> tuple[Any, Any]:
     """What was parsed, and its derivative; a page asks for several forms of one."""
     parsed = parsed_input(source, {"text": "thesis"}.get(language, language))
+    if not parsed.arguments and parsed.tensors:  # a matrix formula
+        parsed = parsed.with_respect_to(next(iter(parsed.tensors)))
     if order == 2:
-        parsed = td.ParsedExpression(parsed.tensors, parsed.expression, (*parsed.arguments, parsed.arguments[-1]))
+        parsed = parsed.with_respect_to((*parsed.arguments, parsed.arguments[-1]))
     return parsed, parsed.derivative()
 
 
@@ -112,6 +114,7 @@ def formulas(parsed: Any, derivative: Any) -> Answer:
     return {
         "tensors": [{"name": name, "shape": shape(tensor)} for name, tensor in parsed.tensors.items()],
         "wrt": [tensor.name for tensor in parsed.arguments],
+        "assumed": list(parsed.assumed),
         "shape": shape(derivative),
         "expression": form(lambda: written(parsed, parsed.expression, "latex")),
         "derivative": {name: form(write) for name, write in notations.items()},

@@ -57,7 +57,8 @@ async function renew() {
     formula(at("expression"), answer.expression);
     formula(at("derivative"), answer.derivative.latex);
     const by = answer.wrt.join(", ");
-    at("shape").textContent = `by ${by}` + (answer.shape ? `, of shape ${answer.shape}` : ", a number");
+    const assumed = answer.assumed.length ? `; assumed: ${answer.assumed.join(", ")}` : "";
+    at("shape").textContent = `by ${by}` + (answer.shape ? `, of shape ${answer.shape}` : ", a number") + assumed;
   }
   await show();
 }
@@ -215,8 +216,7 @@ function restored() {
 // ---------------------------------------------------------------- start
 
 function help() {
-  at("help-index").hidden = language.value !== "index";
-  at("help-text").hidden = language.value !== "text";
+  for (const name of ["index", "matrix", "text"]) at(`help-${name}`).hidden = language.value !== name;
 }
 
 function start(example) {
