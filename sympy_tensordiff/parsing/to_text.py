@@ -9,6 +9,7 @@ from sympy import S
 
 from sympy_tensordiff.errors import ArgumentError, ParseError, UnsupportedError
 from sympy_tensordiff.parsing.api import parse
+from sympy_tensordiff.parsing.indexed.write import to_index_text
 from sympy_tensordiff.parsing.matrix.write import to_matrix_text
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.pieces import written
@@ -23,9 +24,8 @@ def to_text(expr: Any, language: str = "thesis") -> str:
     ----------
     expr : Expr or ParsedExpression
         A tensor expression, a scalar, or what `parse` has returned.
-    language : {"thesis", "matrix"}
-        The text language of the thesis, or that of matrix formulas. Index notation is what `str` prints of
-        ``expr.rewrite(td.IndexedSum)``.
+    language : {"thesis", "index", "matrix"}
+        The text language of the thesis, index notation, or that of matrix formulas.
 
     Returns
     -------
@@ -68,10 +68,10 @@ def to_text(expr: Any, language: str = "thesis") -> str:
     ...
     sympy_tensordiff.errors.UnsupportedError: to_text: TensorCofactor(2, X) ...
     """
-    if language == "matrix":
-        return to_matrix_text(expr)
+    if language in ("index", "matrix"):
+        return to_index_text(expr) if language == "index" else to_matrix_text(expr)
     if language != "thesis":
-        raise ArgumentError(f"to_text writes the languages 'thesis' and 'matrix', not {language!r}")
+        raise ArgumentError(f"to_text writes the languages 'thesis', 'index' and 'matrix', not {language!r}")
     if not isinstance(expr, ParsedExpression):
         writer = Writer(as_expr(expr, "the argument of to_text"))
         text = written(writer.run())

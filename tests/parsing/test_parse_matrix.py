@@ -129,6 +129,25 @@ def test_texts_are_read_back(text):
     assert np.allclose(found, expected, rtol=1e-12)
 
 
+INDEXED = ["x'*A*x", "A*x + b", "tr(A*X)", "norm2(A*x - y)", "sum(log(1 + exp(-y.*(X*w))))", "x*y'", "softmax(A*x)'*y"]
+
+
+@pytest.mark.parametrize("text", INDEXED)
+def test_texts_in_index_notation(text):
+    parsed = td.parse(text)
+    by_first = parsed.with_respect_to(next(iter(parsed.tensors)))
+    again = td.parse(td.to_text(by_first, language="index"))
+    assert (again.tensors, again.arguments) == (by_first.tensors, by_first.arguments)
+    arrays = values(parsed)
+    assert np.allclose(*(evaluated(p, p.expression, arrays) for p in (again, parsed)), rtol=1e-12)
+
+
+def test_what_is_not_read_in_index_notation():
+    assert td.to_text(td.parse("x'*y").expression, language="index") == "IndexedSum(x[i]*y[i], (i, 0, n - 1))"
+    with pytest.raises(td.errors.UnsupportedError, match=r"to_text: td\.parse_indexed would not read the text"):
+        td.to_text(td.parse("det(X) derivative wrt X"), language="index")
+
+
 def test_derivatives_are_written():
     by_w = td.parse("norm2(X*w - y)^2 derivative wrt w").derivative()
     assert td.to_text(by_w, language="matrix") == "2*X.T @ (X @ w - y)"
@@ -140,8 +159,8 @@ def test_derivatives_are_written():
         td.to_text(three, language="matrix")
     with pytest.raises(td.errors.UnsupportedError, match="n stands for a size and for a number or a tensor"):
         td.to_text(td.parse("mean(x)"), language="matrix")
-    with pytest.raises(ArgumentError, match="to_text writes the languages 'thesis' and 'matrix', not 'index'"):
-        td.to_text(by_w, language="index")
+    with pytest.raises(ArgumentError, match="to_text writes the languages 'thesis', 'index' and 'matrix', not 'c'"):
+        td.to_text(by_w, language="c")
 
 
 READ = {

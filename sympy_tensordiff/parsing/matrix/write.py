@@ -16,13 +16,22 @@ from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
+def parts_of(expr: Any) -> tuple[Any, str, str]:
+    """The expression, the declarations of its tensors, and its arguments as they end a text.
+
+    Without arguments it is an expression alone, of which no declarations are written.
+    """
+    if isinstance(expr, ParsedExpression):
+        arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments)
+        return expr.expression, ", ".join(map(_declaration, expr.tensors.values())), arguments
+    expression = as_expr(expr, "the argument of to_text")
+    return expression, ", ".join(map(_declaration, _tensors(expression).values())), ""
+
+
 def to_matrix_text(expr: Any) -> str:
     """An expression as a formula, a parsed one with its declarations and arguments."""
     is_parsed = isinstance(expr, ParsedExpression)
-    expression = expr.expression if is_parsed else as_expr(expr, "the argument of to_text")
-    tensors = expr.tensors if is_parsed else _tensors(expression)
-    arguments = "".join(f" derivative wrt {argument.name}" for argument in expr.arguments) if is_parsed else ""
-    declared = ", ".join(map(_declaration, tensors.values()))
+    expression, declared, arguments = parts_of(expr)
     declared = f"declare {declared} " * bool(declared)
     refuse_unprintable(expression, "a matrix formula")
     text = str(expression)
@@ -40,8 +49,7 @@ def to_matrix_text(expr: Any) -> str:
         if is_same and shape_of(again.expression) == shape_of(expression):
             return f"{declared}{candidate}{arguments}" if is_parsed else candidate
     raise UnsupportedError(
-        f"to_text: matrix formulas cannot say {expression}: {reason}; "
-        "write it in index notation, with str(expr.rewrite(td.IndexedSum))"
+        f'to_text: matrix formulas cannot say {expression}: {reason}; write it in index notation, with language="index"'
     )
 
 
@@ -55,4 +63,5 @@ def _tensors(expression: Any) -> dict[str, Any]:
 
 def _declaration(tensor: Any) -> str:
     shape = getattr(tensor, "shape", ())
-    return f"{tensor.name}[{', '.join(map(str, shape))}]" if shape else str(tensor.name)
+    name = f"{'int ' * (getattr(tensor, 'dtype', float) is int)}{tensor.name}"
+    return f"{name}[{', '.join(map(str, shape))}]" if shape else name
