@@ -112,7 +112,7 @@ def _torch() -> Any:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise BackendError(f"PyTorch is not installed ({error}): pip install 'sympy-tensordiff[torch]'") from error
+        raise BackendError(f"PyTorch is not installed ({error}): pip install '.[torch]'") from error
 
 
 def _variables(args: Sequence[Any], wrt: Any, expr: Any) -> tuple[Any, ...]:

@@ -31,7 +31,7 @@ def test_without_torch(monkeypatch):
 
 @pytest.fixture(scope="module")
 def torch():
-    return pytest.importorskip("torch", reason="needs pip install 'sympy-tensordiff[torch]'")
+    return pytest.importorskip("torch", reason="needs pip install '.[torch]'")
 
 
 def test_the_formula_may_come_first(torch):

@@ -74,7 +74,7 @@ def _serve(arguments: list[str]) -> int:
     try:
         from sympy_tensordiff.app.web.server import serve
     except ImportError as error:
-        complain(f"the page needs {error.name}: pip install 'sympy-tensordiff[page]'")
+        complain(f"the page needs {error.name}: pip install '.[page]'")
         return 1
     try:
         asyncio.run(serve(options.port, options.workers, options.seconds))

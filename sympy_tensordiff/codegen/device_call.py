@@ -44,7 +44,7 @@ def require_device() -> Any:
     except Exception as error:  # versions of numba-cuda and NumPy that do not fit raise all sorts of errors here
         reason = f"{type(error).__name__}: {error}"
     installed = importlib.util.find_spec("numba_cuda") is not None
-    wayout = "is there one, with its driver?" if installed else "pip install 'sympy-tensordiff[cuda]'."
+    wayout = "is there one, with its driver?" if installed else "pip install '.[cuda]'."
     raise BackendError(
         f"the backend 'cuda' found no CUDA device ({reason}): {wayout} "
         "Without one, NUMBA_ENABLE_CUDASIM=1 in the environment runs the kernels in Numba's slow simulator; "
@@ -68,11 +68,10 @@ def explained(program: Program, prepared: Prepared, sizes: Mapping[str, int]) ->
                 raise DeviceMemoryError(_too_large(program, prepared, sizes)) from error
             if "UNSUPPORTED_PTX_VERSION" in text:
                 raise BackendError(
-                    f"the driver is older than the toolkit ({text}): update the driver, or "
-                    "pip install 'sympy-tensordiff[cuda12]'"
+                    f"the driver is older than the toolkit ({text}): update the driver, or pip install '.[cuda12]'"
                 ) from error
             if "Support" in kind:  # a part of NVIDIA's toolkit is missing
-                raise BackendError(f"CUDA cannot compile: {error}; pip install 'sympy-tensordiff[cuda]'") from error
+                raise BackendError(f"CUDA cannot compile: {error}; pip install '.[cuda]'") from error
             raise
 
 

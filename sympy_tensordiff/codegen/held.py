@@ -55,7 +55,7 @@ def _release(module: ModuleType) -> None:
     forget(module)
     place = module.__spec__.origin if module.__spec__ is not None else None
     linecache.cache.pop(place or "", None)
-    if "numba" in sys.modules:
+    if hasattr(sys.modules.get("numba.core.registry"), "cpu_target"):  # Numba is there, and not being imported
         for dispatcher in _compiled(module):
             # Numba's own finalizer, which waits for a dispatcher that its table keeps.
             dispatcher._make_finalizer()()

@@ -132,9 +132,7 @@ def _axes() -> Any:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise BackendError(
-            f"{OWNER} draws with matplotlib, which is not installed: pip install 'sympy-tensordiff[plot]'"
-        ) from None
+        raise BackendError(f"{OWNER} draws with matplotlib, which is not installed: pip install '.[plot]'") from None
     return pyplot.subplots()[1]
 
 

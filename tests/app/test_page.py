@@ -479,4 +479,4 @@ def test_wrong_options(arguments, capsys) -> None:
 def test_without_the_framework(monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "sympy_tensordiff.app.web.server", None)
     assert command_line.main(["serve"]) == 1
-    assert "pip install 'sympy-tensordiff[page]'" in capsys.readouterr().err
+    assert "pip install '.[page]'" in capsys.readouterr().err

@@ -13,7 +13,7 @@ def test_random_functions_in_the_simulator(seed, simulator):
     assert simulator(random_cuda.simulate, seed) > 0
 
 
-@pytest.mark.skipif(assembler.tools() is None, reason="needs pip install 'sympy-tensordiff[ptx]'")
+@pytest.mark.skipif(assembler.tools() is None, reason="needs pip install '.[ptx]'")
 @pytest.mark.parametrize("seed", [6, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
 def test_random_functions_as_machine_code(seed, tmp_path):
     assert random_cuda.assemble(seed, tmp_path) > 1

@@ -50,7 +50,7 @@ def test_no_loop_has_a_test_of_a_residue(name):
     assert loops and not found
 
 
-@pytest.mark.skipif(assembler.tools() is None, reason="needs pip install 'sympy-tensordiff[ptx]'")
+@pytest.mark.skipif(assembler.tools() is None, reason="needs pip install '.[ptx]'")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_integers_for_a_load(name, tmp_path, thorough):
     """In the innermost loop, as machine code; architectures take turns."""

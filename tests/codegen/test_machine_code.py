@@ -19,7 +19,7 @@ from sympy_tensordiff.codegen.walk import function_name
 
 pytestmark = pytest.mark.skipif(
     assembler.tools() is None or "NUMBA_ENABLE_CUDASIM" in os.environ,
-    reason="needs pip install 'sympy-tensordiff[ptx]'",
+    reason="needs pip install '.[ptx]'",
 )
 
 SLOW_PATH = re.compile(r"\bmath\.(sin|cos|tan)\(")
