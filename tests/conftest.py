@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,13 @@ def simulator() -> Iterator[Elsewhere]:
     with another_process(NUMBA_ENABLE_CUDASIM="1", NUMBA_DISABLE_JIT="1", PYTHONWARNINGS=warnings) as call:
         call(one_after_another)
         yield call
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[None]:
+    """Kernels for Numba run as plain Python here: for tests of what a text means, not of what a compiler makes of it.
+
+    Arrays refuse negative positions meanwhile.
+    """
+    with import_module("uncompiled").run_as_python():  # it imports Numba
+        yield

@@ -14,6 +14,9 @@ from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.reference import evaluate
 
+# What a text for Numba means is asked here, not what a compiler makes of it.
+pytestmark = pytest.mark.usefixtures("uncompiled")
+
 i, j, k, n, m, p = td.indices("i j k n m p")
 A, x = td.TensorSymbol("A", (n, m)), td.TensorSymbol("x", m)
 

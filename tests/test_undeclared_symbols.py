@@ -13,6 +13,9 @@ from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.reference import evaluate
 
+# What a text for Numba means is asked here, not what a compiler makes of it.
+pytestmark = pytest.mark.usefixtures("uncompiled")
+
 NAMES = "i j k l n m p"
 ASSUMED = [{}, {"real": True}, {"rational": True}]
 

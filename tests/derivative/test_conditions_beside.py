@@ -11,6 +11,9 @@ from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values
 
+# What a text for Numba means is asked here, not what a compiler makes of it.
+pytestmark = pytest.mark.usefixtures("uncompiled")
+
 i, j, c, k, M, N, P = td.indices("i j c k M N P")
 alpha, G = td.TensorSymbol("alpha", ()), td.TensorSymbol("G", 4)
 
