@@ -88,6 +88,7 @@ def test_tangents(name):
     assert evaluate(td.jvp(expr, x, d), {**values, d: direction}) == expected
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_products_among_whole_tensors():
     """Index notation inside of a product of matrices, by both modes and in a kernel."""
     rows = td.TensorComprehension(td.IndexedProduct(A[i, k] + x[k], (k, 0, n - 1)), (i, n))
@@ -104,6 +105,7 @@ def test_products_among_whole_tensors():
     np.testing.assert_allclose(along, expected[1] @ c, rtol=1e-10)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_derivative_is_not_evaluated_where_the_product_is_not():
     """A slope that is no number stays behind the condition of the product that is chosen."""
     chosen = Piecewise((td.IndexedProduct(x[k] ** -1, (k, 0, n - 1)), t > 0), (t, True))
@@ -134,6 +136,7 @@ def test_products_that_are_kept_are_passes_too():
     assert source.count("_so_far *= ") == 2
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_gradient_is_two_passes():
     """On the CPU the products before all entries are one pass along them, those behind another."""
     source = td.lambdify([x], td.gradient(PRODUCT, x), "numba").source
@@ -150,6 +153,7 @@ def test_a_likelihood_reads_as_one_writes_it():
     assert float(evaluate(slope, values)) == pytest.approx(float(differentiate(likelihood, t, values)))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_second_derivatives_by_remainders_of_multiples():
     """The ranges between two factors that are left out have bounds by multiples of other indices."""
     around, cotangent = td.IndexedProduct(x[Mod(2 * i, n)], (i, 0, n - 1)), td.TensorSymbol("c", n)

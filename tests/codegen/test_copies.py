@@ -24,6 +24,7 @@ def moved(index):
     return td.IndexedSum(Z[i, index, l] * Abs(w[l] - w[k]), (l, 0, 7))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(("factor", "number"), [(-1, 1), (1, 1), (Rational(1, 2), 2)])
 def test_both_signs_of_a_product_are_one_array(factor, number):
     """Half of it is another one."""

@@ -92,6 +92,7 @@ def test_data_too_large_for_the_arithmetic_of_kernels():
 # ---------------------------------------------------------------------------- checks
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_data_that_leave_an_axis(backend):
     function = compile_program(EMBEDDING, backend)
@@ -106,6 +107,7 @@ def test_data_that_leave_an_axis(backend):
     np.testing.assert_array_equal(function(X, np.array([3, 3])), X[[3, 3]])
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nested_data(backend):
     function = compile_program(CASES["nested_data"][0], backend)
@@ -117,6 +119,7 @@ def test_nested_data(backend):
         function(x, idx, np.array([0, 0, 1, 3]))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_forms_of_data_are_checked_as_they_are_read(backend):
     """The extremes alone would refuse what is never read."""
@@ -152,6 +155,7 @@ def chosen_program(condition_array):
     return checked(replace(own, temporaries=(Array("t", (K,)),), kernels=(before, *own.kernels)))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("condition_array", ["w", "t"])
 def test_a_read_behind_a_condition_on_values_is_checked_where_it_happens(backend, condition_array):
@@ -162,6 +166,7 @@ def test_a_read_behind_a_condition_on_values_is_checked_where_it_happens(backend
         function(x, w, np.array([-5, 1, 3, 99]))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_data_behind_a_choice(backend):
     """Where a choice fails, the data of an index may be wrong, too."""
@@ -176,6 +181,7 @@ def test_data_behind_a_choice(backend):
         function(x, w, idx, np.array([0, 5, 5]))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_data_as_bounds_of_loops():
     """Rows of a matrix in compressed form: the bounds are data."""
     body = loop(
@@ -208,6 +214,7 @@ def test_data_behind_the_bounds_of_loops_around():
         function(np.arange(5.0), np.array([3, 1]), np.array([5, 3]))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_one_scalar_of_data():
     function = compile_program(CASES["scalar_data"][0], "numba")
     assert function(np.array([2.0, 3.0]), 1).tolist() == [6, 9]

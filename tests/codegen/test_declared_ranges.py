@@ -42,6 +42,7 @@ FUNCTIONS = {
 SAID = r"idx\[2\] is {}: it is declared with below=n, and has to be from 0 to 2; negative ones do not wrap around"
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_data_outside_of_a_declared_range_are_refused_in_every_call(name, backend):

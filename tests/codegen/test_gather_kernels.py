@@ -33,6 +33,7 @@ def test_against_the_interpreter(name, simulator):
 TABLE = td.IndexedSum(w[i, j] * x[idx[i], j], (j, 0, m - 1), (i, 0, K - 1))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_the_gradient_of_an_embedding_is_a_scatter(backend):
     gradient = td.lambdify((idx, w, n), td.gradient(TABLE, x), backend)
@@ -49,6 +50,7 @@ def test_the_gradient_of_an_embedding_is_a_scatter(backend):
                                       gradient(backwards, weights[: len(backwards)], 9).view("i4"))  # fmt: skip
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("axis", [i, j], ids=str)
 @pytest.mark.parametrize("backend", ["numpy", "numba"])
 def test_values_of_fewer_axes_than_their_places_are_added(backend, axis):
@@ -121,6 +123,7 @@ def test_one_entry_of_a_scatter_is_a_sum():
     assert function(np.zeros(4), np.array([1, 1, 5, 1]), 1) == 3
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_product_with_a_scatter():
     """What the sum is multiplied by is read where data lead."""
     scaled = td.TensorComprehension(z[p] * histogram(p) + at(p, idx[0]), (p, n))
@@ -129,6 +132,7 @@ def test_a_product_with_a_scatter():
     assert found.tolist() == [1, 1, 8]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_all_data_outside():
     function = td.lambdify((s, bins, n), td.TensorComprehension(histogram(p), (p, n)), "numba")
     assert function(np.ones(3), np.array([-1, 4, 2**40]), 3).tolist() == [0, 0, 0]
@@ -165,6 +169,7 @@ def test_bad_data_are_refused_before_any_read(backend):
     assert (out[1] == 7).all()
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_what_a_condition_keeps_from_being_read_is_not_checked():
     padded = td.IndexedSum(sp.Piecewise((z[idx[i]] ** 2, idx[i] >= 0), (0, True)), (i, 0, K - 1))
     chosen = td.IndexedSum(sp.Piecewise((z[idx[i]] ** 2, v[i] > 0), (0, True)), (i, 0, K - 1))
@@ -184,6 +189,7 @@ def test_what_a_condition_keeps_from_being_read_is_not_checked():
             function(values, np.array([1.0, 0, 1, 1]), np.array([2, -1, 99, 2]))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_tables_behind_conditions_read_no_more_than_is_asked_for():
     """What a condition on values, or on data, keeps from being read is not read ahead into an array either."""
     sums = td.IndexedSum(z[bins[j]] ** 2, (j, 0, K - 1))
