@@ -6,13 +6,13 @@ For the process of the fixture `simulator`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import pytest
 from cases import names, options, small
 from cases_peers import NARROW
 from exact_checks import assert_kernel_exact
 from named_functions import named_functions
+from uncompiled import as_compiled
 
 # Up to the third derivative, some functions that have names.
 NAMED = ("softmax cross-entropy", "layernorm", "volterra", "mttkrp", "gaussian kernel matrix", "circulant")
@@ -54,18 +54,6 @@ CHOSEN = {
 }
 TURNS = {name: turns for turns, chosen in CHOSEN.items() for name in chosen.split()}
 SIMULATED = [name for name in names() if name not in NARROW]
-
-
-def as_compiled(function: Callable[..., float]) -> Callable[..., float]:
-    """A function of `math` that is NaN outside of its domain, as in compiled code, where Python raises."""
-
-    def compiled(*args: float) -> float:
-        try:
-            return function(*args)
-        except ValueError:
-            return math.nan
-
-    return compiled
 
 
 def check(name: str) -> None:
