@@ -104,7 +104,8 @@ def value_and_kernels(name, *kernels):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Interpreter, "_checked", total)
-        patch.setattr(program, "checks_of_reads", lambda *_: ((), (), []))
+        for check in ("_read_checks", "data_checks"):
+            patch.setattr(program, check, lambda _: ())
         patch.setattr(data_ranges, "implied_ranges", lambda *_: {})
         expected = np.array(evaluate(case, values), dtype=float)
         for backend, temporaries in kernels:
