@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from simulated_threads import one_after_another
 
+collect_ignore = ["typed_usage.py"]  # type checkers read it
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     help = "also what takes long: the machine code of all CUDA kernels of the benchmarks (20 minutes)"
