@@ -164,7 +164,7 @@ class CompiledFunction:
         self.__signature__ = signature(program.arguments, backend)
         self.__doc__ = documentation(program, backend)
 
-    def __call__(self, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, stream: Any = None, **named: Any) -> Any:
         """Compute; ``named`` are arguments by their names.
 
         ``out`` is an array to be filled (tuples of them, nested as the results are); ``stream``: on which CUDA

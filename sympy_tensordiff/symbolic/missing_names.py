@@ -47,7 +47,7 @@ INSTEAD = MappingProxyType(
         "lstsq": "td.inv(A.T @ A) @ (A.T @ x)",
         **dict.fromkeys(("matmul", "mm"), "A.T @ A"),
         **dict.fromkeys(("tensordot", "inner", "contract"), 'td.einsum("ij,ik->jk", A, A)'),
-        "kron": 'td.einsum("ij,kl->ikjl", A, S)',
+        "kron": "td.TensorComprehension(A[i // n, j // n]*S[i % n, j % n], (i, n*n), (j, m*n))",
         "tr": "td.trace(S)",
         **dict.fromkeys(("eye", "identity", "Identity"), "td.DeltaTensor(n)"),
         **dict.fromkeys(("zeros_like", "ones_like", "full"), "td.zeros(A.shape)"),

@@ -52,6 +52,7 @@ REFUSED = {
     "check": ((x,), x[5], (np.ones(3),), "x_{1}[5] is read outside of the shape"),
     "data": ((x, idx), CHOSEN, (np.ones(3), [0, 1, 3]), "idx has an entry outside: the index idx[k] of axis 0 of"),
     "floats": ((x, idx), CHOSEN, (np.ones(3), np.ones(3)), "and integers"),
+    "index": ((x, k), x[k], (np.ones(3), 1.0), "k has shape () and dtype float64; it needs 0 axes"),
     "perhaps": ((x, idx), PADDED, (np.ones(3), [0, 1, 3]), "idx may lead a read out of x_1: call run with data"),
 }
 

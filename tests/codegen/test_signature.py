@@ -46,6 +46,8 @@ def test_names_that_are_no_identifiers():
     assert str(inspect.signature(f)) == "(out0, x_1, *, out=None)"
     assert f(x_1=2.0, out0=np.ones(2)).tolist() == [2, 2]
     assert "x_1 is called x_{1} in the expression." in f.__doc__
+    own = td.TensorSymbol("self", 2)
+    assert td.lambdify(own, 2 * own, "numpy")(self=[1, 2]).tolist() == [2, 4]
 
 
 def test_documentation():

@@ -73,9 +73,7 @@ def _compute(program: Program, names: Names, backend: str) -> Block:
 
 
 def _read(argument: Argument, name: str) -> str:
-    if argument.kind == "integer":
-        return f"{name}.__index__()"
-    kinds = ', "iu"' if argument.dtype == "integer" else ""
+    kinds = ', "iu"' if argument.dtype == "integer" or argument.kind == "integer" else ""
     read = f"checked({argument.label!a}, {name}, {len(argument.shape)}{kinds})"
     if not kinds:
         return read
