@@ -33,6 +33,7 @@ from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import without_overflow
+from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
 
 
@@ -139,8 +140,9 @@ def assemble(
 def _as_asked(graph: Graph, definitions: Sequence[Definition], program: Program, lowering: Lowering) -> Program:
     """The program without what makes it fast, which reads what the results ask for and nothing else."""
     entries = [definition.entries for definition in definitions if definition.entries is not None]
-    tight = iter(tighten(graph, entries, lowering.facts, lowering.outside))
-    filled = [_lower(lowering, each, None if each.step else next(tight)) for each in definitions]
+    tight = tighten(graph, entries, lowering.facts, lowering.outside)
+    asked = iter(explicit_reads(graph, tight, lowering.facts, entries))
+    filled = [_lower(lowering, each, None if each.step else next(asked)) for each in definitions]
     results = {array.name for array in program.outputs}
     arrays = (*(array for array in filled if array.name not in results), *lowering.kept)
     sizes = (*program.sizes, *lowering.sizes)

@@ -34,6 +34,7 @@ from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.inline import inline_single_reads
 from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.outside_reads import check_reads
+from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.simplify.signs import with_signs
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
@@ -45,6 +46,10 @@ from sympy_tensordiff.symbolic.variables import no_variable, refuse_array
 
 AXES = "pqrstuvw"
 """Names for the axes of a variable that is differentiated by, where the expression leaves them free."""
+
+
+ROUNDS = 4
+"""So often what guards the reads of a result is put into its final form, where reads again have to be guarded."""
 
 
 class Differentiation:
@@ -142,7 +147,13 @@ class Differentiation:
         nodes = without_sparse_operands(self.graph, nodes)
         nodes = for_readers(self.graph, inline_single_reads(self.graph, nodes))
         nodes = simplify(self.graph, nodes)
-        nodes = tighten(self.graph, nodes, (*self.facts, *facts), self.sizes(), written)
+        known = (*self.facts, *facts)
+        nodes = tighten(self.graph, nodes, known, self.sizes(), written)
+        for _ in range(ROUNDS):
+            explicit = explicit_reads(self.graph, nodes, known, (self.root, *self.inputs))
+            if explicit == nodes:
+                break
+            nodes = tighten(self.graph, explicit, known, self.sizes(), written)
         nodes = with_signs(self.graph, merged_sums(self.graph, with_signs(self.graph, nodes)))
         # Without the deltas and guards of the sweep, more of it is an einsum.
         found = as_einsums(self.graph, nodes, written) if self.is_whole else nodes

@@ -15,7 +15,6 @@ import sympy
 from sympy.codegen.cfunctions import Cbrt
 
 from sympy_tensordiff.derivative.kinks import zero_at_kinks
-from sympy_tensordiff.derivative.protection import protected
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.functions import formula, partial
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
@@ -25,13 +24,12 @@ from sympy_tensordiff.integer.affine import Affine, Row
 Rule = Callable[[Graph, Node, Node, int], Node]
 
 
-def pull(graph: Graph, node: Node, cotangent: Node, position: int, *, anyway: bool = True) -> Node:
-    """The cotangent that ``node``, which is needed ``anyway`` or under conditions only, hands to an argument.
+def pull(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:
+    """The cotangent that ``node`` hands to an argument.
 
     Where SymPy knows no derivative of a function, it stays what it is: a `Partial`.
     """
-    result = PULLBACKS[node.op](graph, node, cotangent, position)
-    return result if result is cotangent else protected(graph, result, anyway=anyway)
+    return PULLBACKS[node.op](graph, node, cotangent, position)
 
 
 def _add(graph: Graph, node: Node, cotangent: Node, position: int) -> Node:

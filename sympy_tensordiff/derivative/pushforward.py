@@ -19,7 +19,6 @@ import sympy
 
 from sympy_tensordiff.derivative.extrema import share
 from sympy_tensordiff.derivative.products import opened_product
-from sympy_tensordiff.derivative.protection import protected
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
@@ -94,7 +93,7 @@ class Pushforward:
     def _prod(self, node: Node) -> Recursion[Node]:
         variables, rows, body, others = opened_product(self.graph, node)
         tangent = yield self._visit(body)
-        return self.graph.sum(variables, rows, protected(self.graph, self.graph.mul((tangent, others))))
+        return self.graph.sum(variables, rows, self.graph.mul((tangent, others)))
 
     def _call(self, node: Node) -> Recursion[Node]:
         """D log(prod_k b(k)) = sum_k D b(k) / b(k), likewise for `mul` and `pow`; other functions by their slopes."""

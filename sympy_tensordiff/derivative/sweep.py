@@ -17,24 +17,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
+from sympy_tensordiff.derivative.annihilation import applied, is_chosen, unconditional
 from sympy_tensordiff.derivative.extrema import EXTREMA, share
 from sympy_tensordiff.derivative.products import product_pullback
-from sympy_tensordiff.derivative.protection import READS, inside, inside_data, is_chosen, protected
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
-from sympy_tensordiff.graph.trampoline import trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import apart
 from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise_rows
-from sympy_tensordiff.integer.polyhedron import implied
-from sympy_tensordiff.integer.unfolding import visible, visible_or_relaxed
+from sympy_tensordiff.integer.unfolding import visible_or_relaxed
 from sympy_tensordiff.integer.unions import joined
-from sympy_tensordiff.simplify.choices import Choices, unprotected
 from sympy_tensordiff.simplify.clamps import systems_without_clamps
 from sympy_tensordiff.simplify.deltas import summation
-from sympy_tensordiff.simplify.facts import unconditional_reads
 from sympy_tensordiff.simplify.tables import tabulated
 
 Rows = tuple[Row, ...]
@@ -70,15 +65,13 @@ class Sweep:
         self._cotangents: dict[Node, list[tuple[Rows, Node]]] = {}
         self._reads: dict[Node, list[tuple[Rows, Node, tuple[Affine, ...]]]] = {}
         self._heap: list[tuple[int, int, Node]] = []
-        self._anyway: set[Node] = set()
-        self._unsure: set[Node] = set()  # of these, what is needed only under the conditions that a cotangent tells
-        self._choices = Choices(graph)
+        self._unconditional: set[Node] = set()
 
     # -------------------------------------------------------------- in and out
 
     def start(self, node: Node, cotangent: Node) -> Sweep:
         """Runs the sweep. ``cotangent``: a scalar for a scalar, a tensor of its shape for a tensor."""
-        self._anyway.add(node)
+        self._unconditional = unconditional(node)
         if node.op == "comprehension":
             self._enter(node, cotangent)
         elif node.op == "tensor":
@@ -91,10 +84,11 @@ class Sweep:
             self._hand(node, (), cotangent)
         return self._run()
 
-    def start_inside(self, variables: Sequence[int], rows: Rows, body: Node, cotangent: Node, anyway: bool) -> Sweep:
+    def start_inside(
+        self, variables: Sequence[int], rows: Rows, body: Node, cotangent: Node, unconditional: set[Node]
+    ) -> Sweep:
         """Runs the sweep from an entry of a tensor: ``variables`` are its axes, which ``rows`` bound."""
-        if anyway:
-            self._anyway.add(body)
+        self._unconditional = unconditional
         self._bind(variables, 0)
         self._hand(body, rows, cotangent)
         return self._run()
@@ -107,10 +101,6 @@ class Sweep:
             else:
                 self._visit(node)
         return self
-
-    def needs_anyway(self, leaf: Node) -> bool:
-        """Whether a leaf is needed under no condition, as far as the sweep has seen."""
-        return leaf in self._anyway
 
     def at(self, leaf: Node, index: Sequence[Affine]) -> Node:
         """The cotangent of entry ``index`` of a leaf (of the scalar itself for a scalar leaf)."""
@@ -129,46 +119,41 @@ class Sweep:
         self._cotangents[node].append((rows, cotangent))
 
     def _visit(self, node: Node) -> None:
-        anyway = node in self._anyway
-        if anyway:
-            self._anyway.update(node.args[:1] if node.op == "select" else node.args)
         for rows, cotangent in self._merged(node, self._cotangents.pop(node)):
-            # Where contributions arrive under conditions of their own, so does what asks for the node.
-            if node in self._unsure or _is_guarded(cotangent):
-                self._unsure.update((node, *node.args))
             if cotangent is not self.graph.zero:
-                self._pass_on(node, rows, cotangent, anyway and node not in self._unsure)
+                self._pass_on(node, rows, cotangent)
 
-    def _pass_on(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
+    def _pass_on(self, node: Node, rows: Rows, cotangent: Node) -> None:
         """From the cotangent of a node to those of its arguments."""
         if node in self._leaves:
             self._reads.setdefault(node, []).append((rows, cotangent, ()))
         elif node.op == "read":
-            self._read(node, rows if anyway else rows + inside_data(self.graph, node, rows, cotangent), cotangent)
-        elif node.op in RANGED or node.op == "guard":
-            if not anyway:
-                rows += inside_data(self.graph, node, rows, cotangent)
-            if node.op == "guard":
-                self._hand(node.args[0], rows + node.data, cotangent)
-            else:
-                self._reduction(node, rows, cotangent, anyway)
+            self._read(node, rows, cotangent)
+        elif node.op == "guard":
+            self._hand(node.args[0], rows + node.data, cotangent)
+        elif node.op in RANGED:
+            self._reduction(node, rows, cotangent)
         else:
-            if not anyway:
-                rows += inside(self.graph, node, rows, cotangent)
             for position, arg in enumerate(node.args):
                 if self._is_active(arg):
-                    self._hand(arg, rows, pull(self.graph, node, cotangent, position, anyway=anyway))
+                    self._hand(arg, rows, self._pulled(node, cotangent, position))
 
-    def _reduction(self, node: Node, rows: Rows, cotangent: Node, anyway: bool) -> None:
+    def _pulled(self, node: Node, cotangent: Node, position: int) -> Node:
+        """The cotangent of an argument, where the slope may be no number only if the cotangent is not 0."""
+
+        def rule(part: Node) -> Node:
+            return pull(self.graph, node, part, position)
+
+        return applied(self.graph, cotangent, rule, certain=node in self._unconditional or node.total)
+
+    def _reduction(self, node: Node, rows: Rows, cotangent: Node) -> None:
         if node.op == "prod":
             variables, more, body, cotangent = product_pullback(self.graph, node, cotangent)
-            cotangent = protected(self.graph, cotangent, anyway=anyway)
         else:
             variables, more, body = self.graph.open(node)
             if node.op in EXTREMA:
                 cotangent = share(self.graph, node, body, cotangent)
         self._bind(variables, 1)
-        self._enter_body(node, body)
         self._hand(body, rows + more, cotangent)
 
     def _read(self, node: Node, rows: Rows, cotangent: Node) -> None:
@@ -183,30 +168,14 @@ class Sweep:
         """From the cotangent of a comprehension (the one given, or that of its reads) to that of its body."""
         variables, rows, body = self.graph.open(tensor)
         self._bind(variables, 0)
-        self._enter_body(tensor, body)
         forms = [Affine.variable(v) for v in variables]
         if cotangent is None:
-            rows += self._around(tensor)
-            if tensor.free:
-                # The terms of the cotangent may be guarded each in its own way, inside of a table.
-                reads = unconditional_reads(self.graph, body, rows, most=READS)
-                rows += tuple(row for row in reads if not implied(row, rows))
-            self._hand(body, rows, self._entry_cotangent(tensor, forms))
+            self._hand(body, rows + self._around(tensor), self._entry_cotangent(tensor, forms))
         else:
             self._hand(body, rows, self.graph.read(cotangent, forms))
 
-    def _enter_body(self, binder: Node, body: Node) -> None:
-        """The body of a binder is needed where the binder is; of a table in a loop, only some of the entries may be."""
-        if binder in self._anyway:
-            self._anyway.add(body)
-        if binder in self._unsure or (binder.op == "comprehension" and binder.free):
-            self._unsure.add(body)
-
     def _around(self, tensor: Node) -> Rows:
-        """What all reads of a comprehension know about the sizes, and about the indices around it that it depends on.
-
-        Where nothing reads the comprehension, its own entries may read outside of shapes.
-        """
+        """What all reads of a comprehension know of the sizes, and of the indices around it that it depends on."""
         known = []
         for rows, cotangent, read in self._reads[tensor]:
             used = cotangent.free.union(*(form.atoms() for form in read), *(row.form.atoms() for row in rows))
@@ -222,7 +191,7 @@ class Sweep:
         axes = [graph.fresh(name) for name in names]
         forms = [Affine.variable(v) for v in axes]
         entry = graph.add([self._gather(tensor, *part, forms, keep) for part in self._reads.pop(tensor)])
-        if tensor in self._anyway or not is_chosen(graph, entry):
+        if tensor in self._unconditional or not is_chosen(graph, entry):
             entry = tabulated(graph, axes, tensor.data, entry, self._sizes)
         return graph.substitute(entry, dict(zip(axes, index, strict=True)))
 
@@ -256,14 +225,9 @@ class Sweep:
                 staged.append(found)
         if staged:
             common = tuple(row for row in staged[0][0] if all(row in rows for rows, _ in staged[1:]))
-            needed = tuple(unprotected(self.graph, common, (), ())) if self.graph.integers else ()
-            if not all(implied(row, rows) for row in needed for rows, _ in staged):
-                # What protects data in the one contribution does not in the other.
-                yield from staged
-                return
             guard = self.graph.guard
             terms = [guard((r for r in rows if r not in common), cotangent) for rows, cotangent in staged]
-            yield (*common, *needed), self.graph.add(terms)
+            yield common, self.graph.add(terms)
 
     def _stage(self, node: Node, rows: Rows, cotangent: Node) -> tuple[Rows, Node] | None:
         """A contribution summed over the indices that ``node`` does not use.
@@ -275,51 +239,22 @@ class Sweep:
         dropped = self._ordered(used - node.free)
         if not dropped:
             return rows, cotangent
-        # Outside of the projection the sum is empty, and the node may not even be readable there.
         inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
         sharp = all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ())
         outer = self._projected(rows, dropped, None if sharp else FACES)
         if outer is None:
             return (), self.graph.zero
-        if not sharp:
-            # The projection may hold points where the sum is empty all the same.
-            outer += unconditional_reads(self.graph, node, rows)
-            outer += self._inside_where_lost(rows, inner, outer, dropped)
-            if not trampoline(self._choices.is_harmless(node, outer)):
-                exact = project_exactly(inner, dropped)
-                if exact is None:
-                    return None
-                outer += exact
+        if not sharp and not node.total:
+            # The projection may hold points where the sum is empty, and the function does not evaluate the node.
+            exact = project_exactly(inner, dropped)
+            if exact is None:
+                return None
+            outer += exact
         cotangent = summation(self.graph, dropped, inner, cotangent)
         if cotangent.op == "guard":
             outer, cotangent = outer + cotangent.data, cotangent.args[0]
-        if not node.total and all(visible([row], frozenset(dropped)) for row in rows):
-            cotangent = self._chosen_outside(cotangent)
         normal = normalise_rows(outer)
         return ((), self.graph.zero) if normal is None else (normal, cotangent)
-
-    def _inside_where_lost(self, rows: Rows, inner: Sequence[Row], outer: Rows, dropped: Sequence[int]) -> Rows:
-        """That new conditions on data read these inside, where elimination has lost what else keeps them inside."""
-        new = apart(row for row in outer if row not in rows)[1]
-        if not new or project_exactly(apart(inner)[0], dropped) is not None:
-            return ()
-        return tuple(unprotected(self.graph, (*apart(outer)[0], *new), (), ()))
-
-    def _chosen_outside(self, cotangent: Node) -> Node:
-        """A sum of a choice that its indices do not matter to as the choice of a sum.
-
-        So that the slope of a node that is no number everywhere, ``1/x``, meets the choice.
-        """
-        graph = self.graph
-        if cotangent.op == "sum":
-            variables, rows, body = graph.open(cotangent)
-            factors = body.args if body.op == "mul" else (body,)
-            for factor in factors:
-                if graph.is_choice(factor) and factor.args[0].free.isdisjoint(variables):
-                    others = [other for other in factors if other is not factor]
-                    parts = [graph.sum(variables, rows, graph.mul((*others, value))) for value in factor.args[1:]]
-                    return graph.select(factor.args[0], *map(self._chosen_outside, parts))
-        return cotangent
 
     def _projected(self, rows: Rows, dropped: Sequence[int], most: int | None = None) -> Rows | None:
         """The rows without ``dropped``, and what the others say about the variables that stay; ``most`` of that.
@@ -337,19 +272,7 @@ class Sweep:
         if not projected:
             return None
         stays = frozenset().union(*(row.form.atoms() for row in inner)) - gone
-        return outer + self._told(outer, inner, dropped) + joined(projected, self._ordered(stays))
-
-    def _told(self, outer: Rows, inner: Rows, dropped: Sequence[int]) -> Rows:
-        """What keeps data in outer rows inside of their tensors where inner rows do not hold.
-
-        The outer ones may imply what those without data say, so that nothing of it is left in a projection of all.
-        """
-        needed = tuple(unprotected(self.graph, outer, (), ()))
-        if not needed:
-            return ()
-        around = apart(outer)[0]
-        told = project(apart(inner)[0], dropped, around) or ()
-        return (*(row for row in needed if not implied(row, (*around, *told))), *told)
+        return outer + joined(projected, self._ordered(stays))
 
     # -------------------------------------------------------------- variables
 
@@ -387,8 +310,3 @@ def _projects_exactly(row: Row, variables: set[int]) -> bool:
 
 def _axes(count: int) -> list[str]:
     return [f"i{n}" for n in range(count)]
-
-
-def _is_guarded(cotangent: Node) -> bool:
-    """Whether a cotangent has come under conditions alone."""
-    return all(term.op == "guard" for term in (cotangent.args if cotangent.op == "add" else (cotangent,)))

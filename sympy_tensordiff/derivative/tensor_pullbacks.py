@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import sympy
 
-from sympy_tensordiff.derivative import protection
+from sympy_tensordiff.derivative.annihilation import applied, contraction
 from sympy_tensordiff.derivative.pullbacks import pull
-from sympy_tensordiff.derivative.tensor_protection import is_chosen, protected_product
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.patterns import Label, Labels, Operand
@@ -31,7 +30,7 @@ DIRECT = 3
 
 
 def pull_tensor(
-    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, anyway: bool
+    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, *, certain: bool
 ) -> Iterator[Contribution]:
     """The contributions of ``node`` to the cotangents of its active operands.
 
@@ -44,16 +43,16 @@ def pull_tensor(
     prefix : int
     is_active : callable
         Whether a node depends on a variable.
-    anyway : bool
-        Whether the node is needed under no condition.
+    certain : bool
+        Whether the function evaluates the node under no condition.
     """
     if node.op == "ein":
-        return _contraction(graph, node, cotangent, prefix, is_active, anyway)
+        return _contraction(graph, node, cotangent, prefix, is_active, certain)
     if node.op in ("inv", "cof", "lse"):
         return iter([(node.args[0], {"inv": _inverse, "cof": _cofactor, "lse": _logsumexp}[node.op](
             graph, node, cotangent, prefix
         ))])  # fmt: skip
-    return _elementwise(graph, node, cotangent, prefix, is_active, anyway)
+    return _elementwise(graph, node, cotangent, prefix, is_active, certain)
 
 
 def axes_of(prefix: int) -> tuple[Label, ...]:
@@ -65,7 +64,7 @@ def axes_of(prefix: int) -> tuple[Label, ...]:
 
 
 def _contraction(
-    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, anyway: bool
+    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
     """D (A *_(s1,s2->s3) B) / d A: ``C *_(P s3, s2 -> P s1) B``"""
     coefficient, inputs, output, extents = node.data
@@ -77,7 +76,7 @@ def _contraction(
             yield node.args[0], graph.ein(coefficient, [given], labels, dict(enumerate(extents)))
         return
     operands = list(zip(node.args, inputs, strict=True))
-    product = plain_product if anyway else protected_product
+    product = plain_product if certain else contraction
     yield from _leave_one_out(graph, given, operands, outer, dict(enumerate(extents)), is_active, product)
 
 
@@ -113,7 +112,7 @@ def _leave_one_out(
 def plain_product(
     graph: Graph, cotangent: Operand, factors: Sequence[Operand], output: Labels, extents: dict[Label, Affine]
 ) -> Node:
-    """The product of a cotangent and factors of a node that is needed under no condition."""
+    """The product of a cotangent and factors of a node that the function evaluates under no condition."""
     return graph.ein(1, [cotangent, *factors], output, extents)
 
 
@@ -160,27 +159,29 @@ def _logsumexp(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
 
 
 def _elementwise(
-    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, anyway: bool
+    graph: Graph, node: Node, cotangent: Node, prefix: int, is_active: Active, certain: bool
 ) -> Iterator[Contribution]:
     """D f(a, b)[s] / d a[s] = f_a(a, b)[s]; a scalar argument gets the sum over s."""
     own = tuple(range(len(node.shape)))
     outer = axes_of(prefix)
-    product = plain_product if anyway else protected_product
+    product = plain_product if certain else contraction
     diagonal = _on_diagonal(graph, cotangent, prefix) if prefix else (cotangent, (), own, {})
-    if diagonal is not None and not anyway and node.op != "select" and is_chosen(graph, diagonal[0], sums=True):
-        # Rules of entries see the choices of entries only.
-        diagonal = diagonal if protection.is_chosen(graph, diagonal[0]) else None
     for position, arg in enumerate(node.args):
         if not is_active(arg):
             continue
         if diagonal is None:
-            slope = graph.broadcast(pull(graph, node, graph.one, position, anyway=anyway), node.shape)
+            slope = graph.broadcast(pull(graph, node, graph.one, position), node.shape)
             labels = (*outer, *own) if arg.shape else outer
             extents = dict(zip((*outer, *own), cotangent.shape, strict=True))
             yield arg, product(graph, (cotangent, (*outer, *own)), [(slope, own)], labels, extents)
         else:
             inner, first, last, extents = diagonal
-            pulled = graph.broadcast(pull(graph, node, inner, position, anyway=anyway), node.shape)
+
+            def rule(part: Node, position: int = position) -> Node:
+                return pull(graph, node, part, position)
+
+            pulled = applied(graph, inner, rule, certain=certain or node.total)
+            pulled = graph.broadcast(pulled, node.shape)
             if arg.shape and not prefix:
                 yield arg, pulled
                 continue

@@ -15,6 +15,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 
+from sympy_tensordiff.derivative.annihilation import unconditional
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pullbacks import pull_tensor
 from sympy_tensordiff.graph.collector import no_collection
@@ -64,14 +65,14 @@ class TensorSweep:
         self._contributions: dict[Node, list[Node]] = {}
         self.cotangents: dict[Node, Node] = {}
         self._heap: list[tuple[int, int, Node]] = []
-        self._anyway: set[Node] = set()
+        self._unconditional: set[Node] = set()
         self._prefix: Shape = ()
 
     @no_collection()
     def start(self, root: Node, cotangent: Node, prefix: Shape = ()) -> TensorSweep:
         """Runs the sweep; ``cotangent`` has the shape ``prefix + root.shape``."""
         self._prefix = prefix
-        self._anyway.add(root)
+        self._unconditional = unconditional(root)
         self._hand(root, cotangent)
         while self._heap:
             self._visit(heapq.heappop(self._heap)[2])
@@ -104,12 +105,10 @@ class TensorSweep:
         if node.op in ENTRYWISE:
             self._entries(node, cotangent)
         else:
-            anyway = node in self._anyway
-            if anyway:
-                self._anyway.update(node.args[:1] if node.op == "select" else node.args)
+            certain = node in self._unconditional
             prefix = len(self._prefix)
             for part in self._parts(cotangent):
-                for arg, contribution in pull_tensor(self.graph, node, part, prefix, self._is_active, anyway=anyway):
+                for arg, contribution in pull_tensor(self.graph, node, part, prefix, self._is_active, certain=certain):
                     self._hand(arg, contribution)
 
     def _parts(self, cotangent: Node) -> list[Node]:
@@ -142,9 +141,7 @@ class TensorSweep:
         found = closed_parts(body, frozenset(variables), node)
         parts = [part for part in found if self._is_active(part)]
         sweep = Sweep(graph, parts, self._sizes, constants=found)
-        sweep.start_inside(variables, rows, body, at(graph, cotangent, index, self._sizes), node in self._anyway)
-        if node in self._anyway:
-            self._anyway.update(part for part in parts if sweep.needs_anyway(part))
+        sweep.start_inside(variables, rows, body, at(graph, cotangent, index, self._sizes), self._unconditional)
         for part in parts:
             axes = [graph.fresh(name) for name in self._names(len(part.shape))]
             value = sweep.at(part, [Affine.variable(v) for v in axes])

@@ -120,10 +120,23 @@ class Arithmetic(Table):
         parts = [part for part in parts if part is not self.one]
         if any(part.op == "const" for part in parts):
             return self.guard(rows, self.mul([self.const(constant), *parts]))
+        choice = next(filter(self.is_choice, sorted(parts, key=lambda part: part.total)), None)
+        if choice is not None and not all(part.total for part in parts if part is not choice):
+            return self.guard(rows, self._inside(choice, [self.const(constant), *parts]))
         if constant != 1 or not parts:
             parts.insert(0, self.const(constant))
         args = tuple(parts)
         return self.guard(rows, args[0] if len(args) == 1 else self._node("mul", None, args, args, frozenset()))
+
+    def _inside(self, choice: Node, factors: Sequence[Node]) -> Node:
+        """A product with a choice among its factors that annihilates: what may be no number stands in its branch.
+
+        All other choices go there, too: they may be numbers in its branch only.
+        """
+        moved = [factor for factor in factors if factor is not choice and (self.is_choice(factor) or not factor.total)]
+        rest = [factor for factor in factors if factor is not choice and factor not in moved]
+        sides = [side if side is self.zero else self.mul((side, *moved)) for side in choice.args[1:]]
+        return self.mul((*rest, self.select(choice.args[0], *sides)))
 
     def is_choice(self, node: Node) -> bool:
         """Whether a node is 0 on one side of a condition."""

@@ -313,7 +313,8 @@ def _one_choice(node: Node) -> list[Node]:
     What is outside is asked first: where it does not hold, the conditions inside may read out of their tensors. A
     delta of a number that nothing chooses is a factor, and no case: many of them would double the cases each.
     """
-    found = [part for part in _outside_of_binders(node) if part.op == "select" or (part.op == "guard" and _cases(part))]
+    scalars = (part for part in _outside_of_binders(node) if not part.shape)
+    found = [part for part in scalars if part.op == "select" or (part.op == "guard" and _cases(part))]
     return [part for part in found if part.op == found[0].op and _test(part) == _test(found[0])]
 
 

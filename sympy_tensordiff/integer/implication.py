@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from .affine import Affine, Compound, Row, Variable
-from .data import apart, data_depth, selected_in
+from .data import apart
 from .equations import Direction
 from .extrema import cases, parts_in
 from .normalise import normalise
@@ -153,10 +153,7 @@ def remove_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Ro
 
 
 def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[Row, ...]:
-    """The rows without redundant ones; data may only be read where the others hold, and make none of them redundant.
-
-    Nor do data that variables select make those redundant that nothing selects, as in ``ptr[0] <= i``, nor do those
-    that other data select make the others redundant.
+    """As `remove_redundant`, but no row with data makes one without data redundant: that may be the bound of a loop.
 
     >>> from .data import DataEntry
     >>> i, entry = Affine.variable("i"), Affine.variable(DataEntry("idx", (Affine.variable("i") - 3,)))
@@ -165,15 +162,8 @@ def without_redundant(rows: Sequence[Row], facts: Sequence[Row] = ()) -> tuple[R
     ((i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0), (i - 3 >= 0, i - idx[i - 3] - 3 >= 0, idx[i - 3] >= 0))
     """
     plain, data = apart(rows)
-    if not data:
-        return remove_redundant(rows, facts)
-    order: dict[tuple[int, bool], list[Row]] = {}
-    for row in data:
-        order.setdefault((data_depth(row.form), bool(selected_in(row.form))), []).append(row)
     kept = remove_redundant(plain, facts)
-    for _, part in sorted(order.items()):
-        kept += remove_redundant(part, (*facts, *kept))
-    return kept
+    return kept + remove_redundant(data, (*facts, *kept)) if data else kept
 
 
 def merge_parallel(rows: Iterable[Row]) -> tuple[Row, ...] | None:

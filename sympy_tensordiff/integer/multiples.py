@@ -47,6 +47,21 @@ def positive_divisors(variable: Variable, rows: Sequence[Row], known: Sequence[R
     return tuple(found)
 
 
+def multiplied(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows times what a quotient by symbols in them divides by, which is positive.
+
+    >>> p, M, i = (Affine.variable(v) for v in "pMi")
+    >>> multiplied([Row("ge", i - quotient_by(p, M)), Row("ge", i)])
+    (M*i - M*floor((p)/(M)) >= 0,)
+    """
+    return tuple(
+        Row(row.kind, times(row.form, divisor))
+        for row in rows
+        if row.kind != "mod"
+        for divisor in dict.fromkeys(v.divisor for v, _ in row.form.terms if isinstance(v, SymbolicQuotient))
+    )
+
+
 def divided_by(forms: Iterable[Affine]) -> list[Affine]:
     """What quotients by symbols in forms, and inside of these quotients, divide by.
 

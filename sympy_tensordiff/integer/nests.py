@@ -54,7 +54,6 @@ def bounds(
     variables: Sequence[Variable],
     facts: Sequence[Row] = (),
     *,
-    told: Sequence[Row] = (),
     multiples: bool = False,
 ) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
     """The loop nest over ``variables``, outermost first, and the rows that hold none of them.
@@ -67,8 +66,7 @@ def bounds(
     the bounds outside of it and the other bounds of its variable.
 
     What rows say that multiply an inner variable by a symbol only tightens the loops outside of it, as a rule;
-    where one of these has no other bound, ``multiples`` asks for it. What is ``told`` follows from all rows over the
-    integers, and is kept where no projection says so: a bound of an outer loop, or one of the returned rows.
+    where one of these has no other bound, ``multiples`` asks for it.
 
     Facts that hold a loop variable are ignored. Where the rows are provably empty, the nest is
     ``0 .. -1`` and the returned rows are ``(FALSE,)``.
@@ -92,7 +90,7 @@ def bounds(
     loops = frozenset(variables)
     outside = _without(facts, loops)
     merged = merge_parallel(unfolded_rows(rows, loops))
-    guards = (FALSE,) if merged is None else without_redundant(_without((*merged, *told), loops), outside)
+    guards = (FALSE,) if merged is None else without_redundant(_without(merged, loops), outside)
     if merged is None or FALSE in guards:
         return _nothing(variables)
     known = (*outside, *guards)
@@ -105,9 +103,7 @@ def bounds(
         system = unfolded_in(system, variable, known)
         levels.append([row for row in system if variable in row.form.atoms()])
         if len(levels) < len(variables):
-            outer = variables[: -len(levels)]
-            system = _projected(system, variable, outer, known, multiples=multiples)
-            system += tuple(expressed for row in told if (expressed := _bound_of_last(row, outer, loops)) is not None)
+            system = _projected(system, variable, variables[: -len(levels)], known, multiples=multiples)
     nest: list[Bounds] = []
     for variable, level in zip(variables, reversed(levels), strict=True):
         # The only bound of its side is needed: nothing else holds the variable.
@@ -211,12 +207,6 @@ def _projected(
     if all(row in before for row in kept):
         return result
     return without_redundant([row for row in kept if row is not None and _selecting(row, outer) is None], known)
-
-
-def _bound_of_last(row: Row, outer: Sequence[Variable], loops: frozenset[Variable]) -> Row | None:
-    """What a row says of the innermost of the ``outer`` variables; None where it holds one inside of these."""
-    held = row.form.atoms() & loops
-    return expressible(row, outer) if outer[-1] in held and held <= frozenset(outer) else None
 
 
 def _visible(rows: Sequence[Row], variable: Variable) -> list[Row]:

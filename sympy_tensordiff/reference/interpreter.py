@@ -34,6 +34,8 @@ class Interpreter:
         Everything that is going to be evaluated, so that a missing value is found at once.
     values, sizes : mappings
         As in `evaluate`.
+    total : bool
+        As in `evaluate`.
 
     Attributes
     ----------
@@ -44,13 +46,19 @@ class Interpreter:
     """
 
     def __init__(
-        self, expressions: Iterable[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
+        self,
+        expressions: Iterable[Expr],
+        values: Mapping[Any, Any],
+        sizes: Mapping[Any, Any] | None = None,
+        *,
+        total: bool = False,
     ) -> None:
         values, self.functions = take_functions(values)
         self.arrays, self.numbers = bind(expressions, values, sizes)
         self._compiled: dict[Basic, Compiled] = {}
         self._readers: dict[Basic, Reader] = {}
         self._whole = WholeTensors(self)
+        self.total = total
 
     def __enter__(self) -> Interpreter:
         return self
@@ -152,7 +160,7 @@ class Interpreter:
         return lambda env: tuple(closure(env) for closure in closures)
 
     def reader(self, tensor: Expr) -> Reader:
-        """The function that reads one entry of a tensor, checked against its shape."""
+        """The function that reads one entry of a tensor; outside of its shape that is an error, or 0."""
         found = self._readers.get(tensor)
         if found is None:
             if isinstance(tensor, TensorSymbol):
@@ -167,12 +175,14 @@ class Interpreter:
         return found
 
     def _checked(self, tensor: Expr, unchecked: Reader) -> Reader:
-        shape_at = self.shape(tensor)
+        shape_at, total = self.shape(tensor), self.total
 
         def read(env: Environment, position: tuple[int, ...]) -> Number:
             shape = shape_at(env)
             for index, extent in zip(position, shape, strict=True):
                 if not 0 <= index < extent:
+                    if total:
+                        return 0
                     raise OutOfShapeError(f"the read at {position} leaves the shape {shape} of {tensor}")
             return unchecked(env, position)
 
@@ -244,7 +254,9 @@ def exact(value: Any) -> Any:
     return Fraction(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None) -> Any:
+def evaluate(
+    expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None, *, total: bool = False
+) -> Any:
     """The value of an expression by plain loops, exact wherever its functions are rational.
 
     Parameters
@@ -256,6 +268,9 @@ def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any
         30-digit floats.
     sizes : mapping, optional
         Further symbols; sizes that the shapes determine need not be given.
+    total : bool
+        Whether a read outside of its tensor is 0, which is its value by definition, instead of an error. Calls are
+        checked as without it.
 
     Returns
     -------
@@ -265,7 +280,7 @@ def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any
     Raises
     ------
     OutOfShapeError
-        A read that takes place leaves the shape of its tensor.
+        A read that takes place leaves the shape of its tensor, and reads are not ``total``.
 
     Examples
     --------
@@ -275,11 +290,13 @@ def evaluate(expression: Any, values: Mapping[Any, Any], sizes: Mapping[Any, Any
     >>> x = TensorSymbol("x", 3)
     >>> evaluate(IndexedSum(x[k] ** 2 / 2, (k, 0, 1)), {x: [1, 2, 7]})
     Fraction(5, 2)
+    >>> evaluate(x[k] + 1, {x: [1, 2, 7], k: 3}, total=True)
+    Fraction(1, 1)
     """
     several = isinstance(expression, (tuple, list, sympy.Tuple))
     given = map(sympy.sympify, expression if several else (expression,))
     expressions = [distinct(lift(e) if isinstance(e, sympy.MatrixExpr) else e) for e in given]
-    with Interpreter(expressions, values, sizes) as interpreter:
+    with Interpreter(expressions, values, sizes, total=total) as interpreter:
         results = tuple(exact(interpreter.run(e)) for e in expressions)
     return results if several else results[0]
 

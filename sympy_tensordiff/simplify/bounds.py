@@ -20,9 +20,9 @@ from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import REDUCTIONS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import apart, data_terms, selected_in, without_common_data, without_tied_data
+from sympy_tensordiff.integer.data import apart, data_terms, without_common_data, without_tied_data
 from sympy_tensordiff.integer.polyhedron import Bounds, implied, is_empty, without_redundant
-from sympy_tensordiff.simplify.choices import Choices, never_tested, pieces, reads_no_data_outside, unprotected
+from sympy_tensordiff.simplify.choices import Choices
 from sympy_tensordiff.simplify.clamps import decided_rows, hides
 from sympy_tensordiff.simplify.deltas import guarded, summation
 from sympy_tensordiff.simplify.guards import paired, pivot, solved, with_equations
@@ -43,7 +43,6 @@ from sympy_tensordiff.simplify.ranges import (
     without_exact_floors,
 )
 from sympy_tensordiff.simplify.roundings import settled
-from sympy_tensordiff.simplify.shelters import without_index
 from sympy_tensordiff.simplify.strides import CASES_LIMIT, systems_by_remainders
 
 
@@ -95,10 +94,7 @@ class _Tighten:
         facts = self.relevant(facts, node.free)
         key = (node, facts)
         if key not in self.done:
-            told = yield self.protected(node, facts)
-            if told is not node:
-                result = yield self.visit(told, facts)
-            elif node.op == "sum":
+            if node.op == "sum":
                 result = yield self.sum(node, facts)
             elif node.op in REDUCTIONS:
                 result = yield self.reduction(node, facts)
@@ -113,9 +109,7 @@ class _Tighten:
                 result = self.graph.index(settled(node.data, facts))
             else:
                 result = yield self.arguments(node, facts)
-            # Factors may choose only now that they are in final form.
-            told = yield self.protected(result, facts)
-            self.done[key] = result if told is result else (yield self.visit(told, facts))
+            self.done[key] = result
         return self.done[key]
 
     def arguments(self, node: Node, facts: Facts) -> Recursion[Node]:
@@ -139,30 +133,6 @@ class _Tighten:
         if body.op not in ("const", "read"):
             return read
         return self.graph.substitute(body, dict(zip(variables, read.data, strict=True)))
-
-    def protected(self, node: Node, facts: Facts) -> Recursion[Node]:
-        """A product in which a factor that chooses protects the others; other nodes as they are.
-
-        Where nothing is chosen the product is 0 and its other factors are not meant. If some could
-        do harm there, the conditions without which nothing is chosen guard the product; behind an
-        addition of guards, what may still do harm goes inside. So do conditions on data around one.
-        """
-        if node.op == "guard" and not reads_no_data_outside(self.graph, node.data, facts):
-            guards = pieces(self.graph, node.args[0])
-            if guards is not None and len(guards) > 1:
-                return self.graph.add([self.graph.guard(node.data, term) for term in guards])
-        for n, factor in enumerate(node.args if node.op == "mul" else ()):
-            if factor.plain:
-                continue
-            others = node.args[:n] + node.args[n + 1 :]
-            harmful = [other for other in others if not self.harmless(other, facts)]
-            if harmful and (rows := (yield self.choices.conditions(node, factor, harmful, facts))):
-                return self.graph.guard(rows, node)
-            cases = pieces(self.graph, factor) if harmful and factor.op == "add" else None
-            if cases:
-                terms = self.graph.add([self.graph.mul((*harmful, case)) for case in cases])
-                return self.graph.mul((*(other for other in others if other not in harmful), terms))
-        return node
 
     def comprehension(self, node: Node, facts: Facts) -> Recursion[Node]:
         variables, rows, body = self.graph.inside(node, atoms(facts))
@@ -198,7 +168,7 @@ class _Tighten:
 
     def guard(self, node: Node, facts: Facts) -> Recursion[Node]:
         rows, body = decided_rows(node.data, facts), node.args[0]
-        if is_empty(rows, facts) or never_tested(self.graph, rows, facts):
+        if is_empty(rows, facts):
             return self.graph.zero
         rows = with_equations(without_common_data(rows), facts, self.sizes)
         equations: tuple[Row, ...] = ()
@@ -211,7 +181,7 @@ class _Tighten:
             equations = tuple(r.substitute(mapping) if r is not row else r for r in equations)
             if is_empty(rest, facts + equations):
                 return self.graph.zero
-            rows = self.beside(equations, rest, facts)
+            rows = with_equations(rest, facts + equations, self.sizes)
         if any(row.kind == "mod" for row in rows):
             congruences = rows
             rows = to_residues(exact_rows(rows, rows))
@@ -228,25 +198,19 @@ class _Tighten:
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
-    def beside(self, equations: Facts, rows: Sequence[Row], facts: Facts) -> Facts:
-        """The rows of a guard without what its equations tell; those that keep data in these inside stay."""
-        told = with_equations(rows, facts + equations, self.sizes)
-        if any(unprotected(self.graph, (*equations, *told), facts, ())):
-            plain = (*facts, *apart(equations)[0])
-            known = (*plain, *apart(told)[0])
-            told = (*(row for row in without_redundant(apart(rows)[0], plain) if not implied(row, known)), *told)
-        return told
-
     def needed(self, rows: Facts, body: Node, facts: Facts) -> Recursion[Facts]:
         """The rows that do not only say that the loops of sums are not empty: an empty sum is 0 already.
 
-        Those stay that may say where the data in others are read inside of their tensors.
+        Those stay without which data in the others are read outside.
         """
         kept = list(rows)
         for row in rows:
             others = [other for other in kept if other is not row]
-            protects = any(not row.form.atoms().isdisjoint(selected_in(other.form)) for other in others)
-            if row.kind == "ge" and not protects and (yield self.choices.is_idle(row, body, (*facts, *others))):
+            known = (*facts, *others)
+            sure = (*facts, *apart(others)[0])
+            inside = self.graph.inside_data(other.form for other in others)
+            needed = any(not implied(need, sure) and implied(need, (*sure, row)) for need in inside)
+            if row.kind == "ge" and not needed and (yield self.choices.is_idle(row, body, known)):
                 kept = others
         return tuple(kept)
 
@@ -302,8 +266,7 @@ class _Tighten:
             return None
         mapping, guards = single
         left = [v for v in variables if v not in mapping]
-        protecting = [row for v, value in mapping.items() for row in without_index(self.graph, v, value, rows)]
-        rows = tuple([*protecting, *(row.substitute(mapping) for row in (*rows, *guards))])
+        rows = tuple([row.substitute(mapping) for row in (*rows, *guards)])
         # What follows from the definition of the new quotient would bring it into the system again.
         rows = tuple(row for row in rows if not (row.form.compounds() and implied(row, ())))
         fewer = summation(self.graph, left, rows, self.graph.substitute(body, mapping))

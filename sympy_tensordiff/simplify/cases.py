@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import layers
 from sympy_tensordiff.integer.implication import is_empty
 
 Rows = tuple[Row, ...]
@@ -47,10 +46,9 @@ def _outermost_guard(node: Node) -> Node | None:
 
 
 def _outside(rows: Rows) -> list[Rows]:
-    """Where the rows do not all hold, in pieces that exclude each other; what protects data comes before them."""
-    ordered = [row for layer in layers(rows) for row in layer]
+    """Where the rows do not all hold, in pieces that exclude each other."""
     pieces: list[Rows] = []
-    for n, row in enumerate(ordered):
+    for n, row in enumerate(rows):
         opposites = [Row("ge", row.form - 1), Row("ge", -row.form - 1)] if row.kind == "eq" else [row.negation()]
-        pieces += [(*ordered[:n], opposite) for opposite in opposites]
+        pieces += [(*rows[:n], opposite) for opposite in opposites]
     return pieces

@@ -9,21 +9,16 @@ does come out, and protect them too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 
 from sympy_tensordiff.graph.interning import is_total
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import apart
-from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.data import DataEntry, data_entries
 from sympy_tensordiff.integer.multiples import divided_by
-from sympy_tensordiff.integer.polyhedron import implied, is_empty
-from sympy_tensordiff.simplify.clamps import decided
+from sympy_tensordiff.integer.polyhedron import implied
 
 Facts = tuple[Row, ...]
-
-MOST_PIECES = 32
 
 
 class Choices:
@@ -50,9 +45,10 @@ class Choices:
             if node.op in ("guard", "sum", "prod"):
                 variables, inside, body = self.inside(node, facts)
                 rows = inside[len(facts) :]
-                found = reads_no_data_outside(self.graph, rows, facts, variables)
                 # Bounds are computed of empty ranges, too.
-                found = found and all(implied(needed, facts) for needed in divisible([row.form for row in rows]))
+                found = all(implied(needed, facts) for needed in divisible([row.form for row in rows]))
+                for entry, known in tested_data(self.graph, variables, rows, facts):
+                    found = found and all(implied(needed, known) for needed in inside_shape(self.graph, entry))
                 found = found and (
                     (row is not None and implied(row, inside)) or (yield self.is_harmless(body, inside, row))
                 )
@@ -89,30 +85,6 @@ class Choices:
         for read in self.reads[node]:
             yield from number_at(self.graph, read)
 
-    def conditions(self, product: Node, factor: Node, others: Sequence[Node], facts: Facts) -> Recursion[list[Row]]:
-        """Rows, not known from ``facts``, outside of which ``factor`` is 0 and the product does harm.
-
-        They are among the rows that say that reads of the ``others`` stay inside their shapes, those of guards, and
-        those without which a sum has no values. Loops around such a guard may be empty where its data cannot be read:
-        the rows that say it come along.
-        """
-        found: list[Row] = []
-        needed = chain.from_iterable(map(self.needed_by, others))
-        for row in dict.fromkeys((*needed, *first_guard(factor), *self.without_which_empty(factor))):
-            # A guard is told what is known of its maxima and minima, the product not yet.
-            known = implied(row, facts) or implied(row._replace(form=decided(row.form, facts)), facts)
-            harm = not known and not (yield self.is_harmless(product, facts, row))
-            if harm and (yield self.needs(factor, row, facts)):
-                found += [row, *unprotected(self.graph, (row,), (*facts, *found), ())]
-        return found
-
-    def without_which_empty(self, factor: Node) -> Facts:
-        """What the ranges of a sum say about what is outside of it, as far as data end them."""
-        if factor.op != "sum" or not self.graph.integers:
-            return ()
-        variables, rows, _ = self.graph.open(factor)
-        return tuple(apart(project(rows, variables) or ())[1])
-
     def is_idle(self, row: Row, node: Node, facts: Facts) -> Recursion[bool]:
         """Whether a guard says nothing new of ``node``, which is 0 without it and can be evaluated."""
         harmless: bool = yield self.is_harmless(node, facts, row)
@@ -143,17 +115,6 @@ class Choices:
             if (yield self.needs(part, row, facts)) is not every:
                 return not every
         return every
-
-
-def first_guard(factor: Node) -> Facts:
-    """The rows of a guard inside of a node that may choose, as far as they are about the node."""
-    node = factor
-    while node.op in ("add", "mul", "sum", "pow", "select"):
-        inner = next((arg for arg in node.args if not arg.plain), None)
-        if inner is None:
-            break
-        node = inner
-    return tuple(row for row in node.data if row.form.atoms() <= factor.free) if node.op == "guard" else ()
 
 
 def is_reciprocal(node: Node, facts: Facts) -> bool:
@@ -189,71 +150,35 @@ def divisible(forms: Iterable[Affine]) -> Facts:
     return tuple(Row("ge", divisor - 1) for divisor in divided_by(forms))
 
 
-def reads_no_data_outside(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int] = ()) -> bool:
-    """Whether conditions or ranges can be tested: what selects data in them is inside where the others hold."""
-    return not graph.integers or next(unprotected(graph, rows, facts, variables), None) is None
+def accesses(
+    graph: Graph, node: Node, variables: Sequence[int], rows: Facts, facts: Facts
+) -> Iterator[tuple[Node, Facts]]:
+    """What a node reads itself: an entry, and data in its forms as indices; each with what holds there."""
+    if node.op == "read":
+        yield node, facts
+    forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
+    for entry in data_entries(forms) if graph.integers else ():
+        yield graph.index(Affine.variable(entry)), facts
+    if node.op != "comprehension":
+        yield from tested_data(graph, variables, rows, facts)
 
 
-def never_tested(graph: Graph, rows: Facts, facts: Facts) -> bool:
-    """Whether data in conditions lie outside of their tensors wherever conditions without data hold.
+def tested_data(graph: Graph, variables: Sequence[int], rows: Facts, facts: Facts) -> Iterator[tuple[Node, Facts]]:
+    """The data in the rows of a range or a guard, as indices; each with what holds where they are read.
 
-    Other data see to it then that they are not read: what stands behind the conditions never counts.
+    The rows of a range are read where the loops around it run, those of a guard where the others hold.
     """
-    plain, data = apart(rows) if graph.integers else ((), ())
-    return bool(data) and is_empty(graph.inside_data([row.form for row in data]), (*facts, *plain))
+    for row in rows if graph.integers else ():
+        for entry in data_entries([row.form]):
+            yield graph.index(Affine.variable(entry)), (*facts, *beside(row, rows, variables, entry))
 
 
-def inside_conditions(graph: Graph, node: Node) -> Facts:
-    """The rows that say that the data in the conditions of a guard or in ranges are read inside of their tensors.
-
-    What the other conditions protect is not among them, nor what depends on the variables of the ranges.
-    """
-    if node.op != "guard" and node.op not in RANGED:
-        return ()
-    own = graph.bound(node) if node.op in RANGED else ()
-    return tuple(row for row in unprotected(graph, node.data, (), own) if row.form.atoms().isdisjoint(own))
-
-
-def unprotected(graph: Graph, rows: Facts, facts: Facts, variables: Sequence[int]) -> Iterator[Row]:
-    """The rows that say that data in conditions are read inside, without those that the other conditions tell.
-
-    The data in the ranges of loops over ``variables``, outermost first, are read where the loops around
-    run, and whether the loop has values itself or not.
-    """
-    plain, data = apart(rows)
+def beside(row: Row, rows: Facts, variables: Sequence[int], entry: DataEntry | None = None) -> Iterator[Row]:
+    """The other rows of a range or a guard that hold where one of them is read; those that read an entry too aside."""
     place = {v: n for n, v in enumerate(variables)}
 
     def level(row: Row) -> int:
         return max((place[v] for v in row.form.atoms() if v in place), default=-1)
 
-    for row in data:
-        known = (*facts, *(other for other in plain if not variables or level(other) < level(row)))
-        yield from (needed for needed in graph.inside_data([row.form]) if not implied(needed, known))
-
-
-def pieces(graph: Graph, node: Node) -> list[Node] | None:
-    """The guards that a node is the sum of, products with additions among their factors written out; None if it is not.
-
-    Nothing is written out to more than `MOST_PIECES`.
-    """
-    found: list[Node] = []
-    waiting = [node]
-    while waiting:
-        term = waiting.pop()
-        if term.op == "guard":
-            found.append(term)
-        elif term.op == "add":
-            waiting += reversed(term.args)
-        else:
-            sums = (
-                [factor for factor in term.args if factor.op == "add" and not factor.plain] if term.op == "mul" else []
-            )
-            if not sums:
-                return None
-            # One that is an addition of guards already makes all of the product one.
-            total = next((factor for factor in sums if all(part.op == "guard" for part in factor.args)), sums[0])
-            if len(found) + len(waiting) + len(total.args) > MOST_PIECES:
-                return None
-            rest = [factor for factor in term.args if factor is not total]
-            waiting += [graph.mul((*rest, part)) for part in reversed(total.args)]
-    return found
+    around = (other for other in rows if other is not row and (not variables or level(other) < level(row)))
+    return (other for other in around if entry is None or entry not in data_entries([other.form]))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import apart, data_terms, is_opaque, outermost_entries, selected_in, tested
+from sympy_tensordiff.integer.data import apart, data_terms, is_opaque, selected_in, tested
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.simplify.clamps import cases_of_clamps
 from sympy_tensordiff.simplify.disjoint import cases_of_nested_inequality, residues, terms_with_guards, ties
@@ -76,16 +76,11 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
     """The sum where no equation can be solved any more: conditions outside, ranges, tests of data in the body."""
     inner = [row for row in rows if not row.form.atoms().isdisjoint(kept)]
     outer = [row for row in rows if row.form.atoms().isdisjoint(kept)]
-    if kept:  # the sum may be empty where the data in what moves out of it cannot be read
-        outer += graph.inside_data([row.form for row in outer])
-    inner += _bounds_from_tests(graph, inner, kept)
     tests = _tests(graph, inner, kept)
     if tests:
-        inner = [row for row in inner if row not in tests]
+        # What selects data that are tested alone runs over the shape of the data.
+        inner = [*(row for row in inner if row not in tests), *_shapes_of_tested(graph, inner, tests, kept)]
         body = graph.guard(tests, body)
-        # The bounds are read before the tests are: what these keep inside from without does so out there.
-        around = graph.inside_data(row.form for row in inner if selected_in(row.form).isdisjoint(kept))
-        outer += [row for row in around if not data_terms(row.form)]
     factor, body = graph.split_coefficient(body)
     if body.op == "sum" and not body.free.isdisjoint(kept):
         more, more_rows, body = graph.open(body)
@@ -94,59 +89,18 @@ def _solved_sum(graph: Graph, kept: list[int], rows: tuple[Row, ...], body: Node
 
 
 def _tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The conditions that the body tests: what no bound expresses, and bounds by data that others keep inside.
+    """The conditions that the body tests: what no bound expresses, and bounds by data that may be outside themselves.
 
-    ``k <= jdx[i]`` is one of the latter beside ``i <= idx[j]``, where ``k`` has another upper bound: whatever the
-    order of the loops, one of these rows would be read before the other is.
+    These would be read before the test that they are inside; whether they are is another pass's question.
     """
     found = tested(rows, variables)
-    plain = apart(rows)[0]
-    for row in _unsure_bounds(graph, rows, variables):
-        if row not in found and all(_is_bounded(v, sign, plain) for v, sign in _bounded_by(row, variables)):
-            found.append(row)
-    return found
-
-
-def _bounds_from_tests(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """What bounds a variable from a side on which it has no bound but by data that others keep inside.
-
-    That is that it selects data inside of their tensor in another row.
-    """
     plain, data = apart(rows)
-    inside = [row for row in graph.inside_data(row.form for row in data) if not data_terms(row.form)]
-    missing = {
-        end
-        for row in _unsure_bounds(graph, rows, variables)
-        for end in _bounded_by(row, variables)
-        if not _is_bounded(*end, plain)
-    }
-    return [row for row in inside if any(row.form.coefficient(v) * sign > 0 for v, sign in missing)]
-
-
-def _unsure_bounds(graph: Graph, rows: Sequence[Row], variables: Sequence[int]) -> list[Row]:
-    """The bounds by data that the variables select, which only rows keep inside that no loop around theirs tests."""
-    plain, data = apart(rows)
-    late = tested(rows, variables)
-    found = []
-    for row in data if len(data) > 1 else ():
-        bounded = [v for v, _ in _bounded_by(row, variables)]
-        if row.kind != "ge" or not bounded or selected_in(row.form).isdisjoint(variables):
-            continue
-        needed = [inside for inside in graph.inside_data([row.form]) if not implied(inside, plain)]
-        others = [other for other in data if other in late or not other.form.atoms().isdisjoint(bounded)]
-        if any(_may_tell(other, inside, plain, variables) for other in others if other != row for inside in needed):
-            found.append(row)
+    for row in data:
+        if row not in found and not selected_in(row.form).isdisjoint(variables):
+            sure = all(implied(inside, plain) for inside in graph.inside_data([row.form]))
+            if not sure and all(_is_bounded(v, sign, plain) for v, sign in _bounded_by(row, variables)):
+                found.append(row)
     return found
-
-
-def _may_tell(row: Row, inside: Row, plain: Sequence[Row], variables: Sequence[int]) -> bool:
-    """Whether a row may say that data are inside: of the data that select them, or of a variable that does."""
-    entries = outermost_entries(inside.form)
-    if entries:
-        return not entries.isdisjoint(outermost_entries(row.form))
-    held = inside.form.atoms().intersection(variables)
-    linked = [row, *(other for other in plain if not other.form.atoms().isdisjoint(row.form.atoms()))]
-    return any(not held.isdisjoint(other.form.atoms()) for other in linked)
 
 
 def _bounded_by(row: Row, variables: Sequence[int]) -> list[tuple[int, int]]:
@@ -157,6 +111,18 @@ def _bounded_by(row: Row, variables: Sequence[int]) -> list[tuple[int, int]]:
 
 def _is_bounded(variable: int, sign: int, rows: Sequence[Row]) -> bool:
     return any(row.kind == "ge" and row.form.coefficient(variable) * sign > 0 for row in rows)
+
+
+def _shapes_of_tested(graph: Graph, rows: Sequence[Row], tests: Sequence[Row], variables: Sequence[int]) -> list[Row]:
+    """The bounds of variables that have none but by data that they select: the shape of the data."""
+    bounds = [row for row in rows if row not in tests]
+    found = []
+    for row in graph.inside_data(row.form for row in rows):
+        for v in row.form.atoms().intersection(variables) if not data_terms(row.form) else ():
+            sign = row.form.coefficient(v)
+            if sign and not _is_bounded(v, sign, bounds):
+                found.append(row)
+    return found
 
 
 def _waiting_factor(body: Node, variables: frozenset[int]) -> Node | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable, replace
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.data import data_entries, is_opaque, selected_in
+from sympy_tensordiff.integer.data import is_opaque, selected_in
 from sympy_tensordiff.integer.normalise import normalise, remainders
 
 RESIDUES_LIMIT = 16
@@ -85,26 +85,8 @@ def _nested_rows(variables: frozenset[int], body: Node) -> tuple[list[Node], lis
         return [], []
     guards = [node for node in reachable(body) if node.op == "guard"]
     rows = dict.fromkeys(row for node in guards for row in node.data)
-    if any(data_entries([row.form]) for row in rows):
-        read = _tested_anyway(body)
-        rows = dict.fromkeys(row for row in rows if row in read or not data_entries([row.form]))
     apart = (row for row in rows if selected_in(row.form).isdisjoint(variables))  # data is tested in any case
     return guards, [row for row in apart if not row.form.atoms().isdisjoint(variables)]
-
-
-def _tested_anyway(body: Node) -> set[Row]:
-    """The rows that are tested wherever a body is evaluated, behind no other one that may protect their data."""
-    found: set[Row] = set()
-    stack, seen = [body], {body}
-    while stack:
-        node = stack.pop()
-        if node.op == "guard":
-            found.update(node.data if len(node.data) == 1 else ())
-            continue
-        new = [arg for arg in node.args[: 1 if node.op == "select" else None] if arg not in seen and not arg.plain]
-        seen.update(new)
-        stack += new
-    return found
 
 
 def _decided(graph: Graph, body: Node, guards: Sequence[Node], known: dict[Row, bool]) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import Graph, Node, Substitution
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.affine import Affine, Compound, Row, Variable
 from sympy_tensordiff.integer.data import data_terms
 from sympy_tensordiff.integer.polyhedron import implied, without_redundant
 from sympy_tensordiff.integer.system import definitions
@@ -29,21 +29,26 @@ def _as_equation(row: Row, known: Facts, sizes: frozenset[int]) -> Row:
 
 
 def pivot(rows: Sequence[Row], sizes: frozenset[int]) -> tuple[Row, dict[Variable, Affine]] | None:
-    """An equation solved for the data in it, or for the index that was introduced last.
-
-    One that holds several data stays: what it would put in place of those may be outside of its tensor.
-    """
+    """An equation solved for the data in it, those that the oldest index selects first, or for the newest index."""
     for row in rows:
         data = data_terms(row.form)
-        if len(data) > 1:
-            continue
         inside = row.form.hidden()
-        for v, c in reversed(row.form.terms if row.kind == "eq" else ()):
+        terms = row.form.terms if row.kind == "eq" else ()
+        for v, c in sorted(terms, key=_newest) if len(data) > 1 else reversed(terms):
             is_index = isinstance(v, int) and v not in sizes and v not in inside
             value = Affine({v: 1}) - row.form * c
             if abs(c) == 1 and (v not in definitions(value.compounds()) if v in data else is_index and not data):
                 return row, {v: value}
     return None
+
+
+def _newest(term: tuple[Variable, int]) -> int:
+    """The index in a term that was introduced last."""
+    variable = term[0]
+    return max(
+        (v for v in (variable.atoms() if isinstance(variable, Compound) else (variable,)) if isinstance(v, int)),
+        default=-1,
+    )
 
 
 def solved(rows: Facts, sizes: frozenset[int]) -> Substitution:

@@ -72,9 +72,22 @@ class ProductsOfSums:
         """The sum of ``body`` over triangular ``limits``, outermost first, all of which hold given ``facts``."""
         if not self.flat:
             body = common_outside(self.graph, body)
+        choice = self.choice(limits, body, facts)
+        if choice is not None:
+            sides = (side if side is self.graph.zero else self.of(limits, side, facts) for side in choice.args[1:])
+            return self.graph.select(choice.args[0], *sides)
         return self.product(
             limits, [part for factor in self.graph.factors(body) for part in self.parts(factor, limits, facts)], facts
         )
+
+    def choice(self, limits: Limits, body: Node, facts: Facts) -> Node | None:
+        """A summand that a condition without the variables chooses, which can be asked outside of the sum."""
+        graph = self.graph
+        if not graph.is_choice(body):
+            return None
+        condition = body.args[0]
+        outside = condition.free.isdisjoint([limit.variable for limit in limits])
+        return body if outside and (never_empty(limits, facts) or self.harmless(condition, facts)) else None
 
     def parts(self, factor: Node, limits: Limits, facts: Facts) -> list[Node]:
         """A guard apart from what it guards, as far as that can be outside of the sum and does no harm without it."""

@@ -14,7 +14,6 @@ from sympy_tensordiff.integer.extrema import greatest, least, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import Bounds, bounds, implied, order
 from sympy_tensordiff.integer.products import quotient_by, rounded, slope, times
-from sympy_tensordiff.simplify.shelters import sheltered
 
 Facts = tuple[Row, ...]
 Single = tuple[dict[int, Affine], list[Row]]
@@ -41,25 +40,21 @@ def nest(graph: Graph, rows: Sequence[Row], variables: Sequence[int], facts: Fac
     LoopBoundError
         Where none express the rows; under the names that the variables have.
     """
-    rows, told, data = sheltered(graph, rows, variables, facts)
     try:
-        limits, outer = _in_some_order(rows, variables, facts, told)
+        return _in_some_order(rows, variables, facts)
     except LoopBoundError as error:
-        raise error.named(
-            lambda part: _named(graph, part.substitute(data) if isinstance(part, Row) else part)
-        ) from None
-    return tuple(limit.substitute(data) for limit in limits) if data else limits, outer
+        raise error.named(lambda part: _named(graph, part)) from None
 
 
 def _in_some_order(
-    rows: Sequence[Row], variables: Sequence[int], facts: Facts, told: Facts
+    rows: Sequence[Row], variables: Sequence[int], facts: Facts
 ) -> tuple[tuple[Bounds, ...], tuple[Row, ...]]:
     """The loops in the best order, or in another one where there are no bounds in that; by multiples if need be."""
     orders = (order(rows, variables, facts), *islice(permutations(variables), MOST_ORDERS))
     refused: list[LoopBoundError] = []
     for multiples, chosen in product((False, True), orders):
         try:
-            return bounds(rows, chosen, facts, told=told, multiples=multiples)
+            return bounds(rows, chosen, facts, multiples=multiples)
         except LoopBoundError as error:
             refused.append(error)
     raise refused[0]

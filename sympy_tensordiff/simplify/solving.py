@@ -15,12 +15,10 @@ from math import gcd
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, Variable, quotient
-from sympy_tensordiff.integer.data import apart, is_opaque, selected_in
-from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.data import is_opaque, selected_in
 from sympy_tensordiff.integer.lattice import dot, negated, shortened
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.products import SymbolicQuotient, quotient_by, rounded, times
-from sympy_tensordiff.simplify.shelters import steady, without_index
 
 Solution = tuple[list[int], dict[Variable, Affine], tuple[Row, ...]]
 
@@ -38,9 +36,6 @@ def solve_equations(graph: Graph, variables: Sequence[int], rows: Iterable[Row])
     kept = list(variables)
     mapping: dict[Variable, Affine] = {}
     current = normalise_rows(rows)
-    # Where nothing is solved the rows stay, so that the sum is found in its final form.
-    if current is not None and _solving_step(graph, kept, current) is not None:
-        current = normalise_rows((*current, *_sheltering(graph, variables, current)))
     while current is not None:
         step = _solving_step(graph, kept, current)
         if step is None:
@@ -49,32 +44,6 @@ def solve_equations(graph: Graph, variables: Sequence[int], rows: Iterable[Row])
         mapping = {v: form.substitute(new) for v, form in mapping.items()} | new
         current = normalise_rows(row.substitute(new) for row in current)
     return None
-
-
-def _sheltering(graph: Graph, variables: Sequence[int], rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """What keeps data from being read outside of their tensors where other rows do not hold, once all are solved.
-
-    What the rows say alone that read no data outside; and that the data are inside in an equation that is solved,
-    beside other rows of that kind.
-    """
-    plain, data = apart(rows)
-    if not data or all(row.kind == "ge" for row in rows):
-        return ()
-    around = tuple(row for row in plain if row.form.atoms().isdisjoint(variables))
-    safe = [*plain, *steady(graph, data, around)]
-    asked = [row for row in data if row not in safe]
-    solved = [row.form for row in asked if row.kind != "ge" and not is_opaque(row.form, variables)]
-    inside = graph.inside_data(solved) if len(asked) > 1 else []
-    selecting = frozenset().union(*(selected_in(row.form) for row in asked))
-    inner = [v for v in variables if v not in selecting]
-    if not asked or all(row.kind == "ge" or row.form.atoms().isdisjoint(inner) for row in safe):
-        return tuple(inside)
-    solution = solve_equations(graph, inner, safe)
-    if solution is None:
-        return (Row("ge", Affine.of(-1)),)
-    kept, _, left = solution
-    told = [*(project([row for row in left if row.kind == "ge"], kept) or ()), *left]
-    return (*inside, *(row for row in told if row.form.atoms().isdisjoint(kept) and row not in rows))
 
 
 Rounded = Quotient | SymbolicQuotient
@@ -92,7 +61,7 @@ def _solving_step(graph: Graph, kept: list[int], rows: tuple[Row, ...]) -> Step 
         for v in kept:
             if abs(c := form.coefficient(v)) == 1 and v not in form.hidden():
                 value = Affine({v: 1}) - form * c
-                return {v: value}, (*rows, *without_index(graph, v, value, rows)), [w for w in kept if w != v]
+                return {v: value}, rows, [w for w in kept if w != v]
     for row in inner:
         tested = selected_in(row.form)  # for each of their values the row is tested, whatever is rounded in it
         for found in sorted(rounded(row.form), key=_size, reverse=True):

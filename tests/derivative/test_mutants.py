@@ -15,7 +15,7 @@ from exact_checks import contract
 from sympy import Abs, Eq, Max, Min, Mod, Piecewise
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, hessian, indices, jacobian, vjp
-from sympy_tensordiff.derivative import pullbacks, sweep
+from sympy_tensordiff.derivative import annihilation, elementwise, pullbacks, sweep
 from sympy_tensordiff.graph import nodes, write
 from sympy_tensordiff.integer import affine, fourier_motzkin, implication, nests, normalise, smith
 from sympy_tensordiff.reference import differentiate, evaluate, points
@@ -221,8 +221,24 @@ def _kinks():
     check(table(Piecewise((x[i] ** 2, x[i] > y[i]), (y[i] ** 3, True)), (i, 8)), x, y, values=KINKS)
 
 
+def _reads():
+    # No entry is chosen where the other factor would be read at -4.
+    n, m = indices("n m")
+    u, bounds_of = tensor("u", n + 9), tensor("c", 2 * n + 1)
+    chosen = Piecewise((u[0] * u[5 * m - n - 6] ** 2, x[0] < bounds_of[n - m - i + 3]), (0, True))
+    check(table(chosen, (i, m)), u, sizes={n: 3, m: 1}, values={bounds_of: [-99] * 7})
+
+
+def _choices():
+    # Nothing is divided by x[0], which is 0, for both uses of the quotient.
+    inverse = 1 / x[i]
+    first, second = (Piecewise((f, x[i] > n), (0, True)) for n, f in enumerate((inverse * y[i], 3 * inverse + 1)))
+    check(table(first + second, (i, 8)), x, y, values={x: list(range(8))})
+
+
 CORE = (
     *(_shifts, _kinks, _window, _cokernels, _one_name, _shared_reads, _staged_sums, _sizes, _guards),
+    *(_reads, _choices),
     *(_chains, _whole_sums, _empty_ranges, _congruences, _lattices, _tight_ranges, _section_6),
 )
 
@@ -489,8 +505,12 @@ def factors_taken_out_of_empty_sums(patches):
     patches.function(ranges, "never_empty", lambda original, limits, known: True)
 
 
-def factors_taken_out_of_guards(patches):
-    patches.attribute(choices.Choices, "does_no_harm", lambda original, self, node, known: node.plain)
+def reads_left_unguarded(patches):
+    patches.function(elementwise, "explicit_reads", lambda original, graph, nodes, *more: list(nodes))
+
+
+def slopes_multiplied_where_nothing_is_chosen(patches):
+    patches.function(annihilation, "_applied", lambda original, graph, cotangent, rule: rule(cotangent))
 
 
 def sums_taken_for_nonempty(patches):
@@ -528,7 +548,8 @@ MUTANTS = [
     reads_of_a_result_are_facts,
     pair_of_fourier_motzkin_dropped,
     factors_taken_out_of_empty_sums,
-    factors_taken_out_of_guards,
+    reads_left_unguarded,
+    slopes_multiplied_where_nothing_is_chosen,
     sums_taken_for_nonempty,
 ]
 

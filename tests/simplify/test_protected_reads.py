@@ -25,6 +25,7 @@ from sympy_tensordiff.reference import differentiate, evaluate
 from sympy_tensordiff.reference.derivatives import derivative
 from sympy_tensordiff.simplify.bounds import tighten
 from sympy_tensordiff.simplify.clamps import decided_rows
+from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.values import call_arguments, random_values, to_double
 
@@ -81,7 +82,7 @@ def test_third_derivatives_read_inside(name, monkeypatch):
         assert_equal(result, to_double(expected), f"{name}, N = {size}, NumPy", 1e-9)
 
 
-def test_common_conditions_of_an_addition_protect_the_other_factors():
+def test_a_factor_is_guarded_beside_an_addition_of_guards():
     graph = Graph()
     p, n = graph.fresh("p"), graph.fresh("N")
     form, extent = Affine.variable(p), Affine.variable(n)
@@ -90,13 +91,11 @@ def test_common_conditions_of_an_addition_protect_the_other_factors():
     facts = (Row("ge", form), Row("ge", extent - 1 - form))
     first, second = (graph.guard([Row("ge", form - low)], graph.call(sin, [a])) for low in (1, 2))
     nested = graph.add([graph.mul([graph.add([first, graph.mul([second, b])]), b]), second])
-    (result,) = tighten(graph, [graph.mul([nested, before])], facts, frozenset([n]))
-    assert result.op == "guard"
-    assert result.data == (Row("ge", form - 1),)
-    # Without a condition that all of them need, nothing is known, and nothing is claimed.
-    loose = graph.add([nested, graph.mul([a, b])])
-    (result,) = tighten(graph, [graph.mul([loose, before])], facts, frozenset([n]))
-    assert result.op == "mul"
+    for factor in (nested, graph.add([nested, graph.mul([a, b])])):
+        nodes = tighten(graph, [graph.mul([factor, before])], facts, frozenset([n]))
+        (result,) = explicit_reads(graph, nodes, facts)
+        guarded = graph.guard([Row("ge", form - 1)], before)
+        assert result == graph.mul([*graph.factors(nodes[0])[:0], factor, guarded])
 
 
 DATA = TensorSymbol("data", 3, dtype=int)

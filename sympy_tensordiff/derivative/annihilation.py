@@ -1,0 +1,164 @@
+"""The annihilating product: an exact 0 in a cotangent stays 0, whatever slope it is multiplied by.
+
+The cotangent of ``log(x[i])`` in ``Piecewise((log(x[i]), x[i] > 0), (0, True))`` is 0 where the condition does not
+hold, but floating point numbers say ``0 * 1/x[i] = nan`` at ``x[i] = 0``. Products lift a choice between something and
+0 over such factors (`Graph.mul`), and guards over all. A node that is used under several conditions has an addition,
+or a sum, of such choices as its cotangent. A pullback is linear in the cotangent, so it is applied in each of them.
+That costs operations, and is not done for a node that the function evaluates unconditionally: where that is a
+number, so is its slope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges
+from sympy_tensordiff.graph.patterns import Label, Labels, Operand
+from sympy_tensordiff.integer.affine import Affine
+
+LIMIT = 32
+"""Cotangents that are made of more choices are left as they are: products with all of them would explode."""
+
+
+def unconditional(root: Node) -> set[Node]:
+    """The nodes that an expression evaluates under no condition on values; those on indices travel with cotangents."""
+    found = {root}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        new = [arg for arg in node.args[: 1 if node.op == "select" else None] if arg not in found]
+        found.update(new)
+        stack += new
+    return found
+
+
+def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
+    """A rule that is linear in the cotangent, applied to what the cotangent chooses.
+
+    Parameters
+    ----------
+    graph : Graph
+    cotangent : Node
+    rule : callable
+    certain : bool
+        Whether what the rule multiplies by is a number wherever the function is. Of a table that is read, only some
+        entries may count: the guards of several reads choose these.
+    """
+    guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
+    return rule(cotangent) if certain and not guards else _applied(graph, cotangent, rule)
+
+
+def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
+    if cotangent is graph.zero or not is_chosen(graph, cotangent):
+        return rule(cotangent)
+    match cotangent.op:
+        case "select":
+            return graph.select(cotangent.args[0], *(_applied(graph, side, rule) for side in cotangent.args[1:]))
+        case "guard":
+            return graph.guard(cotangent.data, _applied(graph, cotangent.args[0], rule))
+        case "add":
+            return graph.add([_applied(graph, term, rule) for term in cotangent.args])
+        case "sum":
+            variables, rows, body = graph.open(cotangent)
+            return graph.sum(variables, rows, _applied(graph, body, rule))
+        case "mul":
+            choice = next(factor for factor in cotangent.args if is_chosen(graph, factor))
+            others = [factor for factor in cotangent.args if factor is not choice]
+            return _applied(graph, choice, lambda part: rule(graph.mul((*others, part))))
+    # What an einsum or a table chooses shows in its value only.
+    return graph.select(graph.compare("ne", cotangent, graph.zero), rule(cotangent), graph.zero)
+
+
+def is_chosen(graph: Graph, node: Node) -> bool:
+    """Whether a node is 0 unless conditions choose otherwise, as far as few steps show."""
+    return _is_chosen(graph, node, [LIMIT])
+
+
+def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
+    """Whether a node is 0 unless conditions choose otherwise; it is looked at within the ``room`` left."""
+    room[0] -= 1
+    if room[0] < 0:
+        return False
+    match node.op:
+        case "add":
+            return all(_is_chosen(graph, term, room) for term in node.args)
+        case "select":
+            sides = node.args[1:]
+            return any(map(graph.is_zero, sides)) or any(_is_chosen(graph, side, room) for side in sides)
+        case "mul" | "sum" | "ein" | "comprehension":
+            return any(_is_chosen(graph, part, room) for part in node.args)
+    return node.op == "guard"
+
+
+def contraction(
+    graph: Graph, cotangent: Operand, factors: Sequence[Operand], output: Labels, extents: dict[Label, Affine]
+) -> Node:
+    """The annihilating product of a cotangent of whole tensors and factors, with the labels of ``output``.
+
+    Parameters
+    ----------
+    graph : Graph
+    cotangent : (Node, labels)
+    factors : sequence of (Node, labels)
+        What is multiplied where the node that they come from is used.
+    output : sequence of labels
+    extents : mapping
+        The extents of the labels of the output.
+    """
+    if all(factor.total for factor, _ in factors) or not is_chosen(graph, cotangent[0]):
+        return graph.ein(1, [cotangent, *factors], output, extents)
+    chosen = _in_choice(graph, cotangent, factors)
+    if chosen is not None:
+        return graph.ein(1, chosen, output, extents)
+    operands = [cotangent, *factors]
+    sizes = {label: size for part, labels in operands for label, size in zip(labels, part.shape, strict=True)}
+    variables = {label: graph.fresh(f"i{n}") for n, label in enumerate(sizes)}
+    value, *slopes = (
+        graph.read(part, [Affine.variable(variables[label]) for label in labels]) for part, labels in operands
+    )
+    nonzero = graph.compare("ne", value, graph.zero)
+    product = graph.select(nonzero, graph.mul((value, *slopes)), graph.zero)
+    axes, summed = [label for label in sizes if label in output], [label for label in sizes if label not in output]
+    if summed:
+        over = [variables[label] for label in summed]
+        product = graph.sum(over, ranges(over, [sizes[label] for label in summed]), product)
+    shape = tuple(sizes[label] for label in axes)
+    found = (
+        tensor_of(graph, [variables[label] for label in axes], shape, product) if axes else scalar_of(graph, product)
+    )
+    return graph.ein(1, [(found, axes)], output, extents)
+
+
+def _in_choice(graph: Graph, cotangent: Operand, factors: Sequence[Operand]) -> list[Operand] | None:
+    """The operands of the product, with the factors inside of a choice that has all of their axes; None without one."""
+    node, labels = cotangent
+    parts = [cotangent]
+    if node.op == "ein" and len(set(node.data.output)) == len(labels):
+        names: dict[int, Label] = dict(zip(node.data.output, labels, strict=True))
+        parts = [(graph.const(node.data.coefficient), ())]
+        for arg, inner in zip(node.args, node.data.inputs, strict=True):
+            parts.append((arg, tuple(names.setdefault(label, (node.id, label)) for label in inner)))
+    moved = [factor for factor in factors if not factor[0].total]
+    needed = {label for _, own in moved for label in own}
+    chosen = [part for part in parts if is_chosen(graph, part[0])]
+    for choice, own in chosen:
+        others = [part for part in chosen if part[0] is not choice]
+        inside = needed.union(*(labels for _, labels in others)).issubset(own) and len(set(own)) == len(own)
+        if choice.op == "select" and any(map(graph.is_zero, choice.args[1:])) and inside:
+            rest = [part for part in (*parts, *factors) if part not in (*chosen, *moved)]
+            return [(_with_factors(graph, (choice, own), others, moved), own), *rest]
+    return None
+
+
+def _with_factors(graph: Graph, chosen: Operand, others: Sequence[Operand], moved: Sequence[Operand]) -> Node:
+    """A choice whose other side is multiplied by other choices and by the factors that are moved into it."""
+    choice, own = chosen
+    sizes = dict(zip(own, choice.shape, strict=True))
+    sides = []
+    for side in choice.args[1:]:
+        if not graph.is_zero(side):
+            part = graph.ein(1, [(graph.broadcast(side, choice.shape), own), *others], own, sizes)
+            side = contraction(graph, (part, own), moved, own, sizes)
+        sides.append(side)
+    return graph.select(choice.args[0], *sides)

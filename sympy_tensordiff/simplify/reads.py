@@ -1,0 +1,340 @@
+"""Explicit reads: what nothing around a read proves to be inside of its tensor stands in a guard.
+
+A read outside of its shape is 0 by definition, and all other passes rely on it. What is printed reads inside, so this
+pass puts a guard around each read that needs one. Data that an index, a condition or a range selects are 0 outside of
+their shape, too, or whatever else: such a node is split into the case where they are inside and the cases where they
+are not, most of which have no point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.graph.instances import instance
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
+from sympy_tensordiff.integer.data import DataEntry, data_entries, selected_in
+from sympy_tensordiff.integer.exact_projection import project_exactly
+from sympy_tensordiff.integer.extrema import cases
+from sympy_tensordiff.integer.multiples import multiplied
+from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.simplify.choices import Choices, accesses, beside, inside_shape
+from sympy_tensordiff.simplify.deltas import summation
+
+Facts = tuple[Row, ...]
+Variables = tuple[int, ...]
+Conditions = frozenset[tuple[Node, bool]]
+
+MOST_READS = 1000
+"""So many reads of a function are looked at to learn that a result repeats one of them."""
+
+MOST_TRIES = 20
+"""So many ways in which a read may repeat one of the function are tried; a guard too many is the worst that follows."""
+
+
+def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Facts, function: Sequence[Node] = ()) -> list[Node]:
+    """The ``nodes``, with a guard around each read that ``facts`` and what is around it do not prove to be inside.
+
+    What the ``function`` reads itself is inside: a call with other arguments is refused.
+
+    Raises
+    ------
+    UnsupportedError
+        Where data that may be read outside of their tensor end the range of a product, a maximum or a minimum.
+    """
+    work = _Explicit(graph, WrittenReads(graph, function))
+    return [trampoline(work.visit(node, facts)) for node in nodes]
+
+
+class _Written(NamedTuple):
+    """A form that is not negative since a function reads there, where rows and conditions on values hold."""
+
+    form: Affine
+    variables: Variables
+    rows: Facts
+    conditions: Conditions
+
+
+class WrittenReads:
+    """What a function reads, and the conditions and ranges under which it does.
+
+    Parameters
+    ----------
+    graph : Graph
+    function : sequence of Node
+        The expressions as they are written.
+    """
+
+    def __init__(self, graph: Graph, function: Sequence[Node]) -> None:
+        self.graph = graph
+        self.function = function
+        self.found: list[_Written] | None = None
+        self.answers: dict[tuple[Row, Facts, Conditions], bool] = {}
+        self.tries = 0
+
+    def holds(self, row: Row, facts: Facts, conditions: Conditions = frozenset()) -> bool:
+        """Whether a row that keeps a read inside keeps one of the function inside, which it makes where facts hold.
+
+        And the ``conditions`` on values, each with whether it holds.
+        """
+        key = (row, facts, conditions)
+        if key not in self.answers:
+            if self.found is None:
+                self.found = list(dict.fromkeys(islice(self._all(), MOST_READS)))
+            self.tries = MOST_TRIES
+            self.answers[key] = any(self._matches(read, row, facts, conditions) for read in self.found)
+        return self.answers[key]
+
+    def _matches(self, read: _Written, row: Row, facts: Facts, conditions: Conditions) -> bool:
+        graph = self.graph
+        alike = len(read.form.terms) == len(row.form.terms) and len(read.conditions) <= len(conditions)
+        if not alike or self.tries <= 0:
+            return False
+        held = tuple(v for v in read.variables if v in read.form.atoms())
+        forms = instance(graph, graph.index(read.form), held, graph.index(row.form))
+        return forms is not None and any(
+            all(implied(other.substitute(found), facts) for other in read.rows)
+            and all((graph.substitute(test, found), holds) in conditions for test, holds in read.conditions)
+            for found in self._completed(read, dict(forms), facts)
+        )
+
+    def _completed(
+        self, read: _Written, forms: dict[Variable, Affine], facts: Facts
+    ) -> Iterator[dict[Variable, Affine]]:
+        """With the forms of the variables that select data in the conditions of a read only, as in like facts."""
+        self.tries -= 1
+        rest = frozenset(v for v in read.variables if v not in forms)
+        rows = (other.form.substitute(forms) for other in read.rows if not rest.isdisjoint(other.form.atoms()))
+        form = next(rows, None)
+        if form is None:
+            yield forms
+            return
+        unknown = tuple(rest.intersection(form.atoms()))
+        for fact in facts:
+            alike = len(fact.form.terms) == len(form.terms) and self.tries > 0
+            found = (
+                instance(self.graph, self.graph.index(form), unknown, self.graph.index(fact.form)) if alike else None
+            )
+            if found is not None:
+                yield from self._completed(read, {**forms, **found}, facts)
+
+    def _all(self) -> Iterator[_Written]:
+        """What is at least 0 for a read to be inside, the indices in it that are bound, and when the read is made."""
+        stack: list[tuple[Node, Variables, Facts, Conditions]] = [(root, (), (), frozenset()) for root in self.function]
+        seen: set[tuple[Node, Facts, Conditions]] = set()
+        while stack:
+            node, bound, around, conditions = stack.pop()
+            if (node, around, conditions) in seen:
+                continue
+            seen.add((node, around, conditions))
+            own, rows, body = opened(self.graph, node)
+            for read, known in accesses(self.graph, node, own, rows, around):
+                for row in inside_shape(self.graph, read):
+                    yield from self._cases(row.form, (*bound, *own), known, conditions)
+            if body is not None:
+                stack.append((body, (*bound, *own), around + rows, conditions))
+            elif node.op == "select":
+                test, *sides = node.args
+                stack.append((test, bound, around, conditions))
+                for side, holds in zip(sides, (True, False), strict=True):
+                    stack.append((side, bound, around, conditions | {(test, holds)}))
+            elif node.op == "read" and node.args[0].op == "comprehension":
+                # Of a table only the entries that are read are computed.
+                axes, _, entry = self.graph.open(node.args[0])
+                entry = self.graph.substitute(entry, dict(zip(axes, node.data, strict=True)))
+                stack.append((entry, bound, around, conditions))
+            else:
+                stack += [(arg, bound, around, conditions) for arg in node.args]
+
+    def _cases(self, form: Affine, bound: Variables, known: Facts, conditions: Conditions) -> Iterator[_Written]:
+        system = (Row("ge", form), *known)
+        for inside, *around in dict.fromkeys((system, *cases(system))):
+            needed = inside.form.atoms().union(*(test.free for test, _ in conditions))
+            rows = project_exactly(around, frozenset(bound).difference(needed))
+            if rows is None:  # what selects data in conditions stays
+                needed = needed.union(*(selected_in(row.form) for row in around))
+                rows = project_exactly(around, frozenset(bound).difference(needed))
+            if rows is not None and not is_empty(rows):
+                yield _Written(inside.form, tuple(v for v in bound if v in needed), rows, conditions)
+
+
+def opened(graph: Graph, node: Node) -> tuple[Variables, Facts, Node | None]:
+    """The variables, the rows and the body of a guard or a binder; no body for other nodes."""
+    if node.op == "guard":
+        return (), node.data, node.args[0]
+    return graph.open(node) if node.op in BINDERS else ((), (), None)
+
+
+class _Explicit:
+    def __init__(self, graph: Graph, written: WrittenReads) -> None:
+        self.graph = graph
+        self.written = written
+        self.choices = Choices(graph)
+        self.conditions: Conditions = frozenset()
+        self.done: dict[tuple[Node, Facts, Conditions], Node] = {}
+
+    def visit(self, node: Node, facts: Facts) -> Recursion[Node]:
+        if node.plain and all(self.proven(row, facts) for row in self.choices.needed_by(node)):
+            return node
+        key = (node, facts, self.conditions)
+        if key not in self.done:
+            self.done[key] = yield self.explicit(node, facts)
+        return self.done[key]
+
+    def explicit(self, node: Node, facts: Facts) -> Recursion[Node]:
+        graph = self.graph
+        variables: Variables = ()
+        rows: Facts = ()
+        body = node
+        if node.op == "guard":
+            rows, (body,) = node.data, node.args
+        elif node.op in BINDERS:
+            variables, rows, body = graph.inside(node, frozenset().union(*(row.form.atoms() for row in facts)))
+        found = self.unproven(node, variables, rows, facts)
+        if found is not None:
+            cases = self.split(node, variables, rows, body, *found)
+            if not found[0].atoms().isdisjoint(variables):
+                return graph.add(cases)  # they are looked at in their final form
+            parts = []
+            for part in cases:
+                parts.append((yield self.visit(part, facts)))
+            return graph.add(parts)
+        if body is not node:
+            new = yield self.visit(body, facts + rows)
+            return node if new is body else self.closed(node, variables, rows, new)
+        args = []
+        around = self.conditions
+        for n, arg in enumerate(node.args):
+            if node.op == "select" and n:
+                self.conditions = around | {(node.args[0], n == 1)}
+            args.append((yield self.visit(arg, facts)))
+            self.conditions = around
+        result = graph.with_args(node, args)
+        return graph.guard((row for row in inside_shape(graph, node) if not self.proven(row, facts)), result)
+
+    def proven(self, row: Row, facts: Facts) -> bool:
+        if implied(row, facts):
+            return True
+        more = multiplied(facts) if row.form.compounds() else ()
+        return bool(more and implied(row, (*facts, *more))) or self.written.holds(row, facts, self.conditions)
+
+    def closed(self, node: Node, variables: Sequence[int], rows: Facts, body: Node) -> Node:
+        """A guard or a binder with another body."""
+        if node.op == "guard":
+            return self.graph.guard(rows, body)
+        if node.op == "comprehension":
+            return self.graph.comprehension(variables, node.data, body)
+        return self.graph.reduce(node.op, variables, rows, body)
+
+    # -------------------------------------------------------------- data
+
+    def unproven(
+        self, node: Node, variables: Sequence[int], rows: Facts, facts: Facts
+    ) -> tuple[DataEntry, Facts] | None:
+        """An entry of data in the forms of a node that may lie outside of its tensor, and what is known there."""
+        if not self.graph.integers:
+            return None
+        forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
+        places = [(form, facts) for form in forms]
+        if node.op == "guard" or node.op in RANGED:
+            places = self.late_rows(variables, rows, facts)
+        for form, known in places:
+            for entry in reversed(data_entries([form])):
+                if not self.is_inside(entry, known):
+                    return entry, known
+        return None
+
+    def late_rows(self, variables: Sequence[int], rows: Facts, facts: Facts) -> list[tuple[Affine, Facts]]:
+        """The forms of rows whose data neither rows without data nor each other keep inside, and what these say.
+
+        The rows of a range are read where the loops around it run.
+        """
+        waiting = [row for row in rows if data_entries([row.form])]
+        safe = [row for row in rows if row not in waiting]
+        count = -1
+        while count != len(safe):
+            count = len(safe)
+            known = {row: (*facts, *beside(row, (*safe, row), variables)) for row in waiting}
+            inside = [row for row in waiting if self.is_sure(row, known[row], rows, variables, facts)]
+            safe += inside
+            waiting = [row for row in waiting if row not in inside]
+        return [(row.form, known[row]) for row in waiting]
+
+    def is_sure(self, row: Row, known: Facts, rows: Facts, variables: Sequence[int], facts: Facts) -> bool:
+        """Whether the data in a row are inside; a function reads its own where all other rows hold."""
+        for entry in data_entries([row.form]):
+            others = (*facts, *beside(row, rows, variables, entry))
+            for inner in self.shape(entry):
+                if not implied(inner, known) and not self.written.holds(inner, others, self.conditions):
+                    return False
+        return True
+
+    def is_inside(self, entry: DataEntry, facts: Facts) -> bool:
+        return all(self.proven(row, facts) for row in self.shape(entry))
+
+    def shape(self, entry: DataEntry) -> list[Row]:
+        """That an entry is inside of its tensor; whether the data that select it are, is another question."""
+        ends = zip(entry.index, self.graph.integers[entry.tensor].shape, strict=True)
+        return [row for form, extent in ends for row in (Row("ge", form), Row("ge", extent - 1 - form))]
+
+    def cases(self, node: Node, rows: Facts, entry: DataEntry, known: Facts) -> Iterator[tuple[Facts, Facts | None]]:
+        """Where an entry of data is inside of its tensor, and where it is not; each with the rows of the node there.
+
+        A result is right whatever stands outside of a tensor, since its function does not depend on that. Taken is
+        what lies below all numbers: no equation holds there, nothing is read at such an index, and of the
+        inequalities those hold in which the entry has a negative coefficient.
+        """
+        inside = [row for row in self.shape(entry) if not self.proven(row, known)]
+        yield tuple(inside), rows
+        left = self.left(rows, entry)
+        if node.op == "read" or (left is None and node.op in ("guard", "sum")):
+            return
+        for n, row in enumerate(inside):
+            case = (*inside[:n], row.negation())
+            if not is_empty((*case, *known)):
+                yield case, left
+
+    def left(self, rows: Facts, entry: DataEntry) -> Facts | None:
+        """The rows without those that hold where an entry of data lies below all numbers; None where one does not."""
+        left: list[Row] = []
+        for row in rows:
+            slope = row.form.coefficient(entry)
+            if entry not in data_entries([row.form]):
+                left.append(row)
+            elif not slope or row.kind != "ge" or slope > 0:
+                return None  # what is inside of a quotient, or selects other data, lies below all numbers too
+        return tuple(left)
+
+    def split(
+        self, node: Node, variables: Sequence[int], rows: Facts, body: Node, entry: DataEntry, known: Facts
+    ) -> list[Node]:
+        """The cases of a node with an entry of data that may lie outside of its tensor."""
+        graph = self.graph
+        below: dict[Variable, Affine] = {entry: Affine()}
+        found = []
+        for case, own in self.cases(node, rows, entry, known):
+            inner = body
+            if found:  # an entry that holds no variables is in its own forms only
+                inner = graph.map_own_forms(graph.substitute(body, below), lambda form: form.substitute(below))
+            if own is None:
+                own = tuple(
+                    row
+                    for v in variables
+                    for row in (Row("ge", Affine.variable(v)), Row("ge", -1 - Affine.variable(v)))
+                )
+            if body is node or node.op == "guard":
+                found.append(graph.guard((*case, *own), inner))
+            elif entry.atoms().isdisjoint(variables):
+                found.append(graph.guard(case, self.closed(node, variables, own, inner)))
+            elif node.op == "sum":
+                found.append(summation(graph, variables, (*case, *own), inner))
+            else:
+                raise UnsupportedError(
+                    f"an entry of {entry.tensor} that may be read outside of its shape ends the range of a {node.op}: "
+                    "write a condition around it"
+                )
+        return found
