@@ -236,12 +236,16 @@ def build_program(
     expand: bool = False,
     library: bool = True,
     at: Mapping[str, int] | None = None,
+    search: int | None = None,
 ) -> Program:
     """The verified loop nests of one or several expressions.
 
     ``library``: whether sums of products in index notation may become calls of a library for matrices; ``at``: the
-    values of sizes, by the names that arguments have, that leave axes without entries.
+    values of sizes, by the names that arguments have, that leave axes without entries; ``search``: the number of a
+    check of data, whose search the program is.
     """
+    options = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library, "at": at}
+    again = partial(_build_search, args, expr, options)
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
     if not isinstance(temporaries, bool):
@@ -284,9 +288,10 @@ def build_program(
         hints=_hints(reader, {} if sizes is None else sizes),
         expand=expand,
         library=library,
+        search=search,
     )
     known = [_named(extent, names) for extent in extents if extent.atoms() <= names.keys()]
-    return replace(program, extents=() if fixed else tuple(known))
+    return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
 
 def _build_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
@@ -296,6 +301,11 @@ def _build_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any],
     except (ArgumentError, OutOfShapeError) as error:
         known = ", ".join(f"{name} = {value}" for name, value in sizes)
         raise type(error)(f"with {known}: {str(error).partition(', whatever')[0]}") from None
+
+
+def _build_search(args: Any, expr: Any, options: Mapping[str, Any], number: int) -> Program:
+    """The search of one check of data; a function that pickles."""
+    return build_program(args, expr, search=number, **options)
 
 
 def _hints(reader: Reader, sizes: Mapping[Any, int]) -> Hints:

@@ -23,7 +23,7 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.held import Held, forget, hold
 from sympy_tensordiff.codegen.interrupts import undivided
-from sympy_tensordiff.codegen.loops import DataCheck, Program
+from sympy_tensordiff.codegen.loops import NOWHERE, DataCheck, Program
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
@@ -264,14 +264,16 @@ class CompiledFunction:
 
     def _check_data(self, check: DataCheck, args: tuple[Any, ...]) -> None:
         """Raise `DataIndexError` where data lead a read out of its array."""
-        search = self._searches.get(id(check))
+        search = self._searches.get(check.number)
         if search is None:
-            functions = called(self.functions, externals(check.search))
+            assert self.program.search is not None
+            program = self.program.search(check.number)
             # The search works with the arrays of the host.
             backend = "numba" if self.backend == "cuda" else self.backend
-            search = self._searches[id(check)] = compile_program(check.search, backend, functions)
-        wrong = np.argwhere(search(*args))
-        if not len(wrong):
+            functions = called(self.functions, externals(program))
+            search = self._searches[check.number] = compile_program(program, backend, functions)
+        place = search(*args)
+        if place >= NOWHERE:
             return
         labels = {a.name: a.label for a in self.program.arguments}
         length = check.extent.evaluate(self._checker.known_sizes())
@@ -279,7 +281,7 @@ class CompiledFunction:
         cause = "no condition on data rules out a read outside"
         if check.data:
             data = np.asarray(args[list(labels).index(check.data)])
-            cause = said_of(labels[check.data], data, tuple(wrong[0].tolist()) if data.ndim else ())
+            cause = said_of(labels[check.data], data, tuple(map(int, np.unravel_index(int(place), data.shape))))
         selects = f"the index {check.load.index[check.axis]} of axis {check.axis} of {array}"
         raise outside_range(cause, selects, length)
 

@@ -14,8 +14,7 @@ from itertools import product
 
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.materialise import is_dear
-from sympy_tensordiff.codegen.plan import Planner
-from sympy_tensordiff.codegen.safety import is_never_empty
+from sympy_tensordiff.codegen.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.interning import Number
 from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Row

@@ -15,8 +15,8 @@ expressions are the trees of `scalars`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -158,23 +158,26 @@ class Check:
     points: tuple[Row, ...] = ()
 
 
+NOWHERE = 2.0**100
+"""The place of an entry that there is not."""
+
+
 @dataclass(frozen=True, slots=True)
 class DataCheck:
     """A call is refused where data lead the index of a read out of its axis.
 
-    ``load`` of the step ``step`` is the read, ``axis`` the axis, of length ``extent``. Nothing is wrong unless all
-    ``violation`` rows hold, over the sizes and over ``least NAME`` and ``greatest NAME`` of all entries of an array
-    of integers. Where they do, ``search`` tells: it counts the wrong reads at each entry of the argument ``data``.
-    That has no name where no data stand in the index, but decide whether it is read.
+    ``load`` is the read, ``axis`` the axis, of length ``extent``. Nothing is wrong unless all ``violation`` rows
+    hold, over the sizes and over ``least NAME`` and ``greatest NAME`` of all entries of an array of integers. Where
+    they do, the search with a ``number`` tells: a program for the least place, in reading order, of a wrong entry in
+    the argument ``data``. That has no name where several conditions are asked that may all read outside.
     """
 
-    step: str
     load: Load
     axis: int
     extent: Affine
     violation: tuple[Row, ...]
     data: str
-    search: Program
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +357,8 @@ class Program:
     """What sizes are taken for: checked before anything is computed from them."""
     checks: tuple[Check, ...] = ()
     data_checks: tuple[DataCheck, ...] = ()
+    search: Callable[[int], Program] | None = field(default=None, compare=False)
+    """Builds the searches of the checks of data."""
     structure: str = "."
     notes: tuple[str, ...] = ()
     """Why each temporary exists, for ``fn.plan``."""

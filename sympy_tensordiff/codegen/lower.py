@@ -137,22 +137,17 @@ class Lowering(Matrices):
             return Load(self.arrays[tensor.data[0]], index)
         found = yield self._temporary(tensor, block.context)
         if found is None:  # nothing to keep: the entry itself
-            value: scalars.Scalar = yield self.value(self._entry(tensor, node.data, index, block), block)
+            value: scalars.Scalar = yield self.value(self._entry(tensor, node.data, block), block)
             return value
         stored, prefix = found
         return Load(stored.array, (*(self.form(form) for form in prefix), *index))
 
-    def _entry(self, tensor: Node, place: Sequence[Affine], index: tuple[Affine, ...], block: Block) -> Node:
+    def _entry(self, tensor: Node, place: Sequence[Affine], block: Block) -> Node:
         """The entry of a comprehension as a node, which is 0 outside."""
         variables, rows, body = self.graph.open(tensor)
         forms = dict(zip(variables, place, strict=True))
         known = (*self.facts, *block.context.rows)
         tests = [row for row in (row.substitute(forms) for row in rows) if not implied(row, known)]
-        if tests and self.safety is not None:
-            array = loops.Array(self._fresh("t"), tuple([self.form(extent) for extent in tensor.data]))
-            self.kept.append(array)
-            block.statements.append(Let(self._local("v"), Load(array.name, index)))
-        self.opened |= bool(tests)
         entry = self.graph.guard(tests, self.graph.substitute(body, forms))
         self._count_uses(entry)
         return entry
@@ -251,7 +246,7 @@ class Lowering(Matrices):
             counts = uses(*bodies) if n == 0 else None
             blocks.append(Block(blocks[-1].context.inside([v], own), frozenset([v]), blocks[-1], uses=counts))
         # Rows that bound no loop, as equations with data do not, are tested inside of all.
-        tests = tuple(row for row in rows if not _bounds_a_loop(row, variables))
+        tests = tuple(row for row in rows if not bounds_a_loop(row, variables))
         innermost = Block(blocks[-1].context.inside((), tests), frozenset(), blocks[-1]) if tests else blocks[-1]
         added = []
         for name, body in zip(names, bodies, strict=True):
@@ -343,7 +338,7 @@ class Lowering(Matrices):
         return best
 
 
-def _bounds_a_loop(row: Row, variables: Sequence[int]) -> bool:
+def bounds_a_loop(row: Row, variables: Sequence[int]) -> bool:
     """Whether a row is a bound of one of the variables, outermost first, in those before it."""
     for n, v in enumerate(variables):
         if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):

@@ -21,8 +21,7 @@ from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.costs import ProductCost, is_worth
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.loops import Contraction, Operand
-from sympy_tensordiff.codegen.plan import Context, index_forms
-from sympy_tensordiff.codegen.safety import is_never_empty
+from sympy_tensordiff.codegen.plan import Context, index_forms, is_never_empty
 from sympy_tensordiff.codegen.storage import Storage
 from sympy_tensordiff.graph.nodes import Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.plan import Planner
-from sympy_tensordiff.codegen.safety import is_never_empty
+from sympy_tensordiff.codegen.plan import Planner, is_never_empty
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Row
 

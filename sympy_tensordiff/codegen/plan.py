@@ -19,7 +19,7 @@ from sympy_tensordiff.integer.affine import Affine, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.lattice import independent
-from sympy_tensordiff.integer.polyhedron import remove_redundant
+from sympy_tensordiff.integer.polyhedron import implied, remove_redundant
 
 Rows = tuple[Row, ...]
 
@@ -256,6 +256,21 @@ def _vectors(node: Node, used: Sequence[int], *, signed: bool = False) -> list[t
 def _units(count: int) -> list[tuple[int, ...]]:
     """The unit vectors."""
     return [tuple(int(m == n) for m in range(count)) for n in range(count)]
+
+
+def is_never_empty(variables: Sequence[int], rows: Sequence[Row], facts: Rows) -> bool:
+    """Whether a sum over variables, innermost last, has a term wherever the facts hold."""
+    for v in reversed(variables):
+        own = [row for row in rows if v in row.form.atoms()]
+        if any(row.kind != "ge" or abs(row.form.coefficient(v)) != 1 for row in own):
+            return False
+        lows = [Affine.variable(v) - row.form for row in own if row.form.coefficient(v) > 0]
+        highs = [Affine.variable(v) + row.form for row in own if row.form.coefficient(v) < 0]
+        around = tuple([row for row in rows if row not in own])
+        if not all(implied(Row("ge", high - low), (*facts, *around)) for low in lows for high in highs):
+            return False
+        rows = around
+    return True
 
 
 def index_forms(node: Node) -> Sequence[Affine]:

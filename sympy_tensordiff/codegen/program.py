@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
+from sympy_tensordiff.codegen.asked import Names, checks_of_reads
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
-from sympy_tensordiff.codegen.data_checks import beside, data_checks
 from sympy_tensordiff.codegen.expand import expanded, repeated_calls
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
@@ -24,16 +24,14 @@ from sympy_tensordiff.codegen.results import SINGLE
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.ties import with_kept_values
-from sympy_tensordiff.codegen.verify import unproven_reads, verify
-from sympy_tensordiff.codegen.walk import outer_names, uses
-from sympy_tensordiff.errors import OutOfShapeError
+from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.walk import uses
 from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.bounds import tighten
-from sympy_tensordiff.simplify.facts import input_facts, size_variables
+from sympy_tensordiff.simplify.facts import input_facts, positive_sizes, size_variables
 from sympy_tensordiff.simplify.logistic import without_overflow
-from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
 
 
@@ -51,6 +49,7 @@ def assemble(
     hints: Hints | None = None,
     library: bool = True,
     expand: bool = False,
+    search: int | None = None,
 ) -> Program:
     """The verified program that computes ``nodes``.
 
@@ -78,6 +77,8 @@ def assemble(
         Whether sums of products in index notation may become products of matrices.
     expand : bool
         Whether sums of sums are multiplied out.
+    search : int, optional
+        The number of a check of data, whose search is computed in the place of ``nodes``.
     """
     hints = hints or Hints()
     taken = {*names.values(), *arrays.values()}
@@ -92,12 +93,43 @@ def assemble(
     expected = hints if library and temporaries else None
     facts = input_facts(graph, [*entries, *tensors])
     lowering = Lowering(graph, names, arrays, facts, temporaries, reserved=own, hints=expected)
-    written = definitions
-    definitions = with_kept_values(graph, lowering, definitions)
+    program = Program(arguments, (), (), (), structure=structure, copies=temporaries)
+    labels = {a.name: a.label for a in arguments}
+    known = positive_sizes(graph, [*entries, *tensors])
+    checks, data_checks, searches = checks_of_reads(graph, entries, Names(lowering.names, arrays, labels), known)
+    if search is not None:
+        name = unique("place", {*taken, *own})
+        definitions.append(Definition(name, graph.tensor(f"array {name}", ()), searches[search]))
+        lowering = Lowering(graph, names, arrays, known, True, reserved=[*own, name], hints=expected)
+        results, data_checks = [name], ()
+        program = replace(program, structure=SINGLE, copies=True)
+    else:
+        definitions = with_kept_values(graph, lowering, definitions)
+    program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
+    if expected is not None:
+        program = with_packed_pairs(program, Hints({names[v]: size for v, size in hints.sizes.items() if v in names}))
+    program = replace(program, granted=_granted_checks(program, graph.granted, names))
+    check_determined(program)
+    program = replace(program, checks=(*_length_checks(program), *checks), data_checks=data_checks)
+    program = with_masks(program)
+    verify(program)
+    return program
+
+
+def _lowered(
+    graph: Graph,
+    lowering: Lowering,
+    definitions: Sequence[Definition],
+    results: Sequence[str],
+    program: Program,
+    sizes: frozenset[int],
+    expand: bool,
+) -> Program:
+    """The program with the loop nests of all definitions that the results need."""
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
-    if temporaries:
+    if lowering.temporaries:
         tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
     if expand:
         lowering.repeated |= repeated_calls(lowering.planner, tight)
@@ -110,43 +142,15 @@ def assemble(
             outputs[definition.name] = array
         else:
             lowering.kept.append(array)
-    program = Program(
-        arguments,
-        tuple([outputs[name] for name in results]),
-        tuple(lowering.kept),
-        tuple(lowering.kernels),
-        tuple(lowering.sizes),
-        structure=structure,
+    program = replace(
+        program,
+        outputs=tuple([outputs[name] for name in results]),
+        temporaries=tuple(lowering.kept),
+        kernels=tuple(lowering.kernels),
+        sizes=tuple(lowering.sizes),
         notes=tuple(lowering.notes),
-        copies=temporaries,
     )
-    program = without_aliases(without_copies(without_unread(program)))
-    if expected is not None:
-        program = with_packed_pairs(program, Hints({names[v]: size for v, size in hints.sizes.items() if v in names}))
-    program = replace(program, granted=_granted_checks(program, graph.granted, names))
-    check_determined(program)
-    program = replace(program, checks=_length_checks(program))
-    if lowering.opened or unproven_reads(program):
-        reserved = tuple(outer_names(program))
-        plain = Lowering(graph, names, arrays, facts, temporaries=False, reserved=reserved, as_asked=True)
-        asked = _as_asked(graph, written, program, plain)
-        checks = (*program.checks, *_read_checks(asked))
-        program = replace(program, sizes=asked.sizes, checks=checks, data_checks=data_checks(asked))
-    program = with_masks(program)
-    verify(program)
-    return program
-
-
-def _as_asked(graph: Graph, definitions: Sequence[Definition], program: Program, lowering: Lowering) -> Program:
-    """The program without what makes it fast, which reads what the results ask for and nothing else."""
-    entries = [definition.entries for definition in definitions if definition.entries is not None]
-    tight = tighten(graph, entries, lowering.facts, lowering.outside)
-    asked = iter(explicit_reads(graph, tight, lowering.facts, entries))
-    filled = [_lower(lowering, each, None if each.step else next(asked)) for each in definitions]
-    results = {array.name for array in program.outputs}
-    arrays = (*(array for array in filled if array.name not in results), *lowering.kept)
-    sizes = (*program.sizes, *lowering.sizes)
-    return replace(program, temporaries=arrays, kernels=tuple(lowering.kernels), sizes=sizes, notes=())
+    return without_aliases(without_copies(without_unread(program)))
 
 
 def _lower(lowering: Lowering, definition: Definition, entries: Node | None) -> loops.Array:
@@ -182,26 +186,3 @@ def _length_checks(program: Program) -> tuple[Check, ...]:
         for extent in extents
         if not prover.proves(Row("ge", extent - 1))
     )
-
-
-def _read_checks(program: Program) -> tuple[Check, ...]:
-    """A check for each read that the sizes alone decide."""
-    checks = []
-    labels = {a.name: a.label for a in program.arguments}
-    for read in unproven_reads(program, beside):
-        if read.has_data:
-            continue
-        name = read.load.array
-        array = labels.get(name, name)
-        index = ", ".join(map(shown, read.load.index))
-        message = f"{array}[{index}] is read outside of the shape of {array}"
-        if name not in labels:
-            filling = [step for step in program.kernels if step.array == name]
-            sources = dict.fromkeys(label for step in filling for a in uses(step).arrays if (label := labels.get(a)))
-            message += f", which holds values of {', '.join(sources)}" if sources else ""
-        message += f", along axis {read.axis}"
-        if read.certain:
-            raise OutOfShapeError(f"{message}, whatever the sizes; mend the range, the index or the shape")
-        message += "; the sizes of the arguments do not fit the expression"
-        checks.append(Check(read.violation, message, read.points))
-    return tuple(dict.fromkeys(checks))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,6 @@ from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner, index_forms
-from sympy_tensordiff.codegen.safety import Safety
 from sympy_tensordiff.codegen.scatters import Part, split_scatters
 from sympy_tensordiff.codegen.shared import shared_parts, uses
 from sympy_tensordiff.codegen.starts import Starts
@@ -25,9 +24,6 @@ from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
-
-_DEEP = 4
-"""Sums nested so deep are kept in a program that is as it is asked for, too."""
 
 
 @dataclass
@@ -76,8 +72,6 @@ class Storage:
         Further names that are taken: those of the results.
     hints : Hints, optional
         About how long axes are; without them no sum becomes a product of matrices.
-    as_asked : bool
-        Whether nothing is read but what the results ask for: such a program says which calls are refused.
     """
 
     def __init__(
@@ -89,7 +83,6 @@ class Storage:
         temporaries: bool,
         reserved: Sequence[str] = (),
         hints: Hints | None = None,
-        as_asked: bool = False,
     ) -> None:
         self.graph = graph
         self.names = dict(names)
@@ -113,9 +106,6 @@ class Storage:
         self._tried_locals: dict[str, int] = {}
         self._uses: Counter[Node] = Counter()
         self._everywhere: Counter[Node] = Counter()
-        self.safety = Safety(graph, self.outside, facts) if as_asked else None
-        self.opened = False
-        """Whether entries of comprehensions are computed where they are read, with the test of their indices."""
         self._begun: set[Node] = set()
         self._divided: dict[Node, frozenset[Affine]] = {}
         self.repeated: set[Node] = set()
@@ -172,7 +162,7 @@ class Storage:
         saved = self._locals, self._tried_locals, self._uses
         rows = ranges(axes, extents)
         self._locals, self._tried_locals, self._uses = set(), {}, Counter()
-        scatters = bool(self.graph.integers) and self.safety is None
+        scatters = bool(self.graph.integers)
         body, parts = split_scatters(self.graph, axes, rows, guard, body) if scatters else (body, [])
         body, diagonals = split_diagonals(self.graph, axes, extents, self.facts, guard, body)
         self._count_uses(body)
@@ -250,8 +240,6 @@ class Storage:
 
     def _is_safe(self, node: Node, rows: Rows) -> bool:
         """Whether ``node`` may be computed wherever ``rows`` hold."""
-        if self.safety is not None:
-            return self.safety.is_safe(node, rows)
         return all(implied(Row("ge", divisor - 1), (*self.facts, *rows)) for divisor in self._divisors(node))
 
     def _divisors(self, node: Node) -> frozenset[Affine]:
@@ -337,7 +325,7 @@ class Storage:
         if not self.temporaries:
             # The paper's form recomputes; sums of sums inside of sums would do so exponentially often.
             nested = node.op in RANGED and any(a.op in RANGED for a in reachable(node.args[0]))
-            if not nested or (self.safety is not None and node.height < _DEEP):
+            if not nested:
                 return False
         return rank < context.dimension
 
@@ -348,17 +336,7 @@ class Storage:
 
     def form(self, form: Affine) -> Affine:
         """A form over names in place of variables, and of tensors of integers."""
-        form = form.substitute({v: Affine.variable(self.names[v]) for v in form.atoms()})
-        return self._renamed_data(form)
-
-    def _renamed_data(self, form: Affine) -> Affine:
-        """A form over the arrays that hold tensors of integers, in place of these."""
-        found: dict[Variable, Affine] = {}
-        for entry in data_entries([form]):
-            index = tuple([self._renamed_data(inner) for inner in entry.index])
-            below = None if entry.below is None else self.form(entry.below)
-            found[entry] = Affine.variable(DataEntry(self.arrays[entry.tensor], index, below))
-        return form.substitute(found) if found else form
+        return named(form, self.names, self.arrays)
 
     def rows(self, rows: Rows) -> Rows:
         return tuple(Row(row.kind, self.form(row.form), row.modulus) for row in rows)
@@ -387,6 +365,20 @@ class Storage:
     def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
         """The loops of a scatter over further ``variables``, with what they do; `lower.Lowering` says how."""
         raise NotImplementedError
+
+
+def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
+    """A form over names in place of variables, and over the arrays that hold tensors of integers in place of these."""
+    return _with_arrays(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)
+
+
+def _with_arrays(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
+    found: dict[Variable, Affine] = {}
+    for entry in data_entries([form]):
+        index = tuple([_with_arrays(inner, names, arrays) for inner in entry.index])
+        below = None if entry.below is None else named(entry.below, names, arrays)
+        found[entry] = Affine.variable(DataEntry(arrays[entry.tensor], index, below))
+    return form.substitute(found) if found else form
 
 
 def _kind(node: Node) -> tuple[str, Any]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Read, Rows, condition_cases, every_choice, reads
 from sympy_tensordiff.codegen.laws import check_laws
-from sympy_tensordiff.codegen.loops import If, Kernel, Program, Statement
+from sympy_tensordiff.codegen.loops import Kernel, Program
 from sympy_tensordiff.codegen.scalars import Load, Scalar
-from sympy_tensordiff.codegen.walk import function_name, loops
+from sympy_tensordiff.codegen.walk import loops
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Compound, Row
 from sympy_tensordiff.integer.data import apart, data_entries
 from sympy_tensordiff.integer.extrema import cases, shown
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.polyhedron import find_point, implied, remove_redundant
-from sympy_tensordiff.integer.products import Product, factors_in, product_rows, rounded
+from sympy_tensordiff.integer.products import Product, product_rows, rounded
 from sympy_tensordiff.integer.system import definitions
 
 
@@ -34,92 +34,35 @@ def verify(program: Program) -> None:
                     )
 
 
-class UnprovenRead(NamedTuple):
-    """A read that may leave its array along ``axis``, where ``violation`` (over the sizes) holds."""
+class Escape(NamedTuple):
+    """Sizes for which a read leaves its array."""
 
-    kernel: Kernel
-    load: Load
-    axis: int
     violation: Rows
-    statement: Statement
+    """Over the sizes: a projection over the rationals, which may say too much."""
     points: Rows
     """Over the sizes and further variables: each integer point is a way in which the read leaves its array."""
     certain: bool
     """The read leaves its array in every call, whatever the sizes."""
-    has_data: bool
-    """Entries of arrays of integers decide. Their extremes are among the sizes, as ``least NAME`` and so on."""
-    row: Row
-    """What has to hold for the read to be inside."""
-    context: Rows
-    choices: tuple[Scalar, ...]
-    """The rows and the conditions of choices under which it happens."""
-
-
-def unproven_reads(program: Program, tested: Callable[[If, Load], Rows] | None = None) -> list[UnprovenRead]:
-    """The reads that are not provably inside their arrays, with the sizes for which they are not.
-
-    The violation rows are the projection of the read's context and of "the index is negative" or
-    "the index is past the end" on the sizes and integer arguments. An empty violation says that
-    the read leaves its array in every call. A read for which the projection is empty is proven.
-    ``tested`` is that of `facts.reads`.
-    """
-    prover = Prover(program)
-    found: dict[tuple[Any, ...], UnprovenRead] = {}
-    for kernel in program.nests:
-        for read in reads(kernel, prover.shapes, tested):
-            for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
-                for unproven in _escapes(prover, kernel, read, axis, row):
-                    choices = tuple(map(id, read.choices)) if unproven.has_data else ()
-                    key = (function_name(kernel), read.load, axis, row if unproven.has_data else None)
-                    found.setdefault((*key, unproven.violation, unproven.points, choices), unproven)
-    return list(found.values())
 
 
 def is_refused(program: Program, prover: Prover, kernel: Kernel, read: Read, row: Row) -> bool:
     """Whether a read happens in no call where ``row`` does not hold, as far as sizes and integer arguments tell."""
-    plain, told = apart(read.context)
-    if told and not data_entries([row.form]):
-        # Without what data say, which are unknown numbers to a projection.
-        alone = read._replace(context=tuple(plain), choices=())
-        if is_refused(program, prover, kernel, alone, row):
-            return True
-    found = _escapes(prover, kernel, read, 0, row)
-    return all(not each.has_data and _is_covered(each, program, prover.facts) for each in found)
+    if data_entries([row.form]):
+        return False  # Unknown numbers to a projection, in what is around the read, too.
+    plain, _ = apart(read.context)
+    inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body))}
+    found = [escape_at(apart(rows)[0], prover.facts, inner) for rows in failing(plain, read.choices, row)]
+    return all(escape is None or _is_covered(escape, program, prover.facts) for escape in found)
 
 
-def _escapes(prover: Prover, kernel: Kernel, read: Read, axis: int, row: Row) -> Iterator[UnprovenRead]:
-    """The cases in which a read leaves its array, for ``row`` does not hold."""
-    for rows, data in _failing(read, row):
-        failure = _violation(rows, prover.facts, kernel)
-        if failure is not None and failure[2] and data:
-            # Data decide in a call whether it happens at all.
-            failure = _violation((*rows, *data), prover.facts, kernel)
-        if failure is not None:
-            context = (*read.context, *data)
-            yield UnprovenRead(
-                kernel, read.load, axis, failure[0], read.statement, *failure[1:], row, context, read.choices
-            )
+def failing(context: Sequence[Row], choices: Sequence[Scalar], row: Row) -> Iterator[Rows]:
+    """The rows of each case in which a read happens, and ``row`` does not hold."""
+    for known in dict.fromkeys(every_choice([condition_cases(condition, True) for condition in choices])):
+        yield from cases((*context, *known, row.negation()), limit=None)
 
 
-def _failing(read: Read, row: Row) -> Iterator[tuple[Rows, Rows]]:
-    """The rows of each case in which a read happens, and ``row`` does not hold; and what choices say of data."""
-    for known in dict.fromkeys(every_choice([condition_cases(condition, True) for condition in read.choices])):
-        plain, data = apart(known)
-        for rows in cases((*read.context, *plain, Row("ge", -row.form - 1)), limit=None):
-            yield rows, tuple(data)
-
-
-def _violation(failing: Rows, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, bool, bool] | None:
-    """The sizes for which the rows of a failing read have points, those rows, whether no size matters, or data do.
-
-    None where there never is a point.
-    """
-    rows, data, ordered = _without_data(failing)
-    if data:
-        facts = (*facts, *ordered)
-        factors = factors_in(row.form for row in rows)
-        rows += [row for row in facts if len(row.form.terms) == 1 and row.form.terms[0][0] in factors]
-    inner = {*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *data}
+def escape_at(rows: Sequence[Row], facts: Rows, inner: set[str]) -> Escape | None:
+    """The sizes for which the rows of a failing read have points; None where there never is a point."""
     plain, fresh = _without_quotients(rows, inner)
     linear, products = _without_products(plain, inner | fresh)
     projected = project(linear, sorted(inner | fresh | products, key=str), facts)
@@ -128,29 +71,13 @@ def _violation(failing: Rows, facts: Rows, kernel: Kernel) -> tuple[Rows, Rows, 
     rest = remove_redundant(projected, facts)
     if any(r.form.is_constant for r in rest):
         return None
-    if products or data:
-        return rest, tuple(plain), False, bool(data)
+    if products:
+        return Escape(rest, tuple(plain), False)
     names = frozenset().union(*(r.form.atoms() for r in plain))
     certain = names <= inner | fresh
     if certain and find_point(plain, sorted(names)) is None:
         return None  # the integers decide where the rational shadow says too much
-    return rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh)), False
-
-
-def _without_data(rows: Sequence[Row]) -> tuple[list[Row], set[str], list[Row]]:
-    """The rows with a variable for each entry of an array of integers, between the extremes of the array.
-
-    And the rows that say which of the two extremes is the greater.
-    """
-    entries = data_entries(row.form for row in rows)
-    names = {entry: Affine.variable(f"data {number}") for number, entry in enumerate(entries)}
-    result = [row.substitute(names) for row in (*rows, *(row for entry in entries for row in entry.definition()))]
-    for entry, value in names.items():
-        result += [Row("ge", value - Affine.variable(f"least {entry.tensor}"))]
-        result += [Row("ge", Affine.variable(f"greatest {entry.tensor}") - value)]
-    tensors = dict.fromkeys(entry.tensor for entry in entries)
-    ordered = [Row("ge", Affine({f"greatest {name}": 1, f"least {name}": -1})) for name in tensors]
-    return result, {form.terms[0][0] for form in names.values()}, ordered
+    return Escape(rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh)))
 
 
 def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
@@ -197,11 +124,9 @@ def _without_products(rows: Sequence[Row], inner: set[str]) -> tuple[list[Row], 
     return [row.substitute(loose) for row in rows] + told, names
 
 
-def _is_covered(read: UnprovenRead, program: Program, facts: Rows) -> bool:
-    """Whether a check of the program refuses all sizes for which the read leaves its array."""
-    if any(check.points and check.points == read.points for check in program.checks):
-        return True
-    known = (*read.violation, *facts)
+def _is_covered(escape: Escape, program: Program, facts: Rows) -> bool:
+    """Whether a check of the program refuses all sizes for which a read leaves its array."""
+    known = (*escape.violation, *facts)
     return any(all(implied(row, known) for row in check.violation) for check in program.checks)
 
 

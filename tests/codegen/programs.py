@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.data_checks import data_checks
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.facts import reads as reads_of
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
@@ -30,9 +31,10 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.scalars import ELEMENTARY, IndexValue, Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.verify import unproven_reads
+from sympy_tensordiff.codegen.verify import Escape, escape_at, failing
+from sympy_tensordiff.codegen.walk import loops
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry
+from sympy_tensordiff.integer.data import DataEntry, apart
 
 L, M, N, K = (Affine.variable(name) for name in "LMNK")
 i, j, k, p, q, r = (Affine.variable(name) for name in "ijkpqr")
@@ -92,6 +94,21 @@ def single(arguments: tuple[Argument, ...], output: Array, axes: str, *body: Sta
     return Program(arguments, (output,), (), (Kernel(output.name, tuple(axes), body),))
 
 
+def left(program: Program) -> list[tuple[str, int, Escape]]:
+    """The arrays and axes that reads leave for some sizes, and for which."""
+    prover = Prover(program)
+    found: list[tuple[str, int, Escape]] = []
+    for kernel in program.nests:
+        inner = {*kernel.axes, *(one.variable for one in loops(kernel.body))}
+        for read in reads_of(kernel, prover.shapes):
+            for axis, row in prover.axes_inside(read.load, prover.shapes[read.load.array], read.context):
+                for rows in failing(read.context, read.choices, row) if not apart([row])[1] else ():
+                    escape = escape_at(apart(rows)[0], prover.facts, inner)
+                    if escape is not None:
+                        found.append((read.load.array, axis, escape))
+    return found
+
+
 REDUCTIONS: tuple[Reduction, ...] = ("sum", "prod", "max", "min")
 
 CASES: dict[str, tuple[Program, Callable[[np.random.Generator], list[Any]]]] = {}
@@ -103,9 +120,7 @@ def case(program: Callable[[], Program]) -> Callable[[], Program]:
     Data in ``idx`` are 0 to ``most_idx``.
     """
     built = program()
-    unproven = [read for read in unproven_reads(built) if not read.has_data]
-    checks = tuple(Check(read.violation, f"{read.load.array} is left") for read in unproven)
-    built = replace(built, checks=checks, data_checks=data_checks(built))
+    built = replace(built, checks=tuple(Check(escape.violation, f"{name} is left") for name, _, escape in left(built)))
     sizes = dict(part.split("=") for part in (program.__doc__ or "").split())
     values = {name: int(value) for name, value in sizes.items()}
 

@@ -1,4 +1,4 @@
-"""Data that select entries, in loop nests built by hand: arguments, checks before any kernel, scatters, laws."""
+"""Data that select entries: arguments, checks before any kernel; in loop nests built by hand: scatters, laws."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ from oracle import check
 from programs import (
     CASES,
     K,
-    M,
     N,
     array,
     data,
     i,
     integers,
     j,
-    k,
     load,
-    loop,
     op,
     result,
     scattered,
     single,
     within,
 )
+from sympy import Piecewise
 
+import sympy_tensordiff as td
 from sympy_tensordiff.codegen.compile import compile_program
-from sympy_tensordiff.codegen.data_checks import data_checks
-from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Argument, Array, If, Kernel, Let, Scatter, Store
+from sympy_tensordiff.codegen.loops import (
+    AddAt,
+    Argument,
+    Array,
+    Check,
+    If,
+    Kernel,
+    Scatter,
+    Store,
+)
 from sympy_tensordiff.codegen.masks import with_masks
-from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number
+from sympy_tensordiff.codegen.scalars import IndexValue, Number
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row
 
 BACKENDS = ("numpy", "numba")
 EMBEDDING = CASES["embedding"][0]
 X = np.arange(12.0).reshape(4, 3)
-
-
-def checked(program):
-    program = with_masks(replace(program, data_checks=data_checks(program)))
-    verify(program)
-    return program
 
 
 # ---------------------------------------------------------------------------- arguments
@@ -90,142 +91,130 @@ def test_data_too_large_for_the_arithmetic_of_kernels():
 
 
 # ---------------------------------------------------------------------------- checks
+# What a call refuses is read off an expression.
+
+at, of, row, n, m, rows = td.indices("i j k n m rows")
+x, w, v = td.TensorSymbol("x", n), td.TensorSymbol("w", m), td.TensorSymbol("v", m)
+idx, jdx, off = (td.TensorSymbol(name, m, dtype=int) for name in ("idx", "jdx", "off"))
+ptr, last = td.TensorSymbol("ptr", rows + 1, dtype=int), td.TensorSymbol("last", rows + 1, dtype=int)
+table, total = td.TensorComprehension, td.IndexedSum
+AXES = np.arange(4.0)
+
+
+def where(value, condition, otherwise=0):
+    return Piecewise((value, condition), (otherwise, True))
+
+
+def refused(function, message, *arguments):
+    with pytest.raises(DataIndexError, match=message):
+        function(*arguments)
 
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_data_that_leave_an_axis(backend):
-    function = compile_program(EMBEDDING, backend)
+    function = td.lambdify([x, idx], table(x[idx[at]], (at, m)), backend)
     for worst, place in ((4, 2), (-1, 0), (2**40, 3)):
-        idx = np.array([0, 1, 2, 3])
-        idx[place] = worst
+        given = np.array([0, 1, 2, 3])
+        given[place] = worst
         message = rf"idx\[{place}\] is {worst}: the index idx\[i\] of axis 0 of x has to be from 0 to 3; negative"
-        with pytest.raises(DataIndexError, match=message):
-            function(X, idx)
+        refused(function, message, AXES, given)
         with pytest.raises(IndexError):
-            function(X, idx)
-    np.testing.assert_array_equal(function(X, np.array([3, 3])), X[[3, 3]])
+            function(AXES, given)
+    np.testing.assert_array_equal(function(AXES, np.array([3, 3])), [3, 3])
 
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nested_data(backend):
-    function = compile_program(CASES["nested_data"][0], backend)
-    x, idx, jdx = np.ones(4), np.array([0, 9, 1]), np.array([2, 0, 2, 0])
-    assert function(x, idx, jdx).tolist() == [2, 0, 6, 0]  # the entry 9 is not read
-    with pytest.raises(DataIndexError, match=r"idx\[1\] is 9: the index idx\[jdx\[k\]\] of axis 0 of x"):
-        function(x, idx, np.array([0, 0, 1, 0]))
-    with pytest.raises(DataIndexError, match=r"jdx\[3\] is 3: the index jdx\[k\] of axis 0 of idx .* from 0 to 2"):
-        function(x, idx, np.array([0, 0, 1, 3]))
+    selected = td.TensorSymbol("idx", 3, dtype=int)
+    value = table(total(x[selected[jdx[row]]], (row, 0, at)) * jdx[at], (at, m))
+    function = td.lambdify([x, selected, jdx], value, backend)
+    ones, given = np.ones(4), np.array([0, 9, 1])
+    assert function(ones, given, np.array([2, 0, 2, 0])).tolist() == [2, 0, 6, 0]  # the entry 9 is not read
+    refused(function, r"idx\[1\] is 9: the index idx\[jdx\[k\]\] of axis 0 of x", ones, given, np.array([0, 0, 1, 0]))
+    message = r"jdx\[3\] is 3: the index jdx\[k\] of axis 0 of idx .* from 0 to 2"
+    refused(function, message, ones, given, np.array([0, 0, 1, 3]))
 
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_forms_of_data_are_checked_as_they_are_read(backend):
     """The extremes alone would refuse what is never read."""
-    program = checked(
-        single((array("x", N), integers("off", K)), result("y", K), "i", Store(load("x", i + data("off", i))))
-    )
-    function = compile_program(program, backend)
-    x = np.arange(4.0)
-    assert function(x, np.array([3, 0, -1, -3])).tolist() == [3, 1, 1, 0]
-    with pytest.raises(DataIndexError, match=r"off\[1\] is 3: the index i \+ off\[i\] of axis 0 of x"):
-        function(x, np.array([0, 3, 0, 0]))
+    function = td.lambdify([x, off], table(x[at + off[at]], (at, m)), backend)
+    assert function(AXES, np.array([3, 0, -1, -3])).tolist() == [3, 1, 1, 0]
+    refused(function, r"off\[1\] is 3: the index i \+ off\[i\] of axis 0 of x", AXES, np.array([0, 3, 0, 0]))
 
 
 def test_wrong_indices_of_computed_values():
-    own = single((array("w", K), integers("idx", N)), result("y", N), "i", Store(load("t", data("idx", i))))
-    before = Kernel("t", ("i",), (Store(op("mul", 2, load("w", i))),))
-    program = checked(replace(own, temporaries=(Array("t", (K,)),), kernels=(before, *own.kernels)))
-    function = compile_program(program, "numpy")
+    doubled = table(2 * w[of], (of, m))
+    selected = td.TensorSymbol("idx", n, dtype=int)
+    function = td.lambdify([w, selected], table(where(doubled[selected[at]], w[0] > 0), (at, n)), "numpy")
     assert function(np.array([3.0, 5]), np.array([1, 1, 0])).tolist() == [10, 10, 6]
-    with pytest.raises(DataIndexError, match=r"idx\[0\] is 2: .* axis 0 of t, which holds computed values, has to be"):
-        function(np.array([3.0, 5]), np.array([2, 1, 0]))
-
-
-def chosen_program(condition_array):
-    """x[idx[i]] where a value is positive; the value is computed before."""
-    keep = Let("keep", op("add", load(condition_array, i), -1))
-    chosen = op("select", op("lt", 0, Name("keep")), load("x", data("idx", i)), 7)
-    arguments = (array("x", N), array("w", K), integers("idx", K))
-    own = single(arguments, result("y", K), "i", keep, Store(op("mul", 2, chosen)))
-    if condition_array == "w":
-        return checked(own)
-    before = Kernel("t", ("i",), (Store(op("mul", 2, load("w", i))),))
-    return checked(replace(own, temporaries=(Array("t", (K,)),), kernels=(before, *own.kernels)))
+    message = r"idx\[0\] is 2: .* axis 0 of t, which holds computed values, has to be"
+    refused(function, message, np.array([3.0, 5]), np.array([2, 1, 0]))
 
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("condition_array", ["w", "t"])
-def test_a_read_behind_a_condition_on_values_is_checked_where_it_happens(backend, condition_array):
-    function = compile_program(chosen_program(condition_array), backend)
-    x, w = np.arange(3.0), np.array([0.0, 2, 2, 0])
-    assert function(x, w, np.array([-5, 1, 2, 99])).tolist() == [14, 2, 4, 14]
-    with pytest.raises(DataIndexError, match=r"idx\[2\] is 3"):
-        function(x, w, np.array([-5, 1, 3, 99]))
+@pytest.mark.parametrize("condition", [w[at], table(total(w[of], (of, at, at)), (at, m))[at]])
+def test_a_read_behind_a_condition_on_values_is_checked_where_it_happens(backend, condition):
+    function = td.lambdify([x, w, idx], table(2 * where(x[idx[at]], condition > 1, 7), (at, m)), backend)
+    values = np.array([0.0, 2, 2, 0])
+    assert function(AXES[:3], values, np.array([-5, 1, 2, 99])).tolist() == [14, 2, 4, 14]
+    refused(function, r"idx\[2\] is 3", AXES[:3], values, np.array([-5, 1, 3, 99]))
+    refused(function, r"idx\[2\] is 3", AXES[:3].astype("f4"), values.astype("f4"), np.array([-5, 1, 3, 99]))
 
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_data_behind_a_choice(backend):
     """Where a choice fails, the data of an index may be wrong, too."""
-    value = op("select", op("lt", 0, load("w", i)), load("x", data("idx", data("jdx", i))), 7)
-    arguments = (array("x", N), array("w", K), integers("idx", M), integers("jdx", K))
-    function = compile_program(checked(single(arguments, result("y", K), "i", Store(value))), backend)
-    x, w, idx = np.arange(3.0), np.array([1.0, -1, 1]), np.array([2, 8])
-    assert function(x, w, idx, np.array([0, 5, 0])).tolist() == [2, 7, 2]
-    with pytest.raises(DataIndexError, match=r"jdx\[2\] is 1: the index idx\[jdx\[i\]\] of axis 0 of x"):
-        function(x, w, idx, np.array([0, 5, 1]))
-    with pytest.raises(DataIndexError, match=r"jdx\[2\] is 5: the index jdx\[i\] of axis 0 of idx"):
-        function(x, w, idx, np.array([0, 5, 5]))
+    selected = td.TensorSymbol("idx", 2, dtype=int)
+    value = table(where(x[selected[jdx[at]]], w[at] > 0, 7), (at, m))
+    function = td.lambdify([x, w, selected, jdx], value, backend)
+    given = AXES[:3], np.array([1.0, -1, 1]), np.array([2, 8])
+    assert function(*given, np.array([0, 5, 0])).tolist() == [2, 7, 2]
+    refused(function, r"idx\[1\] is 8: the index idx\[jdx\[i\]\] of axis 0 of x", *given, np.array([0, 5, 1]))
+    refused(function, r"jdx\[2\] is 5: the index jdx\[i\] of axis 0 of idx", *given, np.array([0, 5, 5]))
 
 
 @pytest.mark.usefixtures("uncompiled")
 def test_data_as_bounds_of_loops():
     """Rows of a matrix in compressed form: the bounds are data."""
-    body = loop(
-        "k", data("ptr", i), data("ptr", i + 1) - 1, Add("s", op("mul", load("v", k), load("x", data("col", k))))
-    )
-    arguments = (array("v", K), integers("col", K), integers("ptr", N + 1), array("x", M))
-    program = checked(single(arguments, result("y", N), "i", Accumulator("s"), body, Store(Name("s"))))
-    v, col, ptr, x = np.arange(1.0, 6), np.array([0, 2, 1, 0, 1]), np.array([0, 2, 2, 5]), np.array([1.0, 10, 100])
-    check(program, "numba", [v, col, ptr, x])
-    function = compile_program(program, "numba")
-    assert function(v, col, ptr, x).tolist() == [201, 0, 84]
+    product = table(total(v[row] * x[idx[row]], (row, ptr[at], ptr[at + 1] - 1)), (at, rows))
+    function = td.lambdify([v, idx, ptr, x], product)
+    given = np.arange(1.0, 6), np.array([0, 2, 1, 0, 1]), np.array([0, 2, 2, 5]), np.array([1.0, 10, 100])
+    assert function(*given).tolist() == [201, 0, 84]
     for wrong, place in ((6, 3), (-1, 0)):
-        ptr[[0, -1]] = 0, 5
-        ptr[place] = wrong
-        with pytest.raises(DataIndexError, match=rf"ptr\[{place}\] is {wrong}: the index k of axis 0 of v"):
-            function(v, col, ptr, x)
+        given[2][[0, -1]] = 0, 5
+        given[2][place] = wrong
+        refused(function, rf"ptr\[{place}\] is {wrong}: the index k of axis 0 of v", *given)
 
 
 def test_data_behind_the_bounds_of_loops_around():
     """The entry is named that the bound of a loop inside depends on."""
-    inner = loop("k", j - 1, j, Add("s", load("v", (K - 1) - k)))
-    body = loop("j", data("ptr", i), data("last", i), inner)
-    arguments = (array("v", K), integers("ptr", N), integers("last", N))
-    program = checked(single(arguments, result("y", N), "i", Accumulator("s"), body, Store(Name("s"))))
-    function = compile_program(program, "numpy")
-    assert function(np.arange(5.0), np.array([2, 9]), np.array([3, 8])).tolist() == [3 + 2 + 2 + 1, 0]
-    with pytest.raises(DataIndexError, match=r"ptr\[1\] is 0: the index K - k - 1 of axis 0 of v"):
-        function(np.arange(5.0), np.array([3, 0]), np.array([3, 3]))
-    with pytest.raises(DataIndexError, match=r"last\[0\] is 5: the index K - k - 1 of axis 0 of v"):
-        function(np.arange(5.0), np.array([3, 1]), np.array([5, 3]))
+    inner = total(v[m - 1 - row], (row, of - 1, of), (of, ptr[at], last[at]))
+    function = td.lambdify([v, ptr, last], table(inner, (at, rows + 1)), "numpy")
+    values = np.arange(5.0)
+    assert function(values, np.array([2, 9]), np.array([3, 8])).tolist() == [3 + 2 + 2 + 1, 0]
+    message = r"{} is {}: the index -k \+ m - 1 of axis 0 of v"
+    refused(function, message.format(r"ptr\[1\]", 0), values, np.array([3, 0]), np.array([3, 3]))
+    refused(function, message.format(r"last\[0\]", 5), values, np.array([3, 1]), np.array([5, 3]))
 
 
 @pytest.mark.usefixtures("uncompiled")
 def test_one_scalar_of_data():
-    function = compile_program(CASES["scalar_data"][0], "numba")
+    one = td.TensorSymbol("one", (), dtype=int)
+    function = td.lambdify([x, one], table(where(x[one[()]] * x[at], x[at] > 0), (at, n)))
     assert function(np.array([2.0, 3.0]), 1).tolist() == [6, 9]
-    with pytest.raises(DataIndexError, match=r"one\[\(\)\] is 2: the index one\[\(\)\] of axis 0 of x"):
-        function(np.array([2.0, 3.0]), np.uint8(2))
+    message = r"one\[\(\)\] is 2: the index one\[\(\)\] of axis 0 of x"
+    refused(function, message, np.array([2.0, 3.0]), np.uint8(2))
 
 
 def test_checked_programs_pickle():
-    function = pickle.loads(pickle.dumps(compile_program(EMBEDDING, "numpy")))
-    with pytest.raises(DataIndexError):
-        function(X, [5])
+    chosen = td.lambdify([x, w, idx], table(where(x[idx[at]], w[at] > 0), (at, m)), "numpy")
+    refused(pickle.loads(pickle.dumps(chosen)), r"idx\[0\] is 5", AXES, np.ones(1), [5])
 
 
 # ---------------------------------------------------------------------------- scatters
@@ -299,15 +288,12 @@ def test_broken_laws(message):
     assert message in str(error.value)
 
 
-def test_reads_of_data_have_to_be_inside():
-    """An entry of data is read where its index is inside for sure, or where sizes say so."""
+def test_reads_by_data_are_tested():
+    """Nothing proves them inside."""
     program = single((array("x", N), integers("idx", K)), result("y", N), "i", Store(load("x", data("idx", i))))
-    with pytest.raises(VerificationError, match=r"axis 0 of the read idx\[i\] in Store is not provably inside"):
-        verify(checked_data_only(program))
-
-
-def checked_data_only(program):
-    return replace(program, data_checks=data_checks(program))
+    with pytest.raises(VerificationError, match=r"axis 0 of the read x\[idx\[i\]\] in Store is not provably inside"):
+        verify(replace(program, checks=(Check((Row("ge", N - K - 1),), "too short"),)))
+    verify(with_masks(program))
 
 
 def test_counts_of_a_scatter():

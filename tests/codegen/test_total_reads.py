@@ -92,8 +92,7 @@ def value_and_kernels(name, *kernels):
     symbols = [key for key in values if key not in (n, m) or not case.has(x if key == n else idx)]
 
     with pytest.MonkeyPatch.context() as patch:
-        for check in ("_read_checks", "data_checks"):
-            patch.setattr(program, check, lambda _: ())
+        patch.setattr(program, "checks_of_reads", lambda *_: ((), (), []))
         patch.setattr(data_ranges, "implied_ranges", lambda *_: {})
         expected = np.array(evaluate(case, values, total=True), dtype=float)
         for backend, temporaries in kernels:
