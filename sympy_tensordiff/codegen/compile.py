@@ -56,6 +56,10 @@ _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
 
 
+_EXACT = 2**24
+"""Places up to this one are numbers of float32."""
+
+
 def print_source(program: Program, backend: str, parallel: bool | None = None) -> str:
     """The text of the module for ``backend``; nothing but this package is needed."""
     bounded = _checked(program, backend, parallel)
@@ -272,6 +276,9 @@ class CompiledFunction:
             backend = "numba" if self.backend == "cuda" else self.backend
             functions = called(self.functions, externals(program))
             search = self._searches[check.number] = compile_program(program, backend, functions)
+        if any(np.size(v) > _EXACT for a, v in zip(self.program.arguments, args, strict=True) if a.dtype == "integer"):
+            pairs = zip(self.program.arguments, args, strict=True)
+            args = tuple([np.asarray(v, np.float64) if a.shape and a.dtype == "real" else v for a, v in pairs])
         place = search(*args)
         if place >= NOWHERE:
             return
