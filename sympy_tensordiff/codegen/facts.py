@@ -140,9 +140,10 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
 
 
 def every_choice(parts: Sequence[Sequence[Rows]]) -> list[Rows]:
-    """The rows of each choice of one case from every part; nothing is known where there are too many."""
-    if math.prod(map(len, parts)) > _MOST_CASES:
-        return [()]
+    """The rows of each choice of one case from every part, without the parts of most cases where they are too many."""
+    parts = sorted(parts, key=len)
+    while math.prod(map(len, parts)) > _MOST_CASES:
+        parts.pop()
     return [tuple(chain.from_iterable(chosen)) for chosen in product(*parts)]
 
 
