@@ -130,13 +130,24 @@ def condition_cases(condition: Scalar, holds: bool) -> list[Rows]:
     function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
     if function == "not":
         return condition_cases(arguments[0], not holds)
+    if function == ("and" if holds else "or"):
+        return every_choice([condition_cases(*part) for part in conjuncts(condition, holds)])
     if function in ("and", "or"):
-        parts = [condition_cases(argument, holds) for argument in arguments]
-        return every_choice(parts) if holds == (function == "and") else [rows for part in parts for rows in part]
+        return [rows for argument in arguments for rows in condition_cases(argument, holds)]
     if function in ("eq", "ne") and holds == (function == "ne"):
         left, right = arguments
         return [condition_rows(Operation("lt", sides), True) for sides in ((left, right), (right, left))]
     return [condition_rows(condition, holds)]
+
+
+def conjuncts(condition: Scalar, holds: bool) -> Iterator[tuple[Scalar, bool]]:
+    """The conditions that all hold, or all fail, where a condition holds, or fails."""
+    function, arguments = (condition.function, condition.arguments) if isinstance(condition, Operation) else ("", ())
+    if function in ("not", "and" if holds else "or"):
+        for argument in arguments:
+            yield from conjuncts(argument, holds != (function == "not"))
+    else:
+        yield condition, holds
 
 
 def every_choice(parts: Sequence[Sequence[Rows]]) -> list[Rows]:

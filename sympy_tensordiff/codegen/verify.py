@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.facts import Prover, Read, Rows, condition_cases, every_choice, reads
+from sympy_tensordiff.codegen.facts import Prover, Read, Rows, condition_cases, conjuncts, every_choice, reads
 from sympy_tensordiff.codegen.laws import check_laws
 from sympy_tensordiff.codegen.loops import Kernel, Program
 from sympy_tensordiff.codegen.scalars import Load, Scalar
@@ -57,7 +57,8 @@ def is_refused(program: Program, prover: Prover, kernel: Kernel, read: Read, row
 
 def failing(context: Sequence[Row], choices: Sequence[Scalar], row: Row) -> Iterator[Rows]:
     """The rows of each case in which a read happens, and ``row`` does not hold."""
-    for known in dict.fromkeys(every_choice([condition_cases(condition, True) for condition in choices])):
+    parts = [condition_cases(*part) for condition in choices for part in conjuncts(condition, True)]
+    for known in dict.fromkeys(every_choice(parts)):
         yield from cases((*context, *known, row.negation()), limit=None)
 
 
