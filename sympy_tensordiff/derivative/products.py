@@ -5,7 +5,7 @@ product over several indices is a product of products: the innermost factor has 
 product that it stands in, that has the rest of the one around it, and so on. All of these are products over
 ranges again, with bounds that depend on ``k``, so that a derivative of a derivative needs nothing else.
 
-A logarithm divides by the product anyway: ``D log(prod_k b(k)) / d b(k)`` is ``1/b(k)``, which neither overflows nor
+A logarithm divides by the product: ``D log(prod_k b(k)) / d b(k)`` is ``1/b(k)``, which neither overflows nor
 costs a product.
 """
 

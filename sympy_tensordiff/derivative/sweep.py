@@ -36,7 +36,7 @@ Rows = tuple[Row, ...]
 
 
 FACES = 16
-"""A projection that is not exact anyway is held to so many rows: four indices can have hundreds of faces."""
+"""A projection that is not exact has at most so many rows: four indices can have hundreds of faces."""
 
 
 class Sweep:

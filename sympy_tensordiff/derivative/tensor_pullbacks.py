@@ -195,7 +195,7 @@ def _on_diagonal(graph: Graph, cotangent: Node, prefix: int) -> Diagonal | None:
     """A cotangent ``C[P, s]`` as an embedding of a tensor over s alone, and its labels; None where it is none.
 
     The Jacobian of a chain of element-wise functions so stays a diagonal until something contracts it,
-    and a derivative meets the choices that protect it.
+    and a derivative meets the choices around it.
     """
     if not is_view(cotangent):
         return None

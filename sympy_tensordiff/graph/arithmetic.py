@@ -43,14 +43,14 @@ class Arithmetic(Table):
         parts = [self.scale(c, node) for node, c in coefficients.items() if c != 0]
         sums = {rows: bodies if len(bodies) == 1 else [self.add(bodies)] for rows, bodies in guarded.items()}
         cases = _joined_cases(sums)
-        anyway = cases.pop((), [])  # what holds in a case and in its opposite
+        unguarded = cases.pop((), [])  # what is added in a case and in its opposite
         parts += [
             self.guard(rows, bodies[0] if len(bodies) == 1 else self.add(bodies)) for rows, bodies in cases.items()
         ]
         held = [part.data for part in parts if part.op == "guard"]
         # A guard that bodies have in common may make two cases one.
-        if anyway or len(set(held)) < len(held):
-            return self.add([*parts, self.const(constant), *anyway])
+        if unguarded or len(set(held)) < len(held):
+            return self.add([*parts, self.const(constant), *unguarded])
         parts = self._joined_choices([part for part in parts if part is not self.zero])
         if constant != 0:
             parts.append(self.const(constant))
@@ -201,7 +201,7 @@ class Arithmetic(Table):
         return args[0] if len(args) == 1 else self._plain(op, None, tuple(args))
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
-        """``value if condition else otherwise``; guards of the values protect the condition too."""
+        """``value if condition else otherwise``."""
         if condition.op == "compare" and condition.args[0] is condition.args[1]:
             return value if condition.data in ("le", "eq") else otherwise
         if (holds := self.known(condition)) is not None:

@@ -83,7 +83,7 @@ class Conditions(Applications):
     def _few_decisions(self, pairs: Pairs, rows: Mapping[Any, Any], scope: Scope) -> Any:
         """The cases by what whole values need, as it stands and then rewritten, and by what else makes few.
 
-        Conditions on data come last: others may protect them.
+        Conditions on data come last: others keep them inside of their tensors.
         """
         needed = {part for _, tree in pairs for part in conjuncts(tree) if isinstance(part, Relational)}
         groups: dict[Any, list[Any]] = {}

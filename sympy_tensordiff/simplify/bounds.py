@@ -2,7 +2,7 @@
 
 One walk from the root down. What is known at a node are the facts about the whole expression
 (`simplify.facts`), the ranges of the comprehensions and sums around it, and the guards around it;
-reads are never among them, so no guard is justified by a read that it protects. Afterwards
+reads are never among them. Afterwards
 
 - no guard row follows from what is known, and a guard that cannot hold is 0;
 - the rows of a sum are triangular: each variable has bounds in those before it, outermost first,

@@ -1,10 +1,4 @@
-"""Products in which a factor chooses: it is 0 unless conditions hold, and the others are meant only where they do.
-
-The sweep makes such products: a cotangent that arrives over several uses is an addition of guards,
-times a slope that reads where one of the uses does. A guard that is a factor protects the others as
-it stands. From additions, sums and powers of guards, the conditions that hold wherever one of them
-does come out, and protect them too.
-"""
+"""What nodes read, where they are 0, and whether they are numbers wherever they are evaluated."""
 
 from __future__ import annotations
 

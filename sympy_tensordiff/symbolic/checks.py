@@ -170,7 +170,7 @@ def _branches(pairs: Sequence[tuple[Any, Any]], scope: Scope | None) -> list[tup
 
 
 def _connected(node: Any, scope: Scope) -> list[tuple[Any, Scope | None]]:
-    """The parts of a condition that read, behind those that do not, which are asked first; data may protect others."""
+    """The parts of a condition that read, each with the parts that do not read as what is known there."""
     reading = [part for part in node.args if part.has(TensorEntry)]
     if len(reading) > 1 and any(all(map(is_data, part.atoms(TensorEntry))) for part in reading):
         return []
