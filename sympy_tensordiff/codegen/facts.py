@@ -12,7 +12,7 @@ from sympy_tensordiff.codegen.scalars import IndexValue, Load, MaskedEntry, Name
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import Around, array_shapes, rewrite_scalar, tested_forms, walk
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.data import innermost_first
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import factors_in, times
 
@@ -254,15 +254,7 @@ def scalar_reads(value: Scalar, context: Rows) -> Iterator[tuple[Load, Rows, tup
 
 def data_reads(forms: Iterable[Affine]) -> list[Load]:
     """The entries of arrays of integers that forms are made of, each behind those in its own index."""
-    found: dict[DataEntry, None] = {}
-    waiting = list(reversed(data_entries(forms)))
-    while waiting:
-        entry = waiting[-1]
-        inner = [other for other in data_entries(entry.index) if other not in found]
-        waiting += inner
-        if not inner:
-            found[waiting.pop()] = None
-    return [Load(entry.tensor, entry.index) for entry in found if not isinstance(entry, MaskedEntry)]
+    return [Load(entry.tensor, entry.index) for entry in innermost_first(forms) if not isinstance(entry, MaskedEntry)]
 
 
 def reads(kernel: Kernel, shapes: Shapes, tested: Callable[[If, Load], Rows] | None = None) -> Iterator[Read]:

@@ -26,6 +26,7 @@ from sympy_tensordiff.codegen.walk import Around, rewrite
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import bounds_a_loop
 from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
@@ -336,14 +337,6 @@ class Lowering(Matrices):
             if outward:
                 best = block
         return best
-
-
-def bounds_a_loop(row: Row, variables: Sequence[int]) -> bool:
-    """Whether a row is a bound of one of the variables, outermost first, in those before it."""
-    for n, v in enumerate(variables):
-        if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
-            return v not in row.form.hidden()
-    return False
 
 
 def _is_diagonal(node: Node) -> bool:

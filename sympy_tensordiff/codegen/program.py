@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops
-from sympy_tensordiff.codegen.asked import Names, checks_of_reads
+from sympy_tensordiff.codegen.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
 from sympy_tensordiff.codegen.expand import expanded, repeated_calls
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials

@@ -94,6 +94,25 @@ def data_entries(forms: Iterable[Affine]) -> list[DataEntry]:
     return [compound for compound in compounds_in(forms) if isinstance(compound, DataEntry)]
 
 
+def innermost_first(forms: Iterable[Affine]) -> list[DataEntry]:
+    """As `data_entries`, each behind those in its own index.
+
+    >>> i = Affine.variable("i")
+    >>> inner = Affine.variable(DataEntry("jdx", (i,)))
+    >>> innermost_first([Affine.variable(DataEntry("idx", (inner + 1,))), inner])
+    [jdx[i], idx[jdx[i] + 1]]
+    """
+    found: dict[DataEntry, None] = {}
+    waiting = list(reversed(data_entries(forms)))
+    while waiting:
+        entry = waiting[-1]
+        inner = [other for other in data_entries(entry.index) if other not in found]
+        waiting += inner
+        if not inner:
+            found[waiting.pop()] = None
+    return list(found)
+
+
 def with_ranges(form: Affine, below: Mapping[str, Affine]) -> Affine:
     """A form in which the entries of each tensor have the range that is declared of it, and no other.
 
@@ -244,6 +263,14 @@ def tested(rows: Sequence[Row], variables: Collection[Variable]) -> list[Row]:
             for v in inner:
                 around.setdefault(v, set()).update(outer)
     return found
+
+
+def bounds_a_loop(row: Row, variables: Sequence[Variable]) -> bool:
+    """Whether a row is a bound of one of the variables, outermost first, in those before it."""
+    for n, v in enumerate(variables):
+        if row.kind == "ge" and row.form.coefficient(v) and row.form.atoms().isdisjoint(variables[n + 1 :]):
+            return v not in row.form.hidden()
+    return False
 
 
 def _reach(around: Mapping[Variable, set[Variable]], start: Iterable[Variable]) -> set[Variable]:

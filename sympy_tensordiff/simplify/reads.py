@@ -22,12 +22,13 @@ from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.multiples import multiplied
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
-from sympy_tensordiff.simplify.choices import Choices, accesses, beside, inside_shape
+from sympy_tensordiff.simplify.accesses import Accesses
+from sympy_tensordiff.simplify.choices import Choices, beside, inside_shape
 from sympy_tensordiff.simplify.deltas import summation
 
 Facts = tuple[Row, ...]
 Variables = tuple[int, ...]
-Conditions = frozenset[tuple[Node, bool]]
+Conditions = frozenset[Node]
 
 MOST_READS = 1000
 """So many reads of a function are looked at to learn that a result repeats one of them."""
@@ -46,7 +47,7 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Facts, function: 
     UnsupportedError
         Where data that may be read outside of their tensor end the range of a product, a maximum or a minimum.
     """
-    work = _Explicit(graph, WrittenReads(graph, function))
+    work = _Explicit(graph, WrittenReads(graph, function, facts))
     return [trampoline(work.visit(node, facts)) for node in nodes]
 
 
@@ -67,10 +68,13 @@ class WrittenReads:
     graph : Graph
     function : sequence of Node
         The expressions as they are written.
+    facts : rows
+        What is known about the sizes and free indices.
     """
 
-    def __init__(self, graph: Graph, function: Sequence[Node]) -> None:
+    def __init__(self, graph: Graph, function: Sequence[Node], facts: Facts) -> None:
         self.graph = graph
+        self.facts = facts
         self.function = function
         self.found: list[_Written] | None = None
         self.answers: dict[tuple[Row, Facts, Conditions], bool] = {}
@@ -79,7 +83,7 @@ class WrittenReads:
     def holds(self, row: Row, facts: Facts, conditions: Conditions = frozenset()) -> bool:
         """Whether a row that keeps a read inside keeps one of the function inside, which it makes where facts hold.
 
-        And the ``conditions`` on values, each with whether it holds.
+        And the ``conditions`` on values.
         """
         key = (row, facts, conditions)
         if key not in self.answers:
@@ -98,7 +102,7 @@ class WrittenReads:
         forms = instance(graph, graph.index(read.form), held, graph.index(row.form))
         return forms is not None and any(
             all(implied(other.substitute(found), facts) for other in read.rows)
-            and all((graph.substitute(test, found), holds) in conditions for test, holds in read.conditions)
+            and all(graph.substitute(test, found) in conditions for test in read.conditions)
             for found in self._completed(read, dict(forms), facts)
         )
 
@@ -124,49 +128,20 @@ class WrittenReads:
 
     def _all(self) -> Iterator[_Written]:
         """What is at least 0 for a read to be inside, the indices in it that are bound, and when the read is made."""
-        stack: list[tuple[Node, Variables, Facts, Conditions]] = [(root, (), (), frozenset()) for root in self.function]
-        seen: set[tuple[Node, Facts, Conditions]] = set()
-        while stack:
-            node, bound, around, conditions = stack.pop()
-            if (node, around, conditions) in seen:
-                continue
-            seen.add((node, around, conditions))
-            own, rows, body = opened(self.graph, node)
-            for read, known in accesses(self.graph, node, own, rows, around):
-                for row in inside_shape(self.graph, read):
-                    yield from self._cases(row.form, (*bound, *own), known, conditions)
-            if body is not None:
-                stack.append((body, (*bound, *own), around + rows, conditions))
-            elif node.op == "select":
-                test, *sides = node.args
-                stack.append((test, bound, around, conditions))
-                for side, holds in zip(sides, (True, False), strict=True):
-                    stack.append((side, bound, around, conditions | {(test, holds)}))
-            elif node.op == "read" and node.args[0].op == "comprehension":
-                # Of a table only the entries that are read are computed.
-                axes, _, entry = self.graph.open(node.args[0])
-                entry = self.graph.substitute(entry, dict(zip(axes, node.data, strict=True)))
-                stack.append((entry, bound, around, conditions))
-            else:
-                stack += [(arg, bound, around, conditions) for arg in node.args]
+        for access, _, row in Accesses(self.graph, self.facts).unproven(self.function):
+            around = access.around
+            yield from self._cases(row.form, around.variables, around.rows, frozenset(around.choices))
 
     def _cases(self, form: Affine, bound: Variables, known: Facts, conditions: Conditions) -> Iterator[_Written]:
         system = (Row("ge", form), *known)
         for inside, *around in dict.fromkeys((system, *cases(system))):
-            needed = inside.form.atoms().union(*(test.free for test, _ in conditions))
+            needed = inside.form.atoms().union(*(test.free for test in conditions))
             rows = project_exactly(around, frozenset(bound).difference(needed))
             if rows is None:  # what selects data in conditions stays
                 needed = needed.union(*(selected_in(row.form) for row in around))
                 rows = project_exactly(around, frozenset(bound).difference(needed))
             if rows is not None and not is_empty(rows):
                 yield _Written(inside.form, tuple(v for v in bound if v in needed), rows, conditions)
-
-
-def opened(graph: Graph, node: Node) -> tuple[Variables, Facts, Node | None]:
-    """The variables, the rows and the body of a guard or a binder; no body for other nodes."""
-    if node.op == "guard":
-        return (), node.data, node.args[0]
-    return graph.open(node) if node.op in BINDERS else ((), (), None)
 
 
 class _Explicit:
@@ -210,7 +185,7 @@ class _Explicit:
         around = self.conditions
         for n, arg in enumerate(node.args):
             if node.op == "select" and n:
-                self.conditions = around | {(node.args[0], n == 1)}
+                self.conditions = around | {node.args[0] if n == 1 else graph.logic("not", [node.args[0]])}
             args.append((yield self.visit(arg, facts)))
             self.conditions = around
         result = graph.with_args(node, args)

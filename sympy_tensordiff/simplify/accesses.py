@@ -1,0 +1,195 @@
+"""The accesses of an expression: what it reads that nothing proves inside of its shape, and under which conditions.
+
+The one walk over reads: of the check of what is written, of the reads that a result may repeat, and of the
+checks of a call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import apart, bounds_a_loop, data_entries, innermost_first
+from sympy_tensordiff.integer.polyhedron import implied
+
+Rows = tuple[Row, ...]
+
+MOST_CONDITIONS = 64
+"""What depends on no index is looked at behind so many different conditions; then it counts as always read."""
+
+
+class Loops(NamedTuple):
+    """Variables, outermost first, the rows that bound them or are tested in the loops, and the binder's kind."""
+
+    variables: tuple[int, ...]
+    rows: Rows
+    kind: str
+
+
+class Around(NamedTuple):
+    """Where something is computed: in which loops, and under which conditions."""
+
+    loops: tuple[Loops, ...] = ()
+    conditions: Rows = ()
+    choices: tuple[Node, ...] = ()
+    beside: Rows = ()
+    """Conditions beside one that is read: they hold data that may be outside of their tensors as well."""
+
+    @property
+    def variables(self) -> tuple[int, ...]:
+        """Those of all loops, outermost first."""
+        return tuple([v for loops in self.loops for v in loops.variables])
+
+    @property
+    def rows(self) -> Rows:
+        """All that holds, as far as rows say it."""
+        return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.beside)
+
+    def inside(self, variables: Sequence[int], rows: Sequence[Row], kind: str) -> Around:
+        """What is around within further loops."""
+        return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))
+
+    def behind(self, rows: Sequence[Row]) -> Around:
+        """What is around behind further conditions."""
+        return self._replace(conditions=(*self.conditions, *rows))
+
+
+class Access(NamedTuple):
+    """A read of a tensor, or of an array of integers that selects or bounds, and where it happens."""
+
+    tensor: Node
+    forms: tuple[Affine, ...]
+    around: Around
+
+
+class Accesses:
+    """The walk over expressions: what they read that nothing proves inside.
+
+    Parameters
+    ----------
+    graph : Graph
+    facts : rows
+        What is known about the sizes and free indices.
+    conditional : bool
+        Whether it looks behind guards and into the branches of choices.
+    """
+
+    def __init__(self, graph: Graph, facts: Rows, *, conditional: bool = True) -> None:
+        self.graph = graph
+        self.facts = facts
+        self.conditional = conditional
+        self.safe: set[Node] = set()
+        """Binders in which all reads are inside, whatever is around them."""
+
+    def unproven(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Row]]:
+        """The reads, with the axis and the condition that is not proven."""
+        for node in reachable(*roots):
+            if node.op in BINDERS and next(self.below([node]), None) is None:
+                self.safe.add(node)
+        yield from self.below(roots)
+
+    def below(self, roots: Sequence[Node]) -> Iterator[tuple[Access, int, Row]]:
+        stack = [(root, Around()) for root in reversed(roots)]
+        seen: set[tuple[Node, Around]] = set()
+        times: Counter[Node] = Counter()
+        while stack:
+            node, around = stack.pop()
+            if node.free.isdisjoint(around.variables):
+                times[node] += 1
+                around = around if times[node] < MOST_CONDITIONS else Around()
+            if node in self.safe or (node, around) in seen:
+                continue
+            seen.add((node, around))
+            parts = list(self.parts(node, around))
+            for part in parts:
+                if isinstance(part, Access):
+                    yield from ((part, axis, row) for axis, row in self.outside(part))
+            stack += [part for part in reversed(parts) if not isinstance(part, Access)]
+
+    def outside(self, access: Access) -> Iterator[tuple[int, Row]]:
+        """The conditions of a read, with their axes, that do not follow from what is around it."""
+        known = (*self.facts, *access.around.rows)
+        for axis, (form, extent) in enumerate(zip(access.forms, access.tensor.shape, strict=True)):
+            for row in (Row("ge", form), Row("ge", extent - 1 - form)):
+                if not implied(row, known):
+                    yield axis, row
+
+    def parts(self, node: Node, around: Around) -> Iterator[Access | tuple[Node, Around]]:
+        """What a node reads itself, and what it is computed of."""
+        match node.op:
+            case "guard":
+                yield from self.cases(node, (), around)
+            case "read" | "index":
+                forms = node.data if node.op == "read" else (node.data,)
+                yield from self.data(forms, around)
+                if node.op == "read":
+                    yield Access(node.args[0], forms, around)
+                    yield from self.entry(node, around)
+            case "select":
+                condition, *branches = node.args
+                yield condition, around
+                holding = (condition, self.graph.logic("not", [condition])) if self.conditional else ()
+                for holds, branch in zip(holding, branches, strict=False):
+                    yield branch, around._replace(choices=(*around.choices, holds))
+            case op if op in BINDERS:
+                variables, rows, body = self.graph.inside(node, around.variables)
+                within = around.inside(variables, rows, op)
+                tests: list[Row] = []
+                if op in RANGED:
+                    yield from self.bounds(variables, rows, around)
+                    tests = [row for row in rows if not bounds_a_loop(row, variables)]
+                yield from self.cases(body, tests, within)
+            case _:
+                yield from ((arg, around) for arg in node.args)
+
+    def entry(self, read: Node, around: Around) -> Iterator[tuple[Node, Around]]:
+        """The entry of a table for the index at which it is read."""
+        (table,) = read.args
+        if table.op != "comprehension":
+            yield from ((arg, around) for arg in table.args)
+        elif table not in self.safe:
+            variables, rows, body = self.graph.open(table)
+            place = dict(zip(variables, read.data, strict=True))
+            rows = tuple([row.substitute(place) for row in rows])
+            yield self.graph.substitute(body, place), around.inside((), rows, table.op)
+
+    def bounds(self, variables: Sequence[int], rows: Rows, around: Around) -> Iterator[Access]:
+        """The data that bound loops, where those around run."""
+        for n, v in enumerate(variables):
+            inner = variables[n + 1 :]
+            own = [r for r in rows if v in r.form.atoms() and r.form.atoms().isdisjoint(inner)]
+            bounds = [row for row in own if bounds_a_loop(row, variables)]
+            yield from self.data([row.form for row in bounds], around)
+            around = around.inside([v], bounds, "sum")
+
+    def cases(self, node: Node, tests: Sequence[Row], around: Around) -> Iterator[Access | tuple[Node, Around]]:
+        """The cases of a node, each with all that is tested for it: conditions have no order."""
+        waiting = [(node, tuple(tests))]
+        while waiting:
+            case, rows = waiting.pop()
+            if case.op == "guard":
+                waiting += [(case.args[0], (*rows, *case.data))] if self.conditional else []
+            elif rows and case.op == "add" and all(term.op == "guard" for term in case.args):
+                waiting += [(term, rows) for term in reversed(case.args)]
+            else:
+                yield from self.tested(rows, around)
+                yield case, around.behind([row for row in rows if row not in tests])
+
+    def tested(self, rows: Sequence[Row], around: Around) -> Iterator[Access]:
+        """The data in conditions that are tested together: one that is known not to hold keeps others from it."""
+        for row in rows:
+            for entry in data_entries([row.form]):
+                others = [other for other in rows if entry not in data_entries([other.form])]
+                plain, _ = apart(others)
+                known = (*self.facts, *around.rows, *plain)
+                sure = [o for o in others if all(implied(r, known) for r in self.graph.inside_data([o.form]))]
+                beside = tuple([other for other in others if other not in sure])
+                place = around.behind(sure)._replace(beside=beside)
+                yield Access(self.graph.integers[entry.tensor], entry.index, place)
+
+    def data(self, forms: Sequence[Affine], around: Around) -> Iterator[Access]:
+        for entry in innermost_first(forms):
+            yield Access(self.graph.integers[entry.tensor], entry.index, around)
