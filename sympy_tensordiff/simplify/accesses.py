@@ -153,7 +153,8 @@ class Accesses:
         elif table not in self.safe:
             variables, rows, body = self.graph.open(table)
             place = dict(zip(variables, read.data, strict=True))
-            rows = tuple([row.substitute(place) for row in rows])
+            inside = dict.fromkeys([row.substitute(place) for row in rows])
+            rows = tuple([row for row in inside if row not in around.rows])
             yield self.graph.substitute(body, place), around.inside((), rows, table.op)
 
     def bounds(self, variables: Sequence[int], rows: Rows, around: Around) -> Iterator[Access]:

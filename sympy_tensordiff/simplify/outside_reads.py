@@ -7,26 +7,24 @@ their shape for some sizes only are left to the call, and so are those for which
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from sympy_tensordiff.errors import OutOfShapeError
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.graph.write_forms import Forms
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import apart, data_entries
 from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.extrema import cases
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
+from sympy_tensordiff.simplify.accesses import Access, Accesses, Around
 from sympy_tensordiff.simplify.facts import Facts, at_extreme, limits_of, positive_sizes
 
-MOST = 20_000
-"""So many nodes, each with the ranges around it, are looked at."""
-
-Access = tuple[Node, tuple[Affine, ...]]
-"""A tensor, and the index at which it is read."""
+MOST = 1000
+"""So many reads that nothing proves inside are looked at."""
 
 
 def check_reads(reader: Reader, roots: Sequence[Node]) -> None:
@@ -61,54 +59,12 @@ class _Check:
         self.reader = reader
         self.graph = reader.graph
         self.facts = facts
-        self.names: dict[int, str] = {}
-        self.axes: set[int] = set()
 
     def run(self, roots: Sequence[Node]) -> None:
-        """Look at all that the roots compute without a condition, in which ranges it does."""
-        stack: list[tuple[Node, Facts, tuple[int, ...]]] = [(root, (), ()) for root in reversed(roots)]
-        seen: set[tuple[Node, Facts]] = set()
-        while stack and len(seen) < MOST:
-            node, around, bound = stack.pop()
-            if around and node.free.isdisjoint(bound):
-                if not self.always(around, bound):
-                    continue  # for some sizes the loops around it do not run
-                around, bound = (), ()
-            if (node, around) in seen or node.op == "guard":
-                continue
-            seen.add((node, around))
-            for access in _accesses(self.graph, node):
-                self.check(access, around, bound)
-            if node.op in BINDERS:
-                body, rows, variables = self.opened(node, bound)
-                if node.op in RANGED and self.graph.integers:
-                    self.check_ranges(rows, variables, around, bound)
-                stack.append((body, around + rows, (*variables, *bound)))
-            elif node.op == "read":
-                stack += self.entries(node, around, bound)
-            else:
-                args = node.args[:1] if node.op == "select" else node.args
-                stack += [(arg, around, bound) for arg in reversed(args)]
-
-    def opened(self, node: Node, bound: Sequence[int]) -> tuple[Node, Facts, tuple[int, ...]]:
-        """The body of a binder, the rows of its ranges and its variables, innermost first."""
-        variables, rows, body = self.graph.inside(node, bound)
-        self.names.update(zip(variables, self.graph.hints[node.id], strict=True))
-        if node.op == "comprehension":
-            self.axes.update(variables)
-        return body, rows, tuple(reversed(variables))
-
-    def entries(
-        self, read: Node, around: Facts, bound: tuple[int, ...]
-    ) -> Iterator[tuple[Node, Facts, tuple[int, ...]]]:
-        """The entry of a table, for those indices alone at which it is read."""
-        if read.args[0].op == "comprehension":
-            body, rows, variables = self.opened(read.args[0], bound)
-            index = [Row("eq", Affine.variable(v) - form) for v, form in zip(variables[::-1], read.data, strict=True)]
-            if free := [v for v in bound if v in read.args[0].free]:
-                yield body, (*around, *rows, *index), (*variables, *free, *(v for v in bound if v not in free))
-            elif (known := project_exactly((*around, *rows, *index), bound)) is not None:
-                yield body, known, variables
+        """Look at all that the roots read without a condition, in which ranges they do."""
+        found = Accesses(self.graph, self.facts, conditional=False).unproven(roots)
+        for access, axis, inside in islice(found, MOST):
+            self.check(access, axis, inside)
 
     def always(self, rows: Sequence[Row], bound: Sequence[int]) -> bool:
         """Whether there are values of the bound variables for which the rows hold, for every size."""
@@ -118,36 +74,24 @@ class _Check:
                 return True
         return False
 
-    def check_ranges(self, rows: Facts, variables: Sequence[int], around: Facts, bound: tuple[int, ...]) -> None:
-        """Check the data in the ranges of variables, innermost first, which are read where the loops around run."""
-        plain, data = apart(rows)
-        for row in data:
-            level = next((n for n, v in enumerate(variables) if v in row.form.atoms()), len(variables))
-            outer, inner = variables[level + 1 :], variables[: level + 1]
-            known = tuple([other for other in plain if other.form.atoms().isdisjoint(inner)])
-            for entry in data_entries([row.form]):
-                if all(form.atoms().isdisjoint(inner) for form in entry.index):
-                    access = self.graph.integers[entry.tensor], entry.index
-                    self.check(access, around + known, (*outer, *bound))
-
-    def check(self, access: Access, around: Facts, bound: tuple[int, ...]) -> None:
+    def check(self, access: Access, axis: int, inside: Row) -> None:
         """Refuse the access if it leaves the shape for every size."""
-        tensor, index = access
-        for axis, (form, extent) in enumerate(zip(index, tensor.shape, strict=True)):
-            for inside in (Row("ge", form), Row("ge", extent - 1 - form)):
-                worst = at_extreme(inside, bound, around)
-                if worst is not None and not implied(worst.negation(), self.facts):
-                    continue  # for some sizes it is inside where that is hardest
-                met = worst is not None and self.values(inside, around, bound) is not None
-                if met or self.always((*around, inside.negation()), bound):
-                    raise OutOfShapeError(self.message(access, axis, inside, around, bound))
+        around, bound = access.around.rows, access.around.variables[::-1]
+        worst = at_extreme(inside, bound, around)
+        if worst is None or implied(worst.negation(), self.facts):
+            met = worst is not None and self.values(inside, around, bound) is not None
+            if met or self.always((*around, inside.negation()), bound):
+                raise OutOfShapeError(self.message(access, axis, inside))
 
     # -------------------------------------------------------------- the message
 
-    def message(self, access: Access, axis: int, inside: Row, around: Facts, bound: tuple[int, ...]) -> str:
-        tensor, index = access
+    def message(self, access: Access, axis: int, inside: Row) -> str:
+        tensor, index, place = access
+        around, bound = place.rows, place.variables[::-1]
         forms = Forms(self.reader)
-        scope = forms.bind(bound[::-1], [self.names[v] for v in bound[::-1]], ())
+        selecting = frozenset().union(*(form.atoms() for form in index))
+        first = sorted(place.variables, key=lambda v: v not in selecting)  # the user's own names go to these
+        scope = forms.bind(first, [self.graph.names[v] for v in first], ())
         name = tensor.data[0] if tensor.op == "tensor" else "a table" if tensor.free else write(self.reader, tensor)
         shown = ", ".join(str(forms.form(form, scope)) for form in index)
         text = f"{name}[{shown}] is read outside of the shape of {name}, along axis {axis}, whatever the sizes"
@@ -157,7 +101,7 @@ class _Check:
             point = ", ".join(f"{forms.symbol(v, scope)} = {forms.form(values[v], scope)}" for v in reversed(values))
             end = forms.form(tensor.shape[axis] - 1, scope)
             text += f": for {point} the index is {forms.form(index[axis].substitute(values), scope)}, not in 0 … {end}"
-            limits = self.mended(inside, around, values)
+            limits = self.mended(inside, place, values)
             if limits is not None:
                 (variable,) = values
                 counted, *ends = limits
@@ -181,29 +125,20 @@ class _Check:
         return found if there else None
 
     def mended(
-        self, inside: Row, around: Facts, values: dict[int, Affine]
+        self, inside: Row, place: Around, values: dict[int, Affine]
     ) -> tuple[str, Affine] | tuple[str, Affine, Affine] | None:
         """A word on counting, and what stands behind the index in the limit that reads inside; None if unknown."""
         (variable, *others) = values
-        lows, highs = limits_of(variable, around)
+        lows, highs = limits_of(variable, place.rows)
         step = inside.form.coefficient(variable)
         if others or abs(step) != 1 or len(lows) != 1 or len(highs) != 1:
             return None
         (low,), (high,) = lows, highs
         end = (inside.form - Affine({variable: step})) * -step
-        if variable in self.axes:
+        if any(variable in loops.variables for loops in place.loops if loops.kind == "comprehension"):
             return ("", end + 1) if step < 0 else None
         if step > 0:
             return "", end, high
         if low == Affine.of(1) and high - end == low:
             return "indices count from 0, ", Affine.of(0), end
         return "", low, end
-
-
-def _accesses(graph: Graph, node: Node) -> Iterator[Access]:
-    """What a read, or an index as a number, reads: an entry, and the data in its index."""
-    forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
-    if node.op == "read":
-        yield node.args[0], node.data
-    for entry in data_entries(forms) if graph.integers else ():
-        yield graph.integers[entry.tensor], entry.index
