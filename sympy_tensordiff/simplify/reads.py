@@ -33,7 +33,7 @@ Conditions = frozenset[Node]
 MOST_READS = 1000
 """So many reads of a function are looked at to learn that a result repeats one of them."""
 
-MOST_TRIES = 20
+MOST_TRIES = 60
 """So many ways in which a read may repeat one of the function are tried; a guard too many is the worst that follows."""
 
 
