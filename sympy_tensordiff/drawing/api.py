@@ -9,15 +9,16 @@ from typing import Any
 
 from sympy_tensordiff.derivative.graphs import derivative_graph
 from sympy_tensordiff.drawing.picture import Cluster, cluster, name_pullbacks, number_nodes
-from sympy_tensordiff.drawing.writers import NOTEBOOK_SECONDS, dot_text, rendered, tree_text
-from sympy_tensordiff.errors import ArgumentError, BackendError, UnsupportedError
+from sympy_tensordiff.drawing.svg import svg_text
+from sympy_tensordiff.drawing.writers import dot_text, png, tree_text
+from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.symbolic.lift import as_operand
 
 
 class GraphDrawing:
     """A picture of an expression's graph, made by `draw_graph`.
 
-    It shows itself as a picture in notebooks where graphviz is installed, elsewhere as text.
+    It shows itself as a picture in notebooks, elsewhere as text.
 
     Examples
     --------
@@ -46,34 +47,33 @@ class GraphDrawing:
         return tree_text(self._clusters)
 
     def svg(self) -> str:
-        """The picture as SVG.
+        """The picture as SVG; no program is needed to make it.
 
         Raises
         ------
-        BackendError
-            If the program ``dot`` of graphviz is not installed.
         UnsupportedError
-            If there are more than 2,000 nodes, or the layout takes longer than a minute.
+            If there are more than 2,000 nodes, or very many long edges.
         """
-        return self._drawn("svg").decode()
-
-    def _drawn(self, kind: str, seconds: float | None = None) -> bytes:
-        return rendered(self.source, sum(len(part.nodes) for part in self._clusters), kind, seconds)
+        return svg_text(self._clusters)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Writes the picture: ``.svg`` and ``.png`` by graphviz, its source as ``.dot`` or ``.gv``, text as ``.txt``.
+        """Writes the picture: ``.svg``, ``.png`` by graphviz, its source as ``.dot`` or ``.gv``, text as ``.txt``.
 
         Raises
         ------
         ArgumentError
             If the path ends in something else.
-        BackendError, UnsupportedError
+        BackendError
+            If the program ``dot`` of graphviz, which makes ``.png``, is not installed.
+        UnsupportedError
             As `svg`; nothing is written then.
         """
         target = Path(path)
         match target.suffix.lower():
-            case ".svg" | ".png" as suffix:
-                content = self._drawn(suffix[1:])
+            case ".svg":
+                content = self.svg().encode()
+            case ".png":
+                content = png(self._clusters)
             case ".dot" | ".gv":
                 content = self.source.encode()
             case ".txt":
@@ -86,10 +86,10 @@ class GraphDrawing:
         return self.text
 
     def _repr_svg_(self) -> str | None:
-        """For notebooks; None where no picture can be made in a few seconds, so that they show the text."""
+        """For notebooks; None for a picture that is too large, so that they show the text."""
         try:
-            return self._drawn("svg", NOTEBOOK_SECONDS).decode()
-        except (BackendError, UnsupportedError):
+            return self.svg()
+        except UnsupportedError:
             return None
 
 

@@ -1,4 +1,4 @@
-"""A picture written: as a tree in plain text, in the language of graphviz, and as what its program ``dot`` draws.
+"""A picture written: as a tree in plain text, in the language of graphviz, and as PNG, which its program ``dot`` draws.
 
 In a tree a shared node stands once and is referred to by its number.
 """
@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections import deque
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from sympy_tensordiff.drawing.labels import cut
 from sympy_tensordiff.drawing.picture import Cluster, Drawn
@@ -35,11 +36,10 @@ HEAD = """\
 LARGEST = 2000
 """Nodes of a picture; the layout of larger ones takes minutes, and nobody can read them."""
 
-SECONDS = 60
-"""The longest time a layout may take."""
+WAY_OUT = "its text (str) and its .source need no layout; or draw a part of the expression"
 
-NOTEBOOK_SECONDS = 5
-"""The same where nobody has asked for the picture."""
+SECONDS = 60
+"""The longest time that ``dot`` may take."""
 
 ROUGH = 200
 """Larger pictures are laid out with less care, which takes a fraction of the time."""
@@ -109,7 +109,19 @@ def dot_text(clusters: Sequence[Cluster]) -> str:
 
 def _nodes_and_edges(part: Cluster, letter: str) -> Iterator[str]:
     for n, drawn in enumerate(part.nodes):
-        yield f"{letter}{n} [{_attributes(drawn)}];"
+        found = face(drawn)
+        attributes = {"label": quoted(*found.lines), "tooltip": quoted(found.hint)}
+        if not found.rounded:
+            attributes["style"] = '"filled"'
+        if found.fill != "white":
+            attributes["fillcolor"] = f'"{found.fill}"'
+        yield f"{letter}{n} [{', '.join(f'{name}={value}' for name, value in attributes.items())}];"
+    for n, place, text in edges(part):
+        yield f"{letter}{n} -> {letter}{part.nodes[n].children[place]}" + (f' [label=" {text}"];' if text else ";")
+
+
+def edges(part: Cluster) -> Iterator[tuple[int, int, str]]:
+    """All nodes with the place of each of their children, and what is written at the edge."""
     # The layout keeps left and right in trees only.
     is_tree = all(drawn.parents < 2 for drawn in part.nodes)
     for n, drawn in enumerate(part.nodes):
@@ -119,23 +131,29 @@ def _nodes_and_edges(part: Cluster, letter: str) -> Iterator[str]:
             texts = ["if", "then", "else"]
         elif drawn.ordered and count > 1 and not is_tree:
             texts = [str(place) for place in range(1, count + 1)]
-        for child, text in zip(drawn.children, texts, strict=True):
-            yield f"{letter}{n} -> {letter}{child}" + (f' [label=" {text}"];' if text else ";")
+        for place, text in enumerate(texts):
+            yield n, place, text
 
 
-def _attributes(drawn: Drawn) -> str:
+class Face(NamedTuple):
+    """What a node looks like: its lines, the text for a pointer above it, its colour, and whether it has corners."""
+
+    lines: list[str]
+    hint: str
+    fill: str
+    rounded: bool
+
+
+def face(drawn: Drawn) -> Face:
+    """How a node is drawn."""
     lines = [cut(drawn.text, LONGEST_BOX)]
     if drawn.has_pullback and not drawn.is_leaf:
         lines[0] = f"#{drawn.number}   {lines[0]}"
     if drawn.pullback_of:
         lines.append(f"pullback of {cut(', '.join(drawn.pullback_of), LONGEST_BOX)}")
-    attributes = {"label": quoted(*lines), "tooltip": quoted(cut(f"{drawn.text}: {drawn.hint}", 4 * LONGEST_BOX))}
-    if drawn.node.op in ("tensor", "scalar"):
-        attributes["style"] = '"filled"'
-        attributes["fillcolor"] = '"#eeeeee"'
-    if drawn.colour:
-        attributes["fillcolor"] = f'"{COLOURS[(drawn.colour - 1) % len(COLOURS)]}"'
-    return ", ".join(f"{name}={value}" for name, value in attributes.items())
+    named = drawn.node.op in ("tensor", "scalar")
+    fill = COLOURS[(drawn.colour - 1) % len(COLOURS)] if drawn.colour else "#eeeeee" if named else "white"
+    return Face(lines, cut(f"{drawn.text}: {drawn.hint}", 4 * LONGEST_BOX), fill, not named)
 
 
 def quoted(*lines: str) -> str:
@@ -147,8 +165,22 @@ def quoted(*lines: str) -> str:
     return '"' + "\\n".join(escaped) + '"'
 
 
-def rendered(source: str, size: int, kind: str, seconds: float | None = None) -> bytes:
-    """The picture of ``size`` nodes as "svg" or "png", in so many seconds.
+def checked_size(clusters: Sequence[Cluster]) -> int:
+    """The number of nodes of a picture.
+
+    Raises
+    ------
+    UnsupportedError
+        If the picture is too large.
+    """
+    size = sum(len(part.nodes) for part in clusters)
+    if size > LARGEST:
+        raise UnsupportedError(f"a picture of {size} nodes is larger than {LARGEST}: {WAY_OUT}")
+    return size
+
+
+def png(clusters: Sequence[Cluster]) -> bytes:
+    """The picture as PNG, by the program ``dot``.
 
     Raises
     ------
@@ -157,22 +189,20 @@ def rendered(source: str, size: int, kind: str, seconds: float | None = None) ->
     UnsupportedError
         If the picture is too large, or its layout takes too long.
     """
-    way_out = "its text (str) and its .source need no layout; or draw a part of the expression"
-    if size > LARGEST:
-        raise UnsupportedError(f"a picture of {size} nodes is larger than {LARGEST}: {way_out}")
+    size = checked_size(clusters)
     program = shutil.which("dot")
     if program is None:
         raise BackendError(
-            f"{kind} pictures need the program dot: install graphviz (https://graphviz.org), or save as .txt or .dot"
+            "png pictures need the program dot: install graphviz (https://graphviz.org), or save as .svg, .txt or .dot"
         )
-    seconds = SECONDS if seconds is None else seconds
-    options = [f"-T{kind}"]
+    options = ["-Tpng"]
     if size > ROUGH:
         options += ["-Gnslimit=2", "-Gnslimit1=2", "-Gmclimit=0.2"]
+    source = dot_text(clusters).encode()
     try:
-        done = subprocess.run([program, *options], input=source.encode(), capture_output=True, timeout=seconds)
+        done = subprocess.run([program, *options], input=source, capture_output=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        raise UnsupportedError(f"the layout of {size} nodes takes dot longer than {seconds} s: {way_out}") from None
+        raise UnsupportedError(f"the layout of {size} nodes takes dot longer than {SECONDS} s: {WAY_OUT}") from None
     if done.returncode != 0 or not done.stdout:
         problem = done.stderr.decode(errors="replace").strip()[:300]
         raise BackendError(f"{program} has drawn nothing (exit code {done.returncode}): {problem}")
