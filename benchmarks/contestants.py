@@ -47,15 +47,19 @@ class Field:
 
 
 def inputs(row: Row, sizes: Sizes, dtype: str) -> Arrays:
-    """The same arrays for all, from a fixed seed."""
-    arrays = row.inputs(np.random.default_rng(0), sizes)
-    return tuple(np.ascontiguousarray(array, dtype=dtype) for array in arrays)
+    """The same arrays for all, from a fixed seed; those of integers stay integers."""
+    return with_type(row.inputs(np.random.default_rng(0), sizes), dtype)
+
+
+def with_type(arrays: Arrays, dtype: str) -> Arrays:
+    """Arrays of real numbers with another element type, and those of integers."""
+    return tuple(np.ascontiguousarray(array, dtype=dtype if array.dtype.kind == "f" else None) for array in arrays)
 
 
 def reference(row: Row, arrays: Arrays) -> list[Array]:
     """What all have to agree with: NumPy by hand, in double precision, of the very same inputs."""
     (hand,) = (peer for peer in row.peers if peer.library == "numpy")
-    result = hand.formulation.function(np, *(array.astype(np.float64) for array in arrays))
+    result = hand.formulation.function(np, *with_type(arrays, "float64"))
     return [np.asarray(leaf) for leaf in leaves(result)]
 
 

@@ -97,7 +97,7 @@ class Row:
     quick: Sizes  # tiny, for tests of the suite itself
     doubled: str  # the size that is doubled to see how the time grows
     ours: Callable[[Sizes], tuple[Any, Any]]  # arguments and expression of `td.lambdify`
-    inputs: Callable[[np.random.Generator, Sizes], Arrays]  # float64
+    inputs: Callable[[np.random.Generator, Sizes], Arrays]  # float64, and int64 for arrays of integers
     peers: tuple[Peer, ...]  # exactly one of them is NumPy by hand: all others have to agree with it
     work: Callable[[Sizes], Work]
     expand: bool = False  # whether ours runs with sums of sums multiplied out, too, as a peer does by hand

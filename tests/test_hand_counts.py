@@ -112,6 +112,11 @@ HAND = {
     "layernorm": lambda B, n: (6 * B * n, B),
     # Each layer: its value, the gradient by its weights and by its input, but for the first; the softmax.
     "network": lambda n, m, k: (5 * n * m * m + 3 * n * m * k + 2 * n * k, 2 * n * m + n * k),
+    # The squared distance of each pair.
+    "neighbour-forces": lambda n, K: (3 * n**3 * K, 0),
+    "segment-softmax": lambda n, groups: (0, n),
+    # The scores, and the gradient of each word by its negative samples.
+    "embedding": lambda words, D, B, K: (B * D * (1 + 2 * K), B * (1 + K)),
 }
 
 BEYOND = {
@@ -133,6 +138,10 @@ BEYOND = {
     ),
     # The power -3/2 of a variance is computed beside its power -1/2.
     "layernorm": lambda B, n: (0, B),
+    # Each of the two points of a pair has a distance of its own.
+    "neighbour-forces": lambda n, K: (3 * n**3 * K, 0),
+    # The exponentials are computed again for the gradients.
+    "segment-softmax": lambda n, groups: (0, 2 * n),
     # The keys behind the mask are weighted, and their products with 0 are added.
     "attention-row": lambda N, D: (2 * (N - 2 * N // 3) * D, N - 2 * N // 3),
 }

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from benchmarks.row import Row
-from benchmarks.rows import contractions, convolutions, factorization, networks, paper, particles, regression, signals
+from benchmarks.rows import (
+    contractions,
+    convolutions,
+    factorization,
+    gathers,
+    networks,
+    paper,
+    particles,
+    regression,
+    signals,
+)
 
-MODULES = (paper, contractions, convolutions, signals, regression, factorization, particles, networks)
+MODULES = (paper, contractions, convolutions, signals, regression, factorization, particles, networks, gathers)
 ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}

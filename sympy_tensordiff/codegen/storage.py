@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops, scalars
@@ -180,7 +180,12 @@ class Storage:
         self.names.update(renamed)
 
     def _scatter(self, name: str, number: int, part: Part) -> Recursion[None]:
-        """One instance for each point of the first variables, which adds to the entries that data select."""
+        """One instance for each point of the first variables, which adds to the entries that data select.
+
+        What the declared ranges of the data prove is not tested.
+        """
+        known = (*self.facts, *part.rows)
+        part = replace(part, conditions=tuple(row for row in part.conditions if not implied(row, known)))
         self._locals, self._tried_locals, self._uses = set(), {}, Counter()
         self._count_uses(part.value)
         for v in part.variables:
