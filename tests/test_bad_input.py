@@ -105,7 +105,7 @@ TENSOR_SYMBOLS = {
         r"extent h: h is declared to be no integer: use td.indices\('h'",
     ),
     "power of a size": (lambda: TENSORS("x", 2**n), ShapeError, "extent 2[*][*]n: 2[*][*]n is a power"),
-    "rounded": (lambda: TENSORS("x", floor(n / 2)), UnsupportedError, "a symbol of its own for a rounded quotient"),
+    "greatest": (lambda: TENSORS("x", Max(n, 2)), UnsupportedError, "a symbol of its own for a maximum or minimum"),
     "no extent": (lambda: TENSORS("x", None), ArgumentTypeError, "extent must be .* not None"),
     "text": (lambda: TENSORS("x", "3"), ArgumentTypeError, "extent must be .* not '3'"),
     "array of extents": (lambda: TENSORS("x", np.array([3, 4])), ArgumentTypeError, "extent must be .* array"),

@@ -271,7 +271,8 @@ class Quotient(Compound):
         return Quotient, (self.form, self.divisor)
 
     def __repr__(self) -> str:
-        return f"floor(({self.form})/{self.divisor})"
+        shown = f"({self.form})" if len(self.form.terms) + bool(self.form.constant) > 1 else str(self.form)
+        return f"floor({shown}/{self.divisor})"
 
 
 def quotient(form: Affine, divisor: int) -> Affine:
@@ -348,7 +349,7 @@ class Row(NamedTuple):
 
         >>> i = Affine.variable("i")
         >>> Row("ge", i - 3).negation(), Row("mod", i, 2).negation(), Row("mod", i, 3).negation()
-        (-i + 2 >= 0, (i + 1) mod 2 == 0, i - 3*floor((i)/3) - 1 >= 0)
+        (-i + 2 >= 0, (i + 1) mod 2 == 0, i - 3*floor(i/3) - 1 >= 0)
         """
         if self.kind == "ge":
             return Row("ge", -self.form - 1)

@@ -29,9 +29,9 @@ def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row,
     >>> project_exactly([Row("ge", k - p), Row("ge", q - 2 * k)], ["k"])
     (-2*p + q >= 0,)
     >>> project_exactly([Row("ge", 3 * k - p), Row("ge", q - 2 * k)], ["k"])
-    (-p + 3*floor((q)/2) >= 0,)
+    (-p + 3*floor(q/2) >= 0,)
     >>> project_exactly([Row("mod", k - 1, 2), Row("ge", k - p), Row("ge", q - k)], ["k"])
-    (q - 2*floor((p)/2) - 1 >= 0,)
+    (q - 2*floor(p/2) - 1 >= 0,)
     """
     current = normalise_rows(rows)
     remaining = set(drop)

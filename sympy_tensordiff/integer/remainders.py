@@ -77,7 +77,7 @@ def _of_rounded_terms(form: Affine, quotient: Any) -> tuple[Affine, list[Remaind
     >>> p, n = Affine.variable("p"), Affine.variable("n")
     >>> f = p + quotient_by(n, Affine.of(2))
     >>> quotient_by(f, n), remainders_in(f - times(n, quotient_by(f, n)) + n)
-    (floor((n + 2*p)/(2*n)), (n, [(1, p + floor((n)/2), n)]))
+    (floor((n + 2*p)/(2*n)), (n, [(1, p + floor(n/2), n)]))
     """
     factor, rest = _factor_of(form, quotient)
     if factor == Affine():
@@ -127,7 +127,7 @@ def digits_in(form: Affine) -> tuple[Affine, list[Remainder]]:
     >>> from sympy_tensordiff.integer.affine import quotient
     >>> p = Affine.variable("p")
     >>> digits_in(4 * p - 6 * quotient(p, 2) - 3 * quotient(p, 4))
-    (floor((p)/4), [(4, p, 2), (2, floor((p)/2), 2)])
+    (floor(p/4), [(4, p, 2), (2, floor(p/2), 2)])
     >>> digits_in(4 * quotient(p, 2) - p)
     (p, [(-2, p, 2)])
     """

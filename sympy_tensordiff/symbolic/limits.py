@@ -15,7 +15,6 @@ from sympy_tensordiff.errors import (
 )
 from sympy_tensordiff.integer.data import data_entries
 from sympy_tensordiff.integer.extrema import parts_in
-from sympy_tensordiff.integer.products import rounded
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
@@ -43,7 +42,7 @@ def checked_body(value: Any, owner: str) -> Expr:
 
 
 def checked_extent(value: Any, owner: str) -> Expr:
-    """``value`` as an extent: a positive integer or an integer combination of integer symbols."""
+    """``value`` as an extent: a positive integer, an integer combination of integer symbols, or a quotient of one."""
     extent = as_expr(value, "an extent")
     if not isinstance(extent, Expr) or (extent.is_Number and not (extent.is_Integer and extent > 0)):
         raise ShapeError(f"{owner} has the extent {extent}: an extent must be a positive integer")
@@ -55,9 +54,8 @@ def checked_extent(value: Any, owner: str) -> Expr:
         raise ShapeError(f"{owner} has the extent {extent}: {error}") from None
     if data_entries([form]):
         raise ShapeError(f"{owner} has the extent {extent}, which is data: an extent must be a number, or a symbol")
-    if rounded(form) or parts_in((form,)):
-        what = "a rounded quotient" if rounded(form) else "a maximum or minimum"
-        raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for {what}")
+    if parts_in((form,)):
+        raise UnsupportedError(f"{owner} has the extent {extent}: use a symbol of its own for a maximum or minimum")
     if form.is_constant and form.constant < 1:
         raise ShapeError(f"{owner} has the extent {extent} = {form.constant}: an extent must be a positive integer")
     return extent

@@ -31,8 +31,8 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     name : str
         A Python identifier, or a name of LaTeX such as ``\theta``, for which code has a name of its own.
     shape : int, Expr, or sequence of them
-        The extents: positive ints, or integer combinations of integer symbols; one alone means
-        rank 1, ``()`` rank 0, a scalar.
+        The extents: positive ints, or integer combinations of integer symbols, also rounded as in
+        ``floor((h - 1)/2) + 1``; one alone means rank 1, ``()`` rank 0, a scalar.
     dtype : {float, int}
         What the entries are: real numbers, or integers, which may stand in an index (a gather by
         data). Nothing is differentiated by a tensor of integers.

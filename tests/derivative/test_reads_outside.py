@@ -43,7 +43,10 @@ OUTSIDE = {
         IndexedSum(x[i], (i, 0, Max(n, m))) * y[0],
         "i = Max(m, n) the index is Max(m, n), .*write (i, 0, n - 1)",
     ),
-    "one table in another": (IndexedSum(ahead[j], (j, 0, n - 1)), "x[j + 1] .*for j = n - 1 the index is n.*write (j, 0, n - 2)"),
+    "one table in another": (
+        IndexedSum(ahead[j], (j, 0, n - 1)),
+        "x[j + 1] .*for j = n - 1 the index is n.*write (j, 0, n - 2)",
+    ),
     "a whole tensor": (td.sum(ahead * x), "for i = n - 1 the index is n"),
     "the condition of a choice": (IndexedSum(Piecewise((c, x[i] > 0), (0, True)), (i, 1, n)), COUNTED),
     "data": (IndexedSum(y[first[i]], (i, 1, n)) * c, "first[i] is read .*" + COUNTED),

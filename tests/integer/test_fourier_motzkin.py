@@ -9,7 +9,7 @@ from every import every
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.fourier_motzkin import eliminate, project
-from sympy_tensordiff.integer.implication import is_empty, remove_redundant, without_redundant
+from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.products import quotient_by
 
 pytestmark = pytest.mark.quick
@@ -135,24 +135,3 @@ def test_rows_that_protect_data_stay_in_a_projection():
     found = project([*tests, *ranges], "k")
     assert Row("ge", n - 2) in found
     assert set(tests) <= set(found)
-
-
-def test_data_that_others_select_make_no_rows_redundant():
-    # 2 - idx[i] >= 0 follows from the rest, but pairs[idx[i]] may only be read where it holds.
-    i, r = Affine.variable("i"), Affine.variable("r")
-    outer = Affine.variable(DataEntry("idx", (i,)))
-    inner = Affine.variable(DataEntry("pairs", (outer,)))
-    row, facts = Row("ge", 2 - outer), [Row("ge", 2 - r)]
-    rows = [row, Row("eq", r - outer - inner), Row("ge", inner)]
-    assert row not in remove_redundant(rows, facts)
-    assert set(without_redundant(rows, facts)) == set(rows)
-
-
-def test_data_that_variables_select_make_no_rows_redundant_that_nothing_selects():
-    # ptr[0] >= i follows from the rest, and ptr[i - 3] may only be read where it holds.
-    i = Affine.variable("i")
-    first, other = (Affine.variable(DataEntry("ptr", (form,))) for form in (Affine.of(0), i - 3))
-    row = Row("ge", first - i)
-    rows = [row, Row("ge", first - other), Row("ge", other - i)]
-    assert row not in remove_redundant(rows)
-    assert set(without_redundant(rows)) == set(rows)
