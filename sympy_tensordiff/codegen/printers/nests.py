@@ -64,7 +64,7 @@ class NestPrinter(ScalarPrinter):
         """Append the lines of one statement."""
         if isinstance(statement, Loop):
             self.loop_depth += 1
-            self.loop(self.head_text(statement), statement.body, depth)
+            self.loop(self.head_text(statement), statement.body, depth, statement.variable)
             self.loop_depth -= 1
         elif isinstance(statement, If):
             self.line(depth, self.head_text(statement))
@@ -80,10 +80,14 @@ class NestPrinter(ScalarPrinter):
         else:
             self.add(statement, depth)
 
-    def loop(self, head: str, body: Sequence[Statement], depth: int) -> None:
+    def loop(self, head: str, body: Sequence[Statement], depth: int, variable: str) -> None:
         """Append a loop."""
         self.line(depth, head)
+        self.begin(variable, depth + 1)
         self.body(body, depth + 1)
+
+    def begin(self, variable: str, depth: int) -> None:
+        """Append what a pass of the loop over ``variable`` begins with; "" is before all loops."""
 
     def head_text(self, statement: Loop | If) -> str:
         """The line that a loop or a guard begins with."""

@@ -161,6 +161,7 @@ class NumbaPrinter(RowPrinter):
         low = self.names.fresh(f"{self.names(loop.variable)}_low")
         if rounds:
             self.line(depth, self.head_text(loop))
+            self.begin(loop.variable, depth + 1)
         else:
             self.line(depth, f"for {low} in range({self.lower(loop.lows)}, {self.stop(loop.highs)}, {PART}):")
         self.line(depth + 1, f"{' = '.join(parts.values())} = real(0)")
@@ -180,11 +181,11 @@ class NumbaPrinter(RowPrinter):
             self.line(depth, f"{own[name]} += real({totals[name]})")
         self.names, self.is_within = outside, False
 
-    def loop(self, head: str, body: Sequence[Statement], depth: int) -> None:
+    def loop(self, head: str, body: Sequence[Statement], depth: int, variable: str) -> None:
         names = {name: self.name(name) for name in added(body)}
         can_repeat = all(text.isidentifier() for text in names.values())
         if self.is_plain or not can_repeat or not works_on_near_angles(body):
-            super().loop(head, body, depth)
+            super().loop(head, body, depth, variable)
             return
         outside, self.names = self.names, self.names.copy()
         wide = self.wide = self.names.fresh("wide")
@@ -192,13 +193,13 @@ class NumbaPrinter(RowPrinter):
         self.line(depth, f"{wide} = False")
         for text, before in kept:
             self.line(depth, f"{before} = {text}")
-        super().loop(head, near_angles(body, self.names.fresh, wide), depth)
+        super().loop(head, near_angles(body, self.names.fresh, wide), depth, variable)
         self.wide = ""
         self.line(depth, f"if {wide}:")
         for text, before in kept:
             self.line(depth + 1, f"{text} = {before}")
         self.is_plain = True
-        super().loop(head, body, depth + 1)
+        super().loop(head, body, depth + 1, variable)
         self.is_plain = False
         self.names = outside
 

@@ -12,11 +12,14 @@ from sympy_tensordiff.codegen.loops import Accumulator, If, Kernel, Loop, Scatte
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
+from sympy_tensordiff.codegen.printers.once import Entry, Once, entry_name
 from sympy_tensordiff.codegen.printers.parallel import block_ends
 from sympy_tensordiff.codegen.printers.rows import STRIP, RowPlan, row_plan, runs_in_strips, untied
 from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.printers.short_rows import short_row
+from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import DataEntry
 
 Ends = tuple[tuple[Affine, ...], tuple[Affine, ...]]
 """Entries of a row which are the first, and the last, of a loop: the greatest and the least of them are."""
@@ -45,8 +48,26 @@ class RowPrinter(NestPrinter):
         self.short = short_row(kernel, prover, self.names.fresh) if has_short else None
         self.entry: Affine | None = None
         """The entry of a short row that is stored."""
+        self.prover = prover
+        self.once: dict[str, list[Entry]] = {}
+        """What a pass of a loop reads first, by its variable."""
+        self.kept: dict[Entry, str] = {}
+        """The names of such entries."""
         self.running: dict[str, str] = {}
         """The names of accumulators in the pass that fills their arrays."""
+
+    def begin(self, variable: str, depth: int) -> None:
+        for entry in self.once.get(variable, ()):
+            name = self.kept.pop(entry, "") or self.names.fresh(entry_name(entry))
+            text = self.load(entry) if isinstance(entry, Load) else self.data(entry)
+            self.line(depth, f"{name} = {text}")
+            self.kept[entry] = name
+
+    def data(self, entry: DataEntry) -> str:
+        return self.kept.get(entry) or super().data(entry)
+
+    def load(self, node: Load) -> str:
+        return self.kept.get(node) or super().load(node)
 
     def extent(self, number: int) -> str:
         """The extent of an axis."""
@@ -73,19 +94,25 @@ class RowPrinter(NestPrinter):
 
     def nest(self, depth: int) -> None:
         """Append the loops over the axes and what runs inside of them."""
+        body = (*self.short.body, *self.short.stores) if self.short is not None else self.kernel.body
+        self.once = Once(self.kernel, body, self.outer, self.prover, self.rows).entries
+        if any(self.once.values()):
+            self.names = self.names.copy()
+        self.begin("", depth)
         heads = []
         for number, axis in enumerate(self.kernel.axes):
             span = ", ".join(self.block) if self.block and not number else self.extent(number)
             heads.append(f"for {self.names(axis)} in range({span}):")
         for number, head in enumerate(heads[:-1]):
             self.line(depth + number, head)
+            self.begin(self.kernel.axes[number], depth + number + 1)
         if self.short is not None:
             self.body(self.short.body, depth + len(heads) - 1)
             for number, store in enumerate(self.short.stores):
                 self.entry = Affine({}, number)
                 self.statement(store, depth + len(heads) - 1)
         elif self.rows is None and heads:
-            self.loop(heads[-1], self.kernel.body, depth + len(heads) - 1)
+            self.loop(heads[-1], self.kernel.body, depth + len(heads) - 1, self.kernel.axes[-1])
         elif self.rows is None:
             self.body(self.kernel.body, depth)
         elif self.strip and not self.block:
@@ -121,7 +148,8 @@ class RowPrinter(NestPrinter):
         low = f"max({', '.join([begin, *lows])})" if lows else begin
         stop = f"min({', '.join([end, *stops])})" if stops else end
         span = stop if low == "0" else f"{low}, {stop}"
-        self.loop(f"for {self.names(self.kernel.axes[last])} in range({span}):", body, depth)
+        axis = self.kernel.axes[last]
+        self.loop(f"for {self.names(axis)} in range({span}):", body, depth, axis)
 
     def scan(self, scan: Scan, depth: int) -> None:
         """Append one pass along a row, which goes on with the loop of a scan from entry to entry."""
@@ -161,6 +189,8 @@ class RowPrinter(NestPrinter):
                 if isinstance(statement, Loop) and (window := untied(statement, self.rows.planner.axis)) is not None:
                     statement, inner = window.loop, ((*ends[0], *window.lows), (*ends[1], *window.highs))
                 self.line(depth, self.head_text(statement))
+                if isinstance(statement, Loop):
+                    self.begin(statement.variable, depth + 1)
                 self.row_sum(statement.body, depth + 1, inner)
             else:
                 leaf.append(statement)

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Scatter, Statement
+from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Kernel, Let, Loop, Scatter, Statement
 from sympy_tensordiff.codegen.printers.scans import Scan, find_scans
 from sympy_tensordiff.codegen.scalars import Load, Name
-from sympy_tensordiff.codegen.walk import dependences, scalars, statements, tested_forms
+from sympy_tensordiff.codegen.walk import dependences, forms, scalars, statements, tested_forms
 from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
@@ -116,14 +116,23 @@ class RowPlan:
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     """How to run a kernel row by row; None where that gains nothing, or a row may have few entries or none."""
-    if not kernel.axes or isinstance(kernel, Scatter):
+    if not kernel.axes or not stays_in_rows(kernel):
         return None
-    extent = prover.shapes[kernel.array][-1]
+    extent = kernel.box(prover.shapes)[-1]
     planner = RowPlanner(kernel, is_long=not extent.is_constant or extent.constant >= LONG)
     plan = planner.plan()
     if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)):
-        return planner.plan_of_scans()
+        return None if isinstance(kernel, Scatter) else planner.plan_of_scans()
     return plan
+
+
+def stays_in_rows(kernel: Kernel) -> bool:
+    """Whether the last axis tells the entries apart to which a kernel writes: that of a scatter may be any.
+
+    Then what one entry gets keeps its order with the axis innermost.
+    """
+    last = Affine.variable(kernel.axes[-1])
+    return all(last in part.index for part in statements(kernel.body) if isinstance(part, AddAt))
 
 
 def runs_in_strips(kernel: Kernel, prover: Prover) -> bool:
@@ -228,9 +237,11 @@ class RowPlanner:
             return 1
         total = 0
         for inner in inner_loops([loop]):
-            if has_few_steps(inner):
-                continue
             leaf = [s for s in inner.body if isinstance(s, Let | Add) and self.varies(s)]
+            # Unrolled around the row, data would be read again for each entry.
+            selected = {name for entry in data_entries(forms(leaf)) for name in entry.atoms()}
+            if has_few_steps(inner) and inner.variable not in selected:
+                continue
             for node in scalars(leaf):
                 if isinstance(node, Load):
                     outer = [form.atoms() for form in node.index[:-1]]

@@ -1,0 +1,108 @@
+"""Reads that a loop makes once for all passes of the loops inside of it, in kernels that read where data select.
+
+For all that a compiler knows, an array of integers may lie where the kernel writes. It would load each place again in
+every pass of the innermost loop, and could not vectorise that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from sympy_tensordiff.codegen.facts import Prover, Rows, around_rows, data_reads
+from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Statement
+from sympy_tensordiff.codegen.printers.rows import RowPlan
+from sympy_tensordiff.codegen.scalars import Load, MaskedEntry
+from sympy_tensordiff.codegen.walk import Around, forms, scalars, walk
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import DataEntry, data_entries
+
+Entry: TypeAlias = "DataEntry | Load"
+
+
+class Once:
+    """Finds the entries that are read where a pass of a loop begins.
+
+    ``entries`` are those by the variable of the loop; "" is before all loops. Each lies inside of its array wherever
+    the loop runs, whatever conditions stand around its use.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    body : sequence of statements
+        What runs at each point of the axes.
+    outer : sequence of str
+        Axes of the array in front of those of the kernel, over which something else loops.
+    prover : Prover
+    plan : RowPlan, optional
+        How the loop over the last axis moves inside of the others.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        body: Sequence[Statement],
+        outer: Sequence[str],
+        prover: Prover,
+        plan: RowPlan | None,
+    ) -> None:
+        self.kernel = kernel
+        self.prover = prover
+        self.plan = plan
+        self.has_values = not outer
+        self.entries: dict[str, list[Entry]] = {}
+        axes, box = (*outer, *kernel.axes), kernel.box(prover.shapes)
+        if len(axes) != len(box) or (plan is not None and plan.scans) or not data_entries(forms(body)):
+            return
+        self.known: dict[str, Rows] = {"": ()}
+        rows: Rows = ()
+        for axis, extent in zip(axes, box, strict=True):
+            rows += (Row("ge", Affine.variable(axis)), Row("ge", extent - Affine.variable(axis) - 1))
+            self.known[axis if axis in kernel.axes else ""] = rows
+        for statement, around in walk(body):
+            if isinstance(statement, Loop):
+                self.known[statement.variable] = around_rows((*around, statement), rows)
+            self.find(statement, around)
+
+    def find(self, statement: Statement, around: Around) -> None:
+        """Note the entries in a statement."""
+        loops = [one for one in around if isinstance(one, Loop)]
+        order = ["", *self.kernel.axes, *(loop.variable for loop in loops)]
+        if self.plan is not None:
+            if any(map(self.plan.planner.is_tied, loops)):
+                return
+            last = self.kernel.axes[-1]
+            order = [*(name for name in order if name != last), last]
+        for entry in self.wanted(statement):
+            atoms = frozenset[object]().union(*(form.atoms() for form in entry.index))
+            home = next(name for name in reversed(order) if name in atoms or not name)
+            found = self.entries.setdefault(home, [])
+            if home != order[-1] and entry not in found and self.is_inside(entry, self.known[home]):
+                found.append(entry)
+
+    def wanted(self, statement: Statement) -> Iterator[Entry]:
+        """The entries of data in a statement, and those of arrays that the kernel does not fill."""
+        own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
+        for entry in data_entries(forms(own)):
+            if not isinstance(entry, MaskedEntry):
+                yield entry
+        for value in scalars(own) if self.has_values else ():
+            if isinstance(value, Load) and value.index and value.array != self.kernel.array:
+                yield value
+
+    def is_inside(self, entry: Entry, context: Rows) -> bool:
+        """Whether an entry, and the data that select it, are entries of their arrays."""
+        own = entry if isinstance(entry, Load) else Load(entry.tensor, entry.index)
+        if any(isinstance(inner, MaskedEntry) for inner in data_entries(own.index)):
+            return False
+        loads = [*data_reads(own.index), own]
+        shapes = self.prover.shapes
+        return not any(self.prover.axes_inside(load, shapes[load.array], context) for load in loads)
+
+
+def entry_name(entry: Entry) -> str:
+    """A name for an entry: ``idx_i`` for ``idx[i]``."""
+    array = entry.array if isinstance(entry, Load) else entry.tensor
+    name = "_".join([array, *map(str, entry.index)])
+    return name if name.isidentifier() else f"{array}_entry"
