@@ -92,29 +92,37 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 # What is multiplied out is computed in more places than what it was made of.
 
 
-def repeated_calls(planner: Planner, roots: Sequence[Node]) -> set[Node]:
+def repeated_calls(planner: Planner, roots: Sequence[Node], plain: bool) -> set[Node]:
     """The calls of functions of sums that stand in several binders, whatever their indices are called.
 
-    They are given as `Planner.numbered` does, over the numbered axes.
+    ``plain``: calls of anything else, too, that have no more values than an array that they read. They are given as
+    `Planner.numbered` does, over the numbered axes.
     """
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
         if node.op in BINDERS:
-            found = {planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in _calls_of(node)}
+            found = {planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in _calls_of(node, plain)}
             places.update(found)
     return {call for call, count in places.items() if count > 1}
 
 
-def _calls_of(binder: Node) -> list[Node]:
-    """The outermost dear calls below a binder, and not below an inner one."""
+def _calls_of(binder: Node, plain: bool) -> list[Node]:
+    """The outermost dear calls below a binder, and not below an inner one; ``plain`` ones, too."""
     stack, seen, found = [binder.args[0]], {binder.args[0]}, []
     while stack:
         node = stack.pop()
-        if node.op in BINDERS or not node.height:
+        if node.op in BINDERS or not (node.height or plain):
             continue
         if is_dear(node) and not is_external(node):
-            found.append(node)
+            if node.height or _is_no_larger(node):
+                found.append(node)
             continue
         stack += [arg for arg in node.args if arg not in seen]
         seen.update(node.args)
     return found
+
+
+def _is_no_larger(call: Node) -> bool:
+    """Whether a call has no more indices than an array that it reads."""
+    ranks = [len(part.data) for part in reachable(call) if part.op == "read"]
+    return sum(1 for v in call.free if v < 0) <= max(ranks, default=0)

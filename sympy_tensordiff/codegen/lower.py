@@ -66,7 +66,7 @@ class Lowering(Matrices):
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
-        if node.height and not stays and not self._is_lazy(node, block):
+        if (node.height or self._is_repeated(node, block.context)) and not stays and not self._is_lazy(node, block):
             kept: scalars.Scalar | None = yield self._kept(node, block)
             if kept is not None:
                 return kept
@@ -122,7 +122,7 @@ class Lowering(Matrices):
             return None
         v = self.graph.fresh("value")
         value = {entry: Affine.variable(v)}
-        rows = tuple([row.substitute(value) for row in block.context.rows])
+        rows = tuple([row.substitute(value) for row in (*block.context.rows, *entry.definition())])
         context = Context((*block.context.variables, v), rows)
         part = self.graph.substitute(node, value)
         kept = yield self._temporary(part, context, shared=True)

@@ -46,6 +46,24 @@ def test_what_is_read_once(result, once, never) -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
+def test_a_softmax_of_segments_takes_one_pass_for_each_sum(declared) -> None:
+    """Sums of all with the same number are an array, also where they are asked for by an entry of another index."""
+    s, ds = td.TensorSymbol("s", N), td.TensorSymbol("ds", N)
+    group = td.TensorSymbol("group", N, dtype=int, **({"below": M} if declared else {}))
+    total = td.TensorComprehension(
+        td.IndexedSum(sympy.exp(s[k]) * sympy.KroneckerDelta(j, group[k]), (k, 0, N - 1)), (j, M)
+    )
+    found = td.lambdify(
+        (s, group, ds), td.vjp(td.TensorComprehension(sympy.exp(s[i]) / total[group[i]], (i, N)), s, ds), "numba"
+    )
+    assert found.plan.count("scatter: ") == 2 and found.source.count(" = exp(s[") == 1
+    values, places, direction = VALUES[2], VALUES[3], RANDOM.standard_normal(N)
+    part = np.exp(values) / np.bincount(places, np.exp(values), M)[places]
+    slope = part * (direction - np.bincount(places, part * direction, M)[places])
+    np.testing.assert_allclose(found(values, places, direction), slope, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("declared", [True, False])
 def test_a_scatter_tests_only_what_no_range_proves(declared) -> None:
     free = td.TensorSymbol("idx", N, dtype=int, **({"below": M} if declared else {}))
     slope = td.gradient(td.IndexedSum(sympy.exp(table[free[i], j]), (i, 0, N - 1), (j, 0, 8)), table)
