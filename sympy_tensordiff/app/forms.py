@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import sympy
 
 import sympy_tensordiff as td
+from sympy_tensordiff.app.python_program import python_program
 from sympy_tensordiff.errors import DerivativeMismatch, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.simplify.outside_reads import check_expression
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
@@ -19,7 +20,7 @@ from sympy_tensordiff.testing.values import shape_of, size_symbols
 Sizes: TypeAlias = dict[Any, int]
 
 BACKENDS = ("numpy", "numba", "cuda")
-FORMS = ("text", "matrix", "pretty", "latex", "index", *BACKENDS)
+FORMS = ("text", "matrix", "pretty", "latex", "index", "python", *BACKENDS)
 ROUNDS = 3
 """So many choices of the sizes are checked, where there are as many that fit the expression."""
 ATTEMPTS = 30
@@ -39,6 +40,8 @@ def parsed_input(source: str, language: str | None = None) -> Any:
 
 def written(parsed: Any, expression: Any, form: str, *, unicode: bool = True) -> str:
     """An expression of the tensors of an input in one of the `FORMS`."""
+    if form == "python":
+        return python_program(parsed, arguments_of(parsed, expression))
     if form in BACKENDS:
         return td.generate_code(arguments_of(parsed, expression), expression, form)
     if form in ("text", "matrix"):

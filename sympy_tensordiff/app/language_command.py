@@ -44,6 +44,7 @@ forms:
   pretty   in two dimensions, in ASCII where the terminal has nothing else
   latex    LaTeX
   index    index notation: sums over indices (the default for inputs in it)
+  python   a program that makes the tensors, the expression and the derivative
   numpy, numba, cuda
            the Python module that computes it; its arguments are the tensors in the order of their
            declaration, then sizes that no tensor has

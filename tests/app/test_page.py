@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import socket
 import subprocess
@@ -27,7 +26,10 @@ import contextlib
 from sympy_tensordiff.app.web.server import CONNECTIONS, LARGEST_BODY, Server, page_files
 
 EXAMPLES = json.loads(page_files()["examples.json"])
-SINE = {"language": "text", "source": "declare x 1 expression sin(x) derivative wrt x", "order": 1, "want": "formulas"}
+SINE = {
+    **{"language": "text", "source": "declare x 1 expression sin(x) derivative wrt x", "order": 1},
+    **{"wrt": [], "sizes": {}, "want": "formulas"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +89,7 @@ def test_formulas() -> None:
     assert found["derivative"]["index"] == {"text": index}
     assert found["derivative"]["latex"] == {"text": r"\left(A + A^{\top}\right) x"}
     assert (found["wrt"], found["shape"]) == (["x"], "n")
-    assert found["tensors"] == [{"name": "A", "shape": "n × n"}, {"name": "x", "shape": "n"}]
+    assert (found["variables"], found["sizes"], found["reading"]) == (["A", "x"], {"n": 2}, "")
 
 
 def test_once_more() -> None:
@@ -104,6 +106,39 @@ def test_matrix_formulas() -> None:
     assert "does not say what to differentiate" in told(language="matrix", source="2")["error"]
 
 
+def test_what_to_differentiate_with_respect_to() -> None:
+    question = {"language": "matrix", "source": "norm2(A*x - y)^2"}
+    assert told(**question)["wrt"] == ["A"]  # the first name
+    assert told(**question, wrt=["x"])["derivative"]["matrix"] == {"text": "2*A.T @ (A @ x - y)"}
+    assert told(**question, wrt=["x"], order=2)["derivative"]["matrix"] == {"text": "2*A.T @ A"}
+    assert told(**question, wrt=["x", "y"], order=2)["derivative"]["matrix"] == {"text": "-2*A.T"}
+    assert told(**question, wrt=["x", "y"], order=1)["wrt"] == ["x"]
+    assert told(**question, wrt=["gone"])["wrt"] == ["A"]
+    assert told(wrt=["gone"])["wrt"] == ["x"]
+    gather = {"language": "index", "source": "declare int w[m], x[n] s = sum(x[w[i]]**2, i) derivative wrt x"}
+    assert told(**gather)["variables"] == ["x"]
+
+
+def test_brackets_are_explained() -> None:
+    outer = "declare x[n], y[m] f[i, j] = x[i]*y[j] derivative wrt x"
+    found = told(language="index", source="declare x[n] s = sum(x[i]**3, i) derivative wrt x")
+    assert found["derivative"]["latex"]["text"].endswith(r"\right]_{p < n}")
+    assert found["reading"] == "[…] with p < n below is the vector of the entries in the brackets, for p = 0, …, n - 1."
+    assert "i < n, j < m below is the matrix" in answers.reading(td.parse(outer).expression)
+
+
+def test_numbers() -> None:
+    question = {"language": "matrix", "source": "x'*A*x", "wrt": ["x"], "want": "numbers"}
+    text = told(**question, sizes={"n": 3, "unknown": 7})["numbers"]["text"]
+    names = [line for line in text.splitlines() if line.endswith("=")]
+    assert names == ["x =", "A =", "value =", "derivative ="] and text.count("\n") == 9
+    assert "[]" in told(**question, sizes={"n": 0})["numbers"]["text"]
+    assert "random values are drawn for at most" in told(
+        language="index", source="declare x[n, n, n] s = sum(x[i, j, k], i, j, k) derivative wrt x", want="numbers",
+        sizes={"n": 1000},
+    )["numbers"]["error"]  # fmt: skip
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=[example["title"] for example in EXAMPLES])
 def test_examples(example) -> None:
     question = {"language": example["language"], "source": example["source"]}
@@ -113,10 +148,12 @@ def test_examples(example) -> None:
         assert "text" in found["derivative"]["latex"] and "text" in found["derivative"]["index"]
     assert "def run(" in told(**question, want="numba")["code"]["text"]
     assert "largest relative error" in told(**question, want="check")["check"]["text"]
+    assert "derivative =" in told(**question, want="numbers")["numbers"]["text"]
 
 
 def test_graph_and_code() -> None:
-    assert told(want="graph")["graph"].get("text", "<svg dot is not installed").count("<svg") == 1
+    assert told(want="graph")["graph"]["text"].count("<svg") == 1
+    assert "td.jacobian(expression, x)" in told(want="python")["code"]["text"]
     assert "cuda.grid" in told(want="cuda")["code"]["text"] and "np.cos" in told(want="numpy")["code"]["text"]
 
 
@@ -165,8 +202,8 @@ BAD_REQUESTS = {
     b"": "no JSON text",
     b"\xff\xfe": "no JSON text",
     b"[" * 100_000: "no JSON text",
-    b"[]": "a request has language, source, order and want",
-    b'{"language": "text"}': "a request has language, source, order and want",
+    b"[]": "a request has language, source, order, wrt, sizes, want",
+    b'{"language": "text"}': "a request has language, source, order, wrt, sizes, want",
     json.dumps({**SINE, "more": 1}).encode(): "a request has",
     json.dumps({**SINE, "source": 3}).encode(): "the source is a text of at most 20,000 characters",
     json.dumps({**SINE, "source": "x" * (LONGEST_SOURCE + 1)}).encode(): "at most 20,000 characters",
@@ -176,6 +213,12 @@ BAD_REQUESTS = {
     json.dumps({**SINE, "order": 3}).encode(): "order is one of 1, 2",
     json.dumps({**SINE, "order": True}).encode(): "order is one of 1, 2",
     json.dumps({**SINE, "order": 1.0}).encode(): "order is one of 1, 2",
+    json.dumps({**SINE, "wrt": "x"}).encode(): "wrt is a list of at most two names",
+    json.dumps({**SINE, "wrt": ["x", "x", "x"]}).encode(): "wrt is a list of at most two names",
+    json.dumps({**SINE, "wrt": [1]}).encode(): "wrt is a list of at most two names",
+    json.dumps({**SINE, "sizes": []}).encode(): "sizes are integers from 0 to 1,000",
+    json.dumps({**SINE, "sizes": {"n": -1}}).encode(): "sizes are integers from 0 to 1,000",
+    json.dumps({**SINE, "sizes": {"n": True}}).encode(): "sizes are integers from 0 to 1,000",
     json.dumps({**SINE, "want": "../"}).encode(): f"want is one of {', '.join(WANTS)}",
 }
 
@@ -383,38 +426,6 @@ def until(holds) -> None:
     raise AssertionError("this does not happen within a minute")
 
 
-@pytest.mark.skipif(os.name != "posix" or shutil.which("ps") is None, reason="groups of processes")
-def test_a_process_that_a_worker_has_started_ends_with_it(tmp_path) -> None:
-    """The layout of a graph, for example."""
-    mark = tmp_path / "mark"
-    code = (
-        "import os, subprocess, sys, multiprocessing as mp\n"
-        "from sympy_tensordiff.app.web import answers, workers\n"
-        "def started(_):\n"
-        f"    child = subprocess.Popen(['sleep', '600']); open({str(mark)!r}, 'w').write(str(child.pid))\n"
-        "    child.wait()\n"
-        "answers.answer = started\n"
-        "workers.work(mp.connection.Connection(int(sys.argv[1])))\n"
-    )
-    ours, theirs = multiprocessing.Pipe()
-    worker = workers._Worker.__new__(workers._Worker)
-    worker.pipe, worker.is_ready, worker.is_fit, worker.answered = ours, False, True, 0
-    with subprocess.Popen([sys.executable, "-c", code, str(theirs.fileno())], pass_fds=[theirs.fileno()]) as process:
-        process.join = process.wait
-        worker.process = process
-        with pytest.raises(workers.SlowError):
-            asyncio.run(worker.ask(Request(**SINE), 2))
-        worker.kill()
-    child = int(mark.read_text())
-    until(lambda: not is_running(child))
-
-
-def is_running(process) -> bool:
-    """Whether there is such a process, and it has not ended."""
-    found = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout
-    return bool(found.strip()) and not found.startswith("Z")
-
-
 def test_a_mistake_of_the_package_is_called_one(monkeypatch) -> None:
     told_so: list = []
 
@@ -429,7 +440,6 @@ def test_a_mistake_of_the_package_is_called_one(monkeypatch) -> None:
 
     monkeypatch.setattr(answers, "answer", lambda request: 1 // 0)
     monkeypatch.setattr(workers, "_limit_memory", lambda: None)
-    monkeypatch.setattr(os, "setpgid", lambda *_: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     workers.work(Pipe())
     assert told_so[0] == "ready"

@@ -77,7 +77,7 @@ def test_typing(page):
     page.click("#tab-index")
     typed(page, "declare x[n]\ns = sum(x[i]**3, i)\nderivative wrt x")
     assert page.inner_text("#text") == "TensorComprehension(3*x[p]**2, (p, n))"
-    assert page.inner_text("#shape") == "by x, of shape n"
+    assert page.inner_text("#shape") == "with respect to x, of shape n"
     page.select_option("#order", "2")
     settled(page)
     assert page.inner_text("#text") == "TensorComprehension(6*KroneckerDelta(p, q)*x[p], (p, n), (q, n))"
@@ -133,7 +133,7 @@ def test_all_forms_and_copies(page):
     page.select_option("#examples", label="Quadratic form")
     settled(page)
     found = {}
-    for name in ("latex", "index", "einsum", "matrix", "numpy", "numba", "cuda", "check"):
+    for name in ("latex", "index", "einsum", "matrix", "python", "numpy", "numba", "cuda", "check"):
         page.click(f"#tab-{name}")
         settled(page)
         page.click("#copy")
@@ -141,11 +141,15 @@ def test_all_forms_and_copies(page):
         found[name] = page.evaluate("navigator.clipboard.readText()")
         assert found[name] == page.text_content("#text")
     assert found["matrix"] == "(A + A.T) @ x" and "import numpy" in found["numpy"]
+    assert "derivative = td.gradient(expression, x)" in found["python"]
     assert "njit" in found["numba"] and "cuda.grid" in found["cuda"] and "relative error" in found["check"]
+    for name, formula in (("derivative", found["latex"]), ("expression", r"x^{\top} A x")):
+        page.click(f"#copy-{name}")
+        page.wait_for_selector(f"#copy-{name}:has-text('Copied')")
+        assert page.evaluate("navigator.clipboard.readText()") == formula
     page.click("#tab-graph")
     settled(page)
-    if shutil.which("dot"):
-        assert page.evaluate("document.getElementById('graph').naturalWidth") > 50
+    assert page.evaluate("document.getElementById('graph').naturalWidth") > 50
 
 
 def test_every_example(page):
@@ -168,6 +172,46 @@ def test_an_example_can_be_chosen_again(page):
 
 def test_all_tabs_stand_side_by_side(page):
     assert len({round(tab.bounding_box()["y"]) for tab in page.locator("[role=tab]").all()}) == 1
+
+
+def test_variables_and_sizes_are_chosen_with_the_keyboard(page, browser, url):
+    page.select_option("#language", "matrix")
+    typed(page, "sum(log(1 + exp(-y.*(X*w))))")
+    page.click("#tab-matrix")
+    assert page.locator("#twice").is_hidden() and page.input_value("#wrt") == "y"
+    page.focus("#wrt")
+    page.keyboard.press("w")
+    settled(page)
+    assert page.inner_text("#text") == "-X.T @ (y*sigmoid(-y*(X @ w)))"
+    typed(page, "sum(log(1 + exp(-y.*(X*w)))) + w'*w")  # the choice stays
+    assert page.inner_text("#shape").startswith("with respect to w, of shape m; assumed: ")
+    page.select_option("#order", "2")
+    settled(page)
+    assert page.input_value("#again") == "w" and page.locator("#twice").is_visible()
+    page.select_option("#again", "y")
+    settled(page)
+    page.click("#tab-numbers")
+    settled(page)
+    page.locator("#sizes input").first.fill("4")
+    page.keyboard.press("Tab")
+    settled(page)
+    assert "w =\n[" in page.inner_text("#text")
+    text = page.inner_text("#text")
+    other = browser.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("#derivative .katex", timeout=60_000)
+    settled(other)
+    assert other.inner_text("#text") == text and other.input_value("#again") == "y"
+    other.close()
+    typed(page, "w'*w*3  derivative wrt w")  # what the text says comes first
+    assert page.inner_text("#shape").startswith("with respect to w and w")
+
+
+def test_brackets_are_explained(page):
+    assert page.inner_text("#reading").startswith("[…] with p < d below is the vector")
+    page.select_option("#examples", label="Inverse of a matrix")
+    settled(page)
+    assert page.inner_text("#reading") == ""
 
 
 def test_a_link_restores_the_state(page, browser, url):
@@ -193,7 +237,7 @@ def test_keyboard_only(page):
     for _ in range(12):
         seen.append(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
         page.keyboard.press("Tab")
-    assert seen[:5] == ["examples", "language", "order", "source", "link"]
+    assert seen[:6] == ["examples", "language", "order", "wrt", "source", "link"]
     page.focus("#tab-latex")
     for key, tab in [
         ("ArrowRight", "index"),

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 import sympy_tensordiff as td
 from sympy_tensordiff.app.forms import checks, parsed_input, written
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
+from sympy_tensordiff.testing.values import random_values, size_symbols
 
 Answer: TypeAlias = dict[str, Any]
 
@@ -18,7 +21,9 @@ LONGEST_SOURCE = 20_000
 """The longest input, in characters."""
 LONGEST = 200_000
 """Longer texts are not sent."""
-WANTS = ("formulas", "numpy", "numba", "cuda", "graph", "check")
+LARGEST_SIZE = 1000
+"""Of an axis for which numbers are tried."""
+WANTS = ("formulas", "python", "numpy", "numba", "cuda", "graph", "check", "numbers")
 CHOICES: dict[str, tuple[Any, ...]] = {"language": ("index", "matrix", "text"), "order": (1, 2), "want": WANTS}
 
 
@@ -36,14 +41,20 @@ class Request(NamedTuple):
     source : str
         At most 20,000 characters.
     order : {1, 2}
-        2: the derivative by what is differentiated by last, once more.
+        2: the derivative with respect to what comes last, once more.
+    wrt : list of str
+        What to differentiate with respect to; empty: as the source says, else the first name.
+    sizes : dict of str
+        Sizes for ``"numbers"``; those that are not named are 2, 3, 4, … in the order of their names.
     want : str
-        What is to be told: ``"formulas"``, the code for a backend, the graph, or a numeric check.
+        What is to be told: ``"formulas"``, the code for a backend, a program, the graph, a check, or numbers.
     """
 
     language: str
     source: str
     order: int
+    wrt: Sequence[str]
+    sizes: Mapping[str, int]
     want: str
 
 
@@ -53,14 +64,14 @@ def request_of(body: bytes) -> Request:
     Raises
     ------
     RequestError
-        If the body is no JSON object with the four attributes, or one of them is out of its range.
+        If the body is no JSON object with these attributes, or one of them is out of its range.
     """
     try:
         found = json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError):
         raise RequestError("the request is no JSON text") from None
     if not isinstance(found, dict) or set(found) != set(Request._fields):
-        raise RequestError("a request has language, source, order and want")
+        raise RequestError(f"a request has {', '.join(Request._fields)}")
     source = found["source"]
     if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
         raise RequestError(f"the source is a text of at most {LONGEST_SOURCE:,} characters")
@@ -69,19 +80,26 @@ def request_of(body: bytes) -> Request:
     for name, known in CHOICES.items():
         if type(found[name]) is not type(known[0]) or found[name] not in known:  # True is no 1
             raise RequestError(f"{name} is one of {', '.join(map(str, known))}")
+    wrt, sizes = found["wrt"], found["sizes"]
+    if not isinstance(wrt, list) or len(wrt) > 2 or not all(isinstance(name, str) for name in wrt):
+        raise RequestError("wrt is a list of at most two names")
+    if not isinstance(sizes, dict) or not all(type(n) is int and 0 <= n <= LARGEST_SIZE for n in sizes.values()):
+        raise RequestError(f"sizes are integers from 0 to {LARGEST_SIZE:,} by their names")
     return Request(**found)
 
 
 def answer(request: Request) -> Answer:
     """What is told: a dict with what was asked for, or with ``"error"``."""
     try:
-        parsed, derivative = derived(request.language, request.source, request.order)
+        parsed, derivative = derived(request.language, request.source, request.order, tuple(request.wrt))
         if request.want == "formulas":
             return formulas(parsed, derivative)
         if request.want == "graph":
             return {"graph": form(lambda: td.draw_graph(parsed, simplify=True).svg())}
         if request.want == "check":
             return {"check": form(lambda: "\n".join(checks(parsed, derivative)))}
+        if request.want == "numbers":
+            return {"numbers": form(lambda: numbers(parsed, derivative, request.sizes))}
         return {"code": form(lambda: written(parsed, derivative, request.want))}
     except ParseError as error:
         place = {"line": error.line, "column": error.column, "text": str(error)}
@@ -93,12 +111,14 @@ def answer(request: Request) -> Answer:
 
 
 @lru_cache(maxsize=4)
-def derived(language: str, source: str, order: int) -> tuple[Any, Any]:
+def derived(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
     """What was parsed, and its derivative; a page asks for several forms of one."""
     parsed = parsed_input(source, {"text": "thesis"}.get(language, language))
-    if not parsed.arguments and parsed.tensors:  # a matrix formula
-        parsed = parsed.with_respect_to(next(iter(parsed.tensors)))
-    if order == 2:
+    names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
+    if not names and not parsed.arguments:  # a matrix formula
+        names = [name for name, tensor in parsed.tensors.items() if tensor.dtype is float][:1]
+    parsed = parsed.with_respect_to(names[:order] or None)
+    if order == 2 and len(names) < 2:
         parsed = parsed.with_respect_to((*parsed.arguments, parsed.arguments[-1]))
     return parsed, parsed.derivative()
 
@@ -112,13 +132,41 @@ def formulas(parsed: Any, derivative: Any) -> Answer:
         "matrix": lambda: matrix(derivative),
     }
     return {
-        "tensors": [{"name": name, "shape": shape(tensor)} for name, tensor in parsed.tensors.items()],
+        "variables": [name for name, tensor in parsed.tensors.items() if tensor.dtype is float],
+        "sizes": {str(symbol): size for symbol, size in sizes_of(parsed, {}).items()},
         "wrt": [tensor.name for tensor in parsed.arguments],
         "assumed": list(parsed.assumed),
         "shape": shape(derivative),
         "expression": form(lambda: written(parsed, parsed.expression, "latex")),
         "derivative": {name: form(write) for name, write in notations.items()},
+        "reading": reading(derivative) or reading(parsed.expression),
     }
+
+
+def reading(expr: Any) -> str:
+    """What brackets with conditions below mean, where a formula is written so; else nothing."""
+    if not isinstance(expr, td.TensorComprehension):
+        return ""
+    bounds = ", ".join(f"{index} < {extent}" for index, extent in expr.limits)
+    ranges = " and ".join(f"{index} = 0, …, {extent - 1}" for index, extent in expr.limits)
+    kind = {1: "vector", 2: "matrix"}.get(expr.rank, "tensor")
+    return f"[…] with {bounds} below is the {kind} of the entries in the brackets, for {ranges}."
+
+
+def sizes_of(parsed: Any, given: Mapping[str, int]) -> dict[Any, int]:
+    """Values of the sizes; those that are not given are small and different."""
+    symbols = size_symbols(*parsed.tensors.values(), parsed.expression)
+    return {symbol: given.get(str(symbol), n) for n, symbol in enumerate(symbols, start=2)}
+
+
+def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
+    """Random inputs, and the value and the derivative there."""
+    expressions = (*parsed.tensors.values(), parsed.expression, derivative)
+    values = random_values(expressions, sizes_of(parsed, given), kind="float")
+    value, slope = td.evaluate((parsed.expression, derivative), values)
+    inputs = [(name, values[tensor]) for name, tensor in parsed.tensors.items()]
+    with np.printoptions(precision=4, suppress=True, threshold=200):
+        return "\n".join(f"{name} =\n{array}" for name, array in [*inputs, ("value", value), ("derivative", slope)])
 
 
 def form(write: Callable[[], str]) -> Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import signal
 import traceback
 from contextlib import suppress
@@ -150,12 +149,9 @@ class _Worker:
         return answer
 
     def kill(self) -> None:
-        """End the process and those that it has started: layouts of graphs."""
+        """End the process."""
         if self.pipe.closed:
             return
-        if os.name == "posix" and self.is_ready:
-            with suppress(OSError):
-                os.killpg(self.process.pid or 0, signal.SIGKILL)
         self.process.kill()
         self.process.join()
         self.pipe.close()
@@ -164,8 +160,6 @@ class _Worker:
 def work(pipe: Connection) -> None:
     """Answer the requests that come through the pipe, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
-    if os.name == "posix":
-        os.setpgid(0, 0)
     _limit_memory()
     from sympy_tensordiff.app.web.answers import answer
 

@@ -1,15 +1,15 @@
 // What is typed goes to the server, and what it answers is shown. The state is in the address, behind "#".
 
 const TABS = [
-  ["latex", "LaTeX"], ["index", "Index notation"], ["einsum", "Einsum"], ["matrix", "Matrix"],
-  ["numpy", "NumPy"], ["numba", "Numba"], ["cuda", "CUDA"], ["graph", "Graph"], ["check", "Check"],
+  ["latex", "LaTeX"], ["index", "Indices"], ["einsum", "Einsum"], ["matrix", "Matrix"], ["python", "Python"],
+  ["numpy", "NumPy"], ["numba", "Numba"], ["cuda", "CUDA"], ["graph", "Graph"], ["numbers", "Numbers"], ["check", "Check"],
 ];
 const FORMULAS = new Set(["latex", "index", "einsum", "matrix"]);
 const PAUSE = 250; // milliseconds without a key until the server is asked
 const LONGEST = 20000; // characters of a formula that is set: longer ones would hold up the browser
 
 const at = (id) => document.getElementById(id);
-const [source, language, order, examples] = ["source", "language", "order", "examples"].map(at);
+const [source, language, order, examples, wrt, again] = ["source", "language", "order", "examples", "wrt", "again"].map(at);
 let tab = "latex";
 let asked = 0; // the number of the last question: answers to others come too late
 let told = {}; // answers to the present question, by what was asked for
@@ -17,12 +17,14 @@ let timer = null;
 let waiting = new AbortController(); // ends the questions about what has been typed over
 let given = [];
 let shown = ""; // the tab whose answer is there
+let chosen = []; // what to differentiate with respect to; empty: as the text says
+let sizes = {}; // those that were typed, for numbers
 
 // ---------------------------------------------------------------- questions
 
 async function ask(want) {
   const body = JSON.stringify({
-    language: language.value, source: source.value, order: Number(order.value), want,
+    language: language.value, source: source.value, order: Number(order.value), wrt: chosen, sizes, want,
   });
   try {
     const response = await fetch("api/answer", {
@@ -56,9 +58,11 @@ async function renew() {
   if (!answer.error) {
     formula(at("expression"), answer.expression);
     formula(at("derivative"), answer.derivative.latex);
-    const by = answer.wrt.join(", ");
+    const by = answer.wrt.join(" and ");
     const assumed = answer.assumed.length ? `; assumed: ${answer.assumed.join(", ")}` : "";
-    at("shape").textContent = `by ${by}` + (answer.shape ? `, of shape ${answer.shape}` : ", a number") + assumed;
+    at("shape").textContent = `with respect to ${by}` + (answer.shape ? `, of shape ${answer.shape}` : ", a number") + assumed;
+    at("reading").textContent = answer.reading;
+    offer(answer);
   }
   await show();
 }
@@ -83,7 +87,30 @@ async function show() {
   const answer = told[want];
   if (answer.error) write(answer);
   else if (want === "formulas") write(answer.derivative[tab]);
-  else write(answer.code ?? answer.check ?? answer.graph);
+  else write(answer.code ?? answer.check ?? answer.graph ?? answer.numbers);
+}
+
+// What to choose from: the variables, and the sizes for numbers.
+function offer(answer) {
+  [wrt, again].forEach((select, n) => {
+    select.replaceChildren(...answer.variables.map((name) => new Option(name, name)));
+    select.value = answer.wrt[n] ?? answer.wrt[0];
+  });
+  at("twice").hidden = order.value !== "2";
+  at("sizes").replaceChildren(...Object.entries(answer.sizes).map(([name, size]) => {
+    const label = document.createElement("label");
+    const input = document.createElement("input");
+    Object.assign(input, { type: "number", min: 0, max: 1000, value: sizes[name] ?? size });
+    input.addEventListener("change", () => {
+      if (!input.checkValidity() || input.value === "") return;
+      sizes[name] = Number(input.value);
+      delete told.numbers;
+      keep();
+      show();
+    });
+    label.append(`${name} = `, input);
+    return label;
+  }));
 }
 
 function busy(is) {
@@ -137,6 +164,7 @@ function write(form) {
   text.textContent = form.error ?? form.text;
   text.hidden = drawn;
   picture.hidden = !drawn;
+  at("sizes").hidden = tab !== "numbers";
   if (drawn) picture.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(form.text);
   at("copy").disabled = Boolean(form.error) || ["", "…"].includes(form.text);
 }
@@ -191,21 +219,29 @@ async function copy(text, button) {
 }
 
 at("copy").addEventListener("click", () => copy(at("text").textContent, at("copy")));
+for (const name of ["expression", "derivative"]) {
+  at(`copy-${name}`).addEventListener("click", (event) => {
+    const form = name === "expression" ? told.formulas?.expression : told.formulas?.derivative?.latex;
+    copy(form?.text ?? "", event.target);
+  });
+}
 at("link").addEventListener("click", () => { keep(); copy(location.href, at("link")); });
 
 // Not at every key: browsers refuse to change the address more often than some times a second.
 function keep() {
-  const state = { l: language.value, s: source.value, o: order.value, t: tab };
+  const state = { l: language.value, s: source.value, o: order.value, t: tab, w: chosen, z: sizes };
   history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
 }
 
 function restored() {
   try {
     const state = JSON.parse(decodeURIComponent(location.hash.slice(1)));
-    if (typeof state.s !== "string" || !["index", "text"].includes(state.l)) return false;
+    if (typeof state.s !== "string" || ![...language.options].some((one) => one.value === state.l)) return false;
     source.value = state.s.slice(0, 20000);
     language.value = state.l;
     order.value = state.o === "2" ? "2" : "1";
+    chosen = Array.isArray(state.w) ? state.w.map(String).slice(0, 2) : [];
+    sizes = Object.fromEntries(Object.entries(state.z ?? {}).filter(([, size]) => Number.isInteger(size) && size >= 0 && size <= 1000));
     if (TABS.some(([name]) => name === state.t)) tab = state.t;
     return true;
   } catch {
@@ -223,15 +259,23 @@ function start(example) {
   language.value = example.language;
   source.value = example.source;
   order.value = "1";
+  [chosen, sizes] = [[], {}];
   help();
   changed();
 }
 
 source.addEventListener("input", () => {
   examples.value = ""; // so that the same example can be chosen again
+  if (/\bwrt\b/.test(source.value)) chosen = [];
   changed();
 });
 order.addEventListener("change", changed);
+for (const select of [wrt, again]) {
+  select.addEventListener("change", () => {
+    chosen = [wrt.value, again.value].slice(0, Number(order.value));
+    changed();
+  });
+}
 language.addEventListener("change", () => { help(); changed(); });
 examples.addEventListener("change", () => {
   if (examples.value !== "") start(given[Number(examples.value)]);
