@@ -70,7 +70,8 @@ class _Checks:
             if escape is None:
                 continue
             if not data:
-                self.refuse(access, load, axis, escape.violation, escape.points, escape.certain)
+                if access.around.choices_on_indices:  # behind values the read is 0 where it is outside
+                    self.refuse(access, load, axis, escape.violation, escape.points, escape.certain)
                 continue
             if number is None:
                 entry = self.entry_at_fault(access, row)

@@ -48,6 +48,11 @@ class Around(NamedTuple):
         """All that holds, as far as rows say it."""
         return (*(row for loops in self.loops for row in loops.rows), *self.conditions, *self.beside)
 
+    @property
+    def choices_on_indices(self) -> bool:
+        """Whether no values of tensors of real numbers decide."""
+        return all(part.op not in ("read", "scalar", "call", "ein") for part in reachable(*self.choices))
+
     def inside(self, variables: Sequence[int], rows: Sequence[Row], kind: str) -> Around:
         """What is around within further loops."""
         return self._replace(loops=(*self.loops, Loops(tuple(variables), tuple(rows), kind)))

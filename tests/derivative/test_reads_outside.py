@@ -123,3 +123,11 @@ def test_plain_diff_and_cotangents_are_refused_too():
 def test_the_range_that_the_message_writes_is_right():
     square = td.lambdify([x], td.gradient(IndexedSum(x[i] ** 2, (i, 0, n - 1)), x), "numpy")
     np.testing.assert_array_equal(square(np.arange(3.0)), [0, 2, 4])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_a_read_behind_a_condition_on_values_is_0_where_it_leaves_its_tensor(backend):
+    pairs = IndexedSum(Piecewise((x[i + 1] * x[i], x[i] > 0), (x[i - 2], True)), (i, 0, n - 1))
+    value, slope = td.lambdify([x], (pairs, td.gradient(pairs, x)), backend)(np.array([1.0, 2.0, -3.0, 4.0]))
+    assert value == 1 * 2 + 2 * -3 + 1
+    np.testing.assert_array_equal(slope, [2 + 1, 1 - 3, 2, 0])
