@@ -161,8 +161,9 @@ def work(pipe: Connection) -> None:
     """Answer the requests that come through the pipe, until it is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends its workers
     _limit_memory()
-    from sympy_tensordiff.app.web.answers import answer
+    from sympy_tensordiff.app.web.answers import answer, derived, formulas
 
+    formulas(*derived("matrix", "x'*x", 1, ()))  # builds the tables of the parser, which takes a tenth of a second
     with suppress(EOFError, OSError):
         pipe.send("ready")
         while True:
