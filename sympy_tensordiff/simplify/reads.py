@@ -290,7 +290,7 @@ class _Explicit:
         """The cases of a node with an entry of data that may lie outside of its tensor."""
         graph = self.graph
         below: dict[Variable, Affine] = {entry: Affine()}
-        found = []
+        found: list[Node] = []
         for case, own in self.cases(node, rows, entry, known):
             inner = body
             if found:  # an entry that holds no variables is in its own forms only
