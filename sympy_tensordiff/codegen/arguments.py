@@ -254,8 +254,10 @@ def _check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
 def _read_data(argument: Argument, value: Any) -> NDArray[np.int64]:
     """An array of integers of any type as one of indices."""
     array: NDArray[Any] = _read_array(argument, value)
+    is_compared = argument.below is not None and array.dtype == np.int64
     if (
         array.size
+        and not is_compared
         and array.dtype.itemsize == 8
         and (abs(int(array.max())) > _MOST_DATA or abs(int(array.min())) > _MOST_DATA)
     ):

@@ -163,6 +163,7 @@ class CompiledFunction:
         self._unsealed: list[ModuleType] = []
         self._on_disk = True
         self._recent: Recent | None = None
+        self._large: tuple[dict[str, int], frozenset[str]] = {}, frozenset()
         self._nest = nesting(program.structure)
         self._searches: dict[int, CompiledFunction] = {}
         self.__signature__ = signature(program.arguments, backend)
@@ -304,8 +305,10 @@ class CompiledFunction:
             return frozenset()
         if self.parallel:
             return self._blockable
-        work = large_work(self._bounded, self._checker.known_sizes())
-        return large_steps(self._fused, work) & self._blockable if work else frozenset()
+        if self._large[0] is not (sizes := self._checker.known_sizes()):
+            work = large_work(self._bounded, sizes)
+            self._large = sizes, large_steps(self._fused, work) & self._blockable if work else frozenset()
+        return self._large[1]
 
     @functools.cached_property
     def _fused(self) -> Program:
