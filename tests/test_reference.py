@@ -15,6 +15,7 @@ from every import every
 from sympy import (
     Abs,
     And,
+    Eq,
     Heaviside,
     KroneckerDelta,
     Max,
@@ -213,6 +214,19 @@ def test_a_read_outside_a_comprehension():
     inner = TensorComprehension(x[i], (i, 3))
     with pytest.raises(OutOfShapeError):
         evaluate(inner[j], {x: X, j: 3})
+
+
+def test_a_read_outside_beside_conditions_and_factors():
+    data = TensorSymbol("a", n, dtype=int)
+    outside, holds, fails = Eq(data[5], 1), Eq(data[0], 0), Eq(data[0], 1)
+    values = {data: [0, 1, 2], y: X}
+    chosen = [Piecewise((y[0], condition), (0, True)) for condition in (outside & fails, outside | holds)]
+    chosen += [KroneckerDelta(data[5], 1) * Piecewise((y[0], fails), (0, True))]
+    assert [evaluate(each, values) for each in chosen] == [0, 1, 0]
+    refused = [Piecewise((y[0], condition), (0, True)) for condition in (outside & holds, outside | fails)]
+    for each in (*refused, KroneckerDelta(data[5], 1) * Piecewise((y[0], holds), (0, True))):
+        with pytest.raises(OutOfShapeError, match=r"the read at \(5,\) leaves the shape"):
+            evaluate(each, values)
 
 
 @every(

@@ -38,10 +38,15 @@ def differentiate(
 
 
 def derivative(
-    expression: Expr, variables: Sequence[Expr], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
+    expression: Expr,
+    variables: Sequence[Expr],
+    values: Mapping[Any, Any],
+    sizes: Mapping[Any, Any] | None = None,
+    *,
+    total: bool = False,
 ) -> NDArray[np.object_]:
     """The derivative by several variables, one after the other; their axes follow in that order."""
-    with Interpreter((expression,), values, sizes) as interpreter:
+    with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = [_seed(interpreter, wrt, level, _own(())) for level, wrt in enumerate(variables, start=1)]
         return _unpack(interpreter.run(expression), tuple(reversed(shapes)))
 
@@ -58,7 +63,12 @@ def hessian(
 
 
 def hvp(
-    expression: Expr, directions: Mapping[Any, Any], values: Mapping[Any, Any], sizes: Mapping[Any, Any] | None = None
+    expression: Expr,
+    directions: Mapping[Any, Any],
+    values: Mapping[Any, Any],
+    sizes: Mapping[Any, Any] | None = None,
+    *,
+    total: bool = False,
 ) -> list[tuple[NDArray[np.object_], NDArray[np.object_]]]:
     """The gradient of a scalar by each variable, and the derivative of that along all directions at once.
 
@@ -67,10 +77,10 @@ def hvp(
     expression : scalar
     directions : mapping
         A direction of its shape for every variable.
-    values, sizes : mappings
+    values, sizes, total : mappings, bool
         As in `evaluate`.
     """
-    with Interpreter((expression,), values, sizes) as interpreter:
+    with Interpreter((expression,), values, sizes, total=total) as interpreter:
         shapes = []
         for n, (wrt, direction) in enumerate(directions.items()):
             _seed(interpreter, wrt, 1, _along(np.asarray(direction, dtype=object)))

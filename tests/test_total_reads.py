@@ -1,0 +1,145 @@
+"""What is read outside of its tensor is 0, integers too; conditions are logic: values, derivatives, kernels."""
+
+from __future__ import annotations
+
+import cases_outside
+import numpy as np
+import pytest
+from cases_outside import where
+from cases_reads import ROWS
+from sympy import KroneckerDelta, Max, Min, Mod, Ne, Tuple, floor
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen import program
+from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference.derivatives import derivative, hvp
+from sympy_tensordiff.simplify import data_ranges
+from sympy_tensordiff.testing.exact import as_scalar, assert_equal
+from sympy_tensordiff.testing.values import call_arguments, random_values, shape_of, to_double
+
+
+def results_of(function, first, second):
+    """Results by name with what each is: its expression, and a function of values that computes it exactly."""
+    cotangent = td.TensorSymbol("cotangent", shape_of(function))
+    scalar = as_scalar(function, cotangent)
+    found = {"value": (td.simplify_deltas(function), lambda values: evaluate(function, values, total=True))}
+    for wrt in first:
+        exact = lambda values, wrt=wrt: derivative(scalar, (wrt,), values, total=True)  # noqa: E731
+        found[f"by {wrt}"] = td.vjp(function, wrt, cotangent), exact
+    if second:
+        along = td.TensorSymbol("along", shape_of(second[0]))
+        if second[0] == second[1]:
+            result = td.hvp(scalar, second[0], along)
+        else:
+            result = td.gradient(as_scalar(td.vjp(function, second[0], cotangent), along), second[1])
+
+        def exact(values):
+            directions = {s: np.zeros(np.shape(values[s]), int) for s in reversed(second)} | {second[0]: values[along]}
+            return dict(zip(directions, hvp(scalar, directions, values, total=True), strict=True))[second[1]][1]
+
+        found[f"by {second[0]} and {second[1]}"] = result, exact
+    return found
+
+
+def is_real(symbol):
+    return symbol.dtype is not int if isinstance(symbol, td.TensorSymbol) else not symbol.is_integer
+
+
+def values_of(function, setting, seed):
+    """Random values where a setting has none."""
+    given = {key: np.array(value) for key, value in setting.items() if isinstance(key, td.TensorSymbol)}
+    return random_values(function, {k: v for k, v in setting.items() if k not in given}, seed, given=given)
+
+
+def leaves(function, values):
+    """Whether some read that takes place is outside of its tensor, for which a call is refused."""
+    try:
+        evaluate(function, values)
+    except OutOfShapeError:
+        return True
+    return False
+
+
+def checked(name, kernels, symbolic=True):
+    """Check a row by the interpreter and by kernels of backends, with temporaries or not, without checks of calls."""
+    function, settings, first, second, compiled = ROWS[name]
+    if first is None:
+        atoms = function.atoms(td.TensorSymbol) | {s for s in function.free_symbols if s.is_real}
+        first = sorted(filter(is_real, atoms), key=str)
+    drawn = [values_of(function, setting, number) for number, setting in enumerate(settings)]
+    outside = any(leaves(function, values) for values in drawn)
+    with pytest.MonkeyPatch.context() as patch:
+        if outside:
+            patch.setattr(program, "checks_of_reads", lambda *_: ((), (), []))
+            patch.setattr(data_ranges, "implied_ranges", lambda *_: {})
+        found = results_of(function, first, second)
+        results = tuple(result for result, _ in found.values())
+        symbols, loaded = Tuple(function, *results), {}
+        for number, values in enumerate(drawn):
+            values |= random_values(symbols, values, number + 1, given=values)
+            expected = {name: exact(values) for name, (_, exact) in found.items()}
+            if symbolic:
+                for (name, exact), result in zip(expected.items(), results, strict=True):
+                    assert_equal(evaluate(result, values, total=outside), exact, f"{name}, {settings[number]}")
+            arguments, arrays = call_arguments(symbols, values)
+            for kernel in kernels:
+                if kernel not in loaded:
+                    asked = (function, *(results if compiled else ()))
+                    loaded[kernel] = td.lambdify(arguments, asked, kernel[0], temporaries=kernel[1])
+                exact = ("value as written", expected["value"]), *expected.items()
+                for got, (name, value) in zip(loaded[kernel](*arrays), exact, strict=compiled):
+                    assert_equal(got, to_double(value), f"{name}, {kernel}, {settings[number]}", 1e-9)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("name", ROWS)
+def test_as_the_interpreter(name):
+    checked(name, [("numpy", True), ("numba", True)])
+
+
+@pytest.mark.parametrize("name", ["data that others choose", "a scatter in loops that may be empty", "a residual"])
+def test_compiled(name):
+    checked(name, [("numba", True)], symbolic=False)
+
+
+@pytest.mark.parametrize("name", cases_outside.CASES)
+def test_simulated(name, simulator):
+    """CUDA's kernels in the simulator, and Numba's as plain Python."""
+    simulator(checked, name, [("cuda", True), ("numba", False)], False)
+
+
+i, k, m, n = td.indices("i k m n")
+a, b, x = td.TensorSymbol("a", n, dtype=int), td.TensorSymbol("b", m, dtype=int), td.TensorSymbol("x", 6)
+pairs, place = td.TensorSymbol("pairs", (5, 3), dtype=int), td.TensorSymbol("place", 1, dtype=int)
+z, one = td.TensorSymbol("z", (6, 6)), np.ones(4, int)
+CHOSEN = Ne(Mod(Max(-i - 1, 2 * i - 1), 5), 3) & Ne(Max(0, Min(1, i)) + 4 * place[Max(3, i + 1) - 3], 0)
+NOTHING_RULES_OUT = r"no condition on data rules out a read outside: the index .* of axis"
+
+# A function, arguments and its value there, and other arguments with what is said of them.
+REFUSED = {
+    "several conditions that read outside": (
+        td.IndexedSum(KroneckerDelta(a[i + k], 1) * KroneckerDelta(b[i + k], 1) * x[i], (i, 0, 3)),
+        {x: np.ones(6), a: np.array([1, 0, 0, 0]), b: one[:1], k: 0},
+        1,
+        *(({a: first, b: second}, NOTHING_RULES_OUT) for first, second in ((one[:1], one), (one[:1], one[:1]))),
+    ),
+    "data that decide whether others are read": (
+        td.TensorComprehension(where(z[pairs[i - 1, floor(2 * i / 3)] + 1, 5 - 4 * i], CHOSEN), (i, 2)),
+        {z: np.arange(36.0).reshape(6, 6), pairs: np.ones((5, 3), int), place: np.zeros(1, int)},
+        [0, 13],
+        ({place: np.ones(1, int)}, r"place\[0\] is 1: the index (5\*)?i - 1 of axis 0 of pairs"),
+    ),
+}
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_call_is_refused(name, backend):
+    function, given, value, *refusals = REFUSED[name]
+    kernel = td.lambdify(list(given), function, backend)
+    np.testing.assert_array_equal(kernel(*given.values()), value)
+    for changed, message in refusals:
+        with pytest.raises(DataIndexError, match=message):
+            kernel(*(given | changed).values())
