@@ -54,11 +54,14 @@ def _demo(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog=f"{PROGRAM} demo", description="Derive, compile, check and time the paper's function of section 6."
     )
+    parser.add_argument(
+        "--cuda", action="store_true", help="print the CUDA kernel, and run it on a GPU if there is one"
+    )
     parser.add_argument("--quick", action="store_true", help="a small size, for a first look")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
     options = parser.parse_args(arguments)
     sizes = QUICK_SIZES if options.quick else demo.PAPER_SIZES
-    return 0 if demo.run(sizes, seed=options.seed) else 1
+    return 0 if demo.run(sizes, cuda=options.cuda, seed=options.seed) else 1
 
 
 def _serve(arguments: list[str]) -> int:

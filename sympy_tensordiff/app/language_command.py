@@ -22,7 +22,7 @@ PROGRAM = "python -m sympy_tensordiff"
 _ENOUGH = 4 * LONGEST + 4
 
 USAGE = f"""{PROGRAM} [options] [INPUT]
-       {PROGRAM} demo [--quick] [--seed SEED]
+       {PROGRAM} demo [--quick] [--cuda] [--seed SEED]
        {PROGRAM} serve [--port PORT]"""
 
 DESCRIPTION = """\
