@@ -76,7 +76,8 @@ async function show() {
   if (!told[want]) {
     const question = asked;
     const wanted = tab;
-    write({ text: "…" });
+    if (shown !== tab) write({ text: "…" });
+    else at("text").classList.add("old"); // a button that is disabled would lose the focus
     busy(true);
     const answer = await ask(want);
     if (question !== asked) return;
@@ -215,7 +216,8 @@ async function copy(text, button) {
   } catch {
     button.textContent = "Copying is not allowed";
   }
-  setTimeout(() => { button.textContent = label; }, 1500);
+  clearTimeout(button.timer); // of the copy before
+  button.timer = setTimeout(() => { button.textContent = label; }, 1500);
 }
 
 at("copy").addEventListener("click", () => copy(at("text").textContent, at("copy")));
