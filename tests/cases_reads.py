@@ -263,3 +263,126 @@ for _name, _of_windows in {
 }.items():
     _by: dict[str, Any] = {"first": (_x,), "kernel": False} if "maximum" in _name else {"second": (_y, _y)}
     row(f"windows of windows, {_name}", Table(_of_windows, (i, 4)), {_width: [2, 0, 1, 1]}, **_by)
+
+# ---------------------------------------------------------------- empty ranges, which no linear condition tells
+
+_x, _y = real("x", 4), real("y", N + 3)
+_sizes = tuple({N: size} for size in (1, 3))
+_squares = Sum(_y[2 - i + k] ** 2, (k, 0, N))
+for _name, _total in {
+    "between the integers": Sum(_x[i] * m / (_squares + 1), (m, ceiling(i / 2), floor((i + 2) / 3))),
+    "over some remainders": Sum(where(m * _x[i] / (_squares + 1), Mod(m, 4) <= 1), (m, 2 * i, 2 * i + 1)),
+}.items():
+    row(f"a node in a sum {_name}", Table(_total, (i, 4)), *_sizes, second=(_y, _y))
+_many = where(m * _x[i] * sympy.log(y[i]), Mod(11 * m, 40) <= 17)
+row("no number beside many remainders", Table(Sum(_many, (m, 2 * i, 2 * i + 1)), (i, 4)), {y: [2, 0, 4, 0]})
+_entry = Table(z[0] ** (k + 3 * m), (k, 3))[m - 2 * N]
+_never = Sum(IndexedProduct(_entry, (N, -2 * i, 1 - 2 * i)), (m, floor(i / 2) + 2, floor(i / 2)))
+row("a range that its quotients show to be empty", Table(_never + z[0] ** 2, (i, 1)), second=(z, z))
+_a, _c, _w = sympy.Symbol("a", real=True), real("c", 2 * N + 1), real("w", N + 9)
+_outside, _less = _w[5 * M - N - 6], _a < _c[N - M - i + 3]
+_some = (Eq(N - 5 * i, 2) | (N + 2 * i > 4)) & _less
+for _name, _entry in {
+    "a condition": where(where(_w[20 - 3 * M - 2 * N], _outside > 0), _some, otherwise=_a),
+    "an inner condition": where(where(where(_w[0], _outside > 0), _a > -1), _some),
+    "a maximum": where(Max(_outside, _w[0]), _some),
+    "a product": where(where(_w[0] * _outside**2, _a > 0), _less),
+}.items():
+    row(f"nothing is chosen around {_name}", Table(_entry, (i, M)), {N: 3, M: 1}, {N: 5, M: 1}, {N: 4, M: 4})
+_z = real("z", N + 15)
+_table = Table(where(_z[3 * M + 2 * k - 5 * N + 14], Ne(Mod(N - M, 3), 1)), (k, M + 8))
+row(
+    "a table that some sizes need",
+    Table(_z[i] * _table[m - 3 * M - 4 * N + 22] ** 3, (i, 2), (m, 2)),
+    *({N: size, M: other} for size, other in ((2, 4), (4, 2), (1, 3))),
+    second=(_z, _z),
+)
+_u, _v, _s = real("u", 11), real("v", 3 * N + 1), real("s", M + 1, 2)
+_chosen = where(_u[M - 5 * i + 8], Eq(2 * M - 6 * N, -14), otherwise=_v[floor((5 * M + 4 * N) / 3) - 6])
+_equation = delta(2 * N - 5 * M - 2 * n, m - i - 26)
+_table = Table(_s[M, 1], (k, N + 7))[N + floor(-5 * M / 2) + 9]
+row(
+    "conditions over a sum's own indices",
+    Table(_chosen * _table * Sum((2 * M + i + 2 * n) * _equation, (n, 2 - i, 4 - i), (m, 0, 2)), (i, N)),
+    {N: 3, M: 2},
+)
+
+# ---------------------------------------------------------------- rewriting that comes to an end
+
+_x, _z, _jdx = real("x", 3 * M + 8, 3 * N + 1), real("z", 4, N + 4, N + 3), data("jdx", N + 6)
+_entries = _x[Abs(3 * M - 12) + 1, 3 * N + j - M - i + 1] - _x[0, Max(i - 3, Min(2 - M, 2 - 2 * i)) + 2]
+row(
+    "inner guards that say more of sizes",
+    Table((_entries + _z[M + N - 4, 0, M]) ** 2 * _z[floor((i - _jdx[6 - 2 * N] - 1) / 3) + 2, 0, 0], (i, 4), (j, M)),
+    *({N: 3, M: size, _jdx: [1, 0, 0, 0, 2, 0, 2, 0, 1]} for size in (1, 3)),
+    first=(),
+    second=(_x, _x),
+)
+_pairs = data("pairs", N, M)
+_summand = delta(_pairs[2 * j, 4 - 2 * M], 1) * z[Mod(N + 3 * i, M) + Max(0, 2 * c + i + 2)]
+row(
+    "a sum with a remainder beside data",
+    Table(Sum(_summand, (c, 2 * i - 2 * M - 1, 2 * i - 2 * M + 1)), (i, M), (j, 2)),
+    {M: 2, N: 3, _pairs: [[1, 0], [0, 0], [1, 2]]},
+    kernel=False,
+)
+
+# ---------------------------------------------------------------- guards beside guards
+
+_data, _x, _y = data("data", 3), real("x", N), real("y", N)
+_sizes = ({N: 1, M: 3, _data: [2, 9, 0]}, {N: 2, M: 5, _data: [2, 9, 0]})
+_chosen = where(_y[i] * _x[_data[-2 * i]], ~(Eq(Mod(M, 2), 0) & Ne(floor((M + 5) / N), 9)))
+row(
+    "an addition of guards",
+    Table(_chosen, (i, N)),
+    *({N: size, M: other, _data: [0, 9, 9]} for size, other in ((4, 4), (1, 4), (1, 3))),
+)
+_limits = (i, N, j + _data[M - 3]), (j, N, 2 * M - 1)
+for _name, _over in {
+    "a sum": Sum(_y[0] ** 2, *_limits),
+    "a maximum": IndexedMax(_y[0] * j, *_limits),
+    "sums": Sum(k * _y[0], (k, 0, i), *_limits),
+}.items():
+    row(f"{_name} over loops that data bound", _over, *_sizes)
+
+
+def _chosen_by(place: Any, read: Any) -> Expr:
+    """Two entries that data choose: the delta becomes ends of the range of j."""
+    return delta(floor(j / 2), _data[place]) * read
+
+
+_x, _y = real("x", 9), real("y", 7)
+for _name, _terms in {
+    "beside a factor": _x[i] * Sum(_chosen_by(i - 4, _x[j] ** 2), (j, 3 - i, i - 4)),
+    "of two indices": Sum(_chosen_by(i - 4, _x[j + k] ** 2), (j, 0, i - k - 4), (k, 0, 3)),
+    "that is clamped": Sum(Sum(_chosen_by(k - 4, _x[j + k] ** 2), (j, 0, k - 4)), (k, 0, Min(i, 6))),
+    "around data": Sum(Sum(_chosen_by(2 * k - i, _x[j] ** 2), (j, i, 2 * k)), (k, -2, 1)),
+    "that bounds another": Sum(Sum(_chosen_by(i - 4, _x[j] ** 2), (j, k, i - 6 + k)), (k, 1, i)),
+    "of another factor": Sum(Sum(_chosen_by(i - 4, _x[j] ** 2 * _y[k]), (j, 0, 3)), (k, 0, i - 4)),
+}.items():
+    row(f"data in a range {_name}", Table(_terms, (i, 7)), {_data: [0, 2, 1]})
+_a, _z, _w = real("a", 5), real("z", 6, 4), real("w", 6, 4)
+_chosen = delta(j, _data[floor(i / 5)]) * _a[3 - i] * _z[floor(-j / 2) - 2 * i + 5, j + 1]
+row("an index that becomes data", Sum(_chosen, (i, 0, 2), (j, 0, 2)), {_data: [2, -9, 9]}, second=(_z, _a))
+_z = real("z", 2 * M + 9)
+_square = where(_z[3 * N + 3 * c + j + 5 * p - 12] ** 2, Ne(Mod(N + c - 6 * i, 5), 1))
+_table = Table(_z[N + c + 4 * i - 3] * _square, (i, 3), (c, 4))
+_first = _table[floor((p - 4 * M - 4 * N) / 3) - i + 14, 3 * i + p - 6 * M - 5 * N - j + 38]
+_second = _table[i + p - 2, floor((i - 2 * p) / 3) - 2 * M + 8]
+_asked = Eq(5 * i + 2 * j, 10) | (Eq(j, 1) & Eq(M + i + 2 * p, 9))
+row(
+    "an entry of a table for two conditions",
+    Table(where(_first * _second, _asked), (i, N), (j, 2), (p, 2)),
+    *({N: size, M: other} for size, other in ((1, 3), (4, 4))),
+    kernel=False,
+)
+_d, _w, _v = data("D", 8), real("w", 3), real("v", 3)
+_count = Sum(delta(1, _d[_d[6 - i - 2 * j]]), (k, i, 2))
+row(
+    "a test of data that leaves a sum", Table(_count / (_w[j] ** 2 + 1), (i, 4), (j, 3)), {_d: [1, 0, 2, 1, 0, 1, 3, 1]}
+)
+for _name, _condition in {"indices": i >= 2, "data": Eq(_d[i], 0)}.items():
+    _value = sympy.exp(where(_w[k], _condition, Eq(_d[i - 2], k)) + 1) * _v[k]
+    row(f"cases by data beside {_name}", Table(Sum(_value, (k, 0, 2)), (i, 8)), {_d: [1, 2, 0, 1, 0, 2, 1, 0]})
+_total = Sum(delta(1, _d[Min(i, 2)]) * _v[k], (k, 0, i)) / _w[i]
+row("a clamp that ranges decide", Table(_total, (i, 3)), {_d: [1, 0, 1, 3, 2, 0, 0, 0]})

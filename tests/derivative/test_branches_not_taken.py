@@ -63,7 +63,7 @@ def test_derivatives_stay_in_the_branch(name, power):
 
 
 def test_a_number_from_the_branch_is_no_choice():
-    """The total in front is made of choices too, but it is the choice of the entry that protects."""
+    """The total in front is made of choices too, but the choice that counts is that of the entry."""
     total = td.sum(CHOICES["a product"])
     gradient = td.gradient(total**2, x)
     matrices = [part for part in gradient.atoms(td.TensorFunction) if len(part.shape) > 1]
