@@ -51,9 +51,7 @@ def test_large_tensors_are_not_repeated():
 @pytest.mark.parametrize(
     ("small", "large", "hint"),
     [
-        (b, A, 'td.einsum("j,i->ij", b, td.ones(n))'),
         (x, A, 'td.einsum("i,j->ij", x, td.ones(m))'),
-        (x, S, 'td.einsum("j,i->ij", x, td.ones(n))'),
         (td.exp(b), td.TensorSymbol("T", (n, m, n)), 'td.einsum("j,ik->ijk", exp(b), td.ones((n, n)))'),
     ],
 )
@@ -65,5 +63,5 @@ def test_broadcasts(small, large, hint):
 
 
 def test_a_row_of_biases_has_its_value():
-    shifted = td.evaluate(A + td.einsum("j,i->ij", b, td.ones(n)), {A: np.zeros((2, 3)), b: [1, 2, 3]})
+    shifted = td.evaluate(A + b, {A: np.zeros((2, 3)), b: [1, 2, 3]})
     assert shifted.tolist() == [[1, 2, 3]] * 2

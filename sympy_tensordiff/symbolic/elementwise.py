@@ -10,6 +10,7 @@ from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.symbolic.base import Node, is_placeholder
+from sympy_tensordiff.symbolic.broadcast import aligned, broadcast_shape
 from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.indices import Renaming
 from sympy_tensordiff.symbolic.measures import measures
@@ -17,8 +18,6 @@ from sympy_tensordiff.symbolic.operations import (
     Read,
     Shape,
     TensorOperation,
-    broadcast_shape,
-    operand,
     refuse_scalars,
     shape_of,
     varying_in,
@@ -53,9 +52,8 @@ class Commutative(Entrywise):
     """Base of the sum and the product: the operands stand in one order, however they were written."""
 
     def __new__(cls, *operands: Any) -> Any:
-        owner = cls.__name__
-        checked = tuple(operand(value, owner) for value in operands)
-        refuse_scalars(checked, owner)
+        checked = aligned(operands, cls.__name__)
+        refuse_scalars(checked, cls.__name__)
         return cls._unchecked(*checked)
 
     @classmethod
@@ -67,12 +65,12 @@ _OF_TERMS = """
 Parameters
 ----------
 *operands : Expr or number
-    At least one of rank > 0.
+    At least one of rank > 0; they are repeated to one shape as in NumPy.
 
 Raises
 ------
 ShapeError
-    If two operands of rank > 0 have different shapes, or none has an axis.
+    If the shapes of two operands do not fit, or none has an axis.
 ArgumentTypeError, UnsupportedError
     If an operand is neither a tensor expression nor a real scalar.
 """
@@ -80,7 +78,7 @@ ArgumentTypeError, UnsupportedError
 
 @documented(_OF_TERMS)
 class TensorAdd(Commutative):
-    """The sum of tensors of one shape, entry by entry; scalars are added to every entry.
+    """The sum of tensors, entry by entry; scalars are added to every entry.
 
     Examples
     --------
@@ -99,7 +97,7 @@ class TensorAdd(Commutative):
 
 @documented(_OF_TERMS)
 class TensorMul(Commutative):
-    """The product of tensors of one shape, entry by entry; scalars multiply every entry.
+    """The product of tensors, entry by entry; scalars multiply every entry.
 
     Examples
     --------
@@ -122,12 +120,12 @@ class TensorPow(Entrywise):
     Parameters
     ----------
     base, exponent : Expr or number
-        Tensors of one shape, or one of them a scalar.
+        At least one of rank > 0; they are repeated to one shape as in NumPy.
 
     Raises
     ------
     ShapeError
-        If the shapes are different, or both are scalars.
+        If the shapes do not fit, or both are scalars.
     ArgumentTypeError, UnsupportedError
         If one is neither a tensor expression nor a real scalar.
 
@@ -146,7 +144,7 @@ class TensorPow(Entrywise):
     """
 
     def __new__(cls, base: Any, exponent: Any) -> Any:
-        operands = operand(base, "TensorPow"), operand(exponent, "TensorPow")
+        operands = aligned((base, exponent), "TensorPow")
         refuse_scalars(operands, "TensorPow")
         return cls._unchecked(*operands)
 
@@ -174,7 +172,7 @@ class TensorFunction(Entrywise):
         The function; nothing is free in it. Its variables are renamed, so that equal functions
         are equal objects.
     *operands : Expr or number
-        One per variable: tensors of one shape, and scalars, which are the same for every entry.
+        One per variable: tensors, repeated to one shape as in NumPy, and scalars, the same for every entry.
 
     Raises
     ------
@@ -183,7 +181,7 @@ class TensorFunction(Entrywise):
     ArgumentError
         If something is free in it, or it has not as many variables as there are operands.
     ShapeError
-        If two operands of rank > 0 have different shapes, or none has an axis.
+        If the shapes of two operands do not fit, or none has an axis.
 
     Examples
     --------
@@ -198,7 +196,7 @@ class TensorFunction(Entrywise):
 
     def __new__(cls, template: Any, *operands: Any) -> Any:
         template = closed_template(template)
-        checked = tuple(operand(value, cls.__name__) for value in operands)
+        checked = aligned(operands, cls.__name__)
         if len(checked) != len(template.signature):
             raise ArgumentError(
                 f"TensorFunction: {template} is a function of {len(template.signature)} arguments, "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,10 +11,11 @@ from sympy import Basic, Dummy, Lambda
 from sympy.core.function import FunctionClass
 
 from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.symbolic.broadcast import aligned
 from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.elementwise import TensorFunction, apply_to, placeholders
 from sympy_tensordiff.symbolic.indices import as_expr
-from sympy_tensordiff.symbolic.operations import broadcast_shape, operand, shape_of
+from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.typed import Scalar
 
 
@@ -26,7 +27,7 @@ def elementwise(f: Any, *operands: Any) -> Any:
     f : function class of SymPy, undefined function, Lambda or callable
         A callable is called once, with one symbol per operand, and returns an expression in them.
     *operands : Expr or number
-        Tensors of one shape, and scalars, which are the same for every entry.
+        Tensors, repeated to one shape as in NumPy, and scalars, which are the same for every entry.
 
     Returns
     -------
@@ -36,7 +37,7 @@ def elementwise(f: Any, *operands: Any) -> Any:
     Raises
     ------
     ShapeError
-        If two operands of rank > 0 have different shapes.
+        If the shapes of two operands do not fit.
     ArgumentTypeError
         If ``f`` cannot be called with as many symbols, or returns no expression.
     ArgumentError
@@ -54,18 +55,17 @@ def elementwise(f: Any, *operands: Any) -> Any:
     >>> td.elementwise(sympy.Function("g"), c)
     g(c)
     """
-    checked = [operand(value, "elementwise") for value in operands]
+    checked = aligned(operands, "elementwise")
     if not any(map(shape_of, checked)):
         return as_expr(_called(f, checked), "the value of the function")
     variables = [Dummy(f"t{number}", real=True) for number in range(len(checked))]
     body = operand(_called(f, variables), "elementwise")
     if body in variables and shape_of(checked[variables.index(body)]):
-        broadcast_shape(checked, "elementwise")
         return checked[variables.index(body)]
     return apply_to(variables, body, checked)
 
 
-def _called(f: Any, arguments: list[Any]) -> Any:
+def _called(f: Any, arguments: Sequence[Any]) -> Any:
     if not callable(f):
         raise ArgumentTypeError(f"elementwise: the first argument must be a function, e.g. sympy.sin, not {f!r}")
     try:
@@ -151,12 +151,12 @@ _OF_OPERANDS = """
 Parameters
 ----------
 *operands : Expr or number
-    Tensors of one shape, and scalars, which are the same for every entry.
+    Tensors, repeated to one shape as in NumPy, and scalars, which are the same for every entry.
 
 Raises
 ------
 ShapeError
-    If two operands of rank > 0 have different shapes.
+    If the shapes of two operands do not fit.
 ArgumentTypeError
     If there is no operand.
 

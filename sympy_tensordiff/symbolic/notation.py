@@ -123,6 +123,13 @@ class Repeated(NamedTuple):
     shape: tuple[Any, ...]
 
 
+class Broadcast(NamedTuple):
+    """A tensor that is repeated to the shape of the others beside it; as it is, and as its product with ones."""
+
+    tensor: Any
+    product: Any
+
+
 class Indicator(NamedTuple):
     """1 where a relation holds for the entries, 0 elsewhere; as a function of the arguments, and as the relation."""
 
@@ -248,6 +255,9 @@ def _signed(term: Any) -> tuple[bool, Any]:
     if isinstance(term, Repeated):
         minus, scalar = _signed(term.scalar)
         return minus, term._replace(scalar=scalar)
+    if isinstance(term, Broadcast):
+        (minus, tensor), (_, with_ones) = _signed(term.tensor), _signed(term.product)
+        return minus, Broadcast(tensor, with_ones)
     return False, term
 
 

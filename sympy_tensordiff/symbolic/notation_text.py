@@ -16,6 +16,7 @@ from sympy.printing.precedence import PRECEDENCE, precedence
 
 from sympy_tensordiff.symbolic.notation import (
     Applied,
+    Broadcast,
     Call,
     Chain,
     Choice,
@@ -67,6 +68,8 @@ class Writer:
             return self.level_of_leaf(notation.node)
         if isinstance(notation, Repeated):
             return self.level(self.repeated_scalar(notation))
+        if isinstance(notation, Broadcast):
+            return self.level(self.repeated_tensor(notation))
         if isinstance(notation, Product):
             if notation.number.is_negative:
                 return ADD
@@ -88,6 +91,14 @@ class Writer:
         """What is written for a scalar in a sum of tensors: the scalar."""
         return notation.scalar
 
+    def broadcast(self, notation: Broadcast) -> Any:
+        """A tensor that is repeated to the shape of others."""
+        return self.write(self.repeated_tensor(notation))
+
+    def repeated_tensor(self, notation: Broadcast) -> Any:
+        """What is written for a tensor that is repeated: its product with ones, which has one reading on paper."""
+        return notation.product
+
     def level_of_leaf(self, node: Any) -> int:
         """How tightly the form of SymPy's own node binds."""
         return int(precedence(node))
@@ -100,6 +111,9 @@ class TextWriter(Writer):
 
     def level(self, notation: Any) -> int:
         return ATOM if is_sum(notation) else super().level(notation)
+
+    def repeated_tensor(self, notation: Broadcast) -> Any:
+        return notation.tensor
 
     def leaf(self, leaf: Leaf) -> str:
         return str(self.printer._print(leaf.node))

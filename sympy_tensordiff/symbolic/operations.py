@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
 from typing import Any, TypeAlias
 
 from sympy import Basic, Derivative, Expr, Indexed, IndexedBase, Lambda, S, Tuple
@@ -21,7 +20,6 @@ from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.interning import interned
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, checked_extent
-from sympy_tensordiff.symbolic.tabulate import namesakes, same_extent
 from sympy_tensordiff.symbolic.tensor_printing import PrintedTensor
 from sympy_tensordiff.symbolic.traversal import free_symbols_in, nodes_in
 
@@ -139,51 +137,6 @@ def shape_tuple(shape: Any, owner: str) -> Tuple:
     """``shape`` as the argument of a node; a number or a symbol alone is one axis."""
     extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
     return Tuple(*(checked_extent(extent, owner) for extent in extents))
-
-
-def broadcast_shape(operands: Sequence[Any], owner: str) -> Shape:
-    """The one shape of all operands of rank > 0; scalars fit every shape, nothing else broadcasts."""
-    first: Any = None
-    for position, other in enumerate(operands):
-        shape = shape_of(other)
-        if first is None or not shape:
-            first = position if shape else first
-            continue
-        expected = shape_of(operands[first])
-        if len(shape) != len(expected):
-            raise ShapeError(
-                f"{owner}: {named(first, operands[first])} has shape {expected}, "
-                f"but {named(position, other)} has shape {shape}; only scalars broadcast: write the broadcast, "
-                f"{_broadcast(*sorted((operands[first], other), key=lambda expr: len(shape_of(expr))))}"
-            )
-        for axis, (left, right) in enumerate(zip(expected, shape, strict=True)):
-            if left != right and not same_extent(left, right):
-                here, there = named(first, operands[first]), named(position, other)
-                raise ShapeError(
-                    f"{owner}: axis {axis} of {here} has extent {left}, that of {there} has extent {right} "
-                    f"(shapes {expected} and {shape}); the shapes must be equal{namesakes(left, right)}"
-                )
-    return () if first is None else shape_of(operands[first])
-
-
-def _broadcast(small: Any, large: Any) -> str:
-    """The call that repeats a tensor along the axes that it lacks: the first ones, as NumPy, else where it fits."""
-    own, shape = shape_of(small), shape_of(large)
-    labels = "ijklmnopqrstuvwxyz"[: len(shape)]
-    shown = str(small) if len(str(small)) <= 40 else "x"
-    for places in reversed([*combinations(range(len(shape)), len(own))]):
-        if all(same_extent(shape[place], extent) for place, extent in zip(places, own, strict=True)):
-            missing = [place for place in range(len(shape)) if place not in places]
-            ones = ", ".join(str(shape[place]) for place in missing)
-            spec = f"{''.join(labels[p] for p in places)},{''.join(labels[p] for p in missing)}->{labels}"
-            return f'td.einsum("{spec}", {shown}, td.ones({f"({ones})" if len(missing) > 1 else ones}))'
-    return 'e.g. td.einsum("i,j->ij", x, td.ones(m))'
-
-
-def named(position: int, expr: Any) -> str:
-    """An operand in a message: where it stands, and what it is if that is short."""
-    text = str(expr)
-    return f"operand {position} ({text})" if len(text) <= 40 else f"operand {position}"
 
 
 def refuse_scalars(operands: Iterable[Any], owner: str) -> None:

@@ -13,19 +13,20 @@ from typing import Any
 from sympy import Abs, Add, Basic, Expr, Mul, Pow, S, floor
 
 from sympy_tensordiff.errors import ShapeError, UnsupportedError
+from sympy_tensordiff.symbolic.broadcast import aligned, broadcast_shape
 from sympy_tensordiff.symbolic.einsum import EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
 from sympy_tensordiff.symbolic.functions import transpose
-from sympy_tensordiff.symbolic.operations import broadcast_shape, operand, shape_of
+from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_asked, refuse_whole
 
 
 def add(*terms: Any) -> Any:
     """The sum of tensors and scalars."""
-    checked = [term for term in (operand(term, "operator +") for term in terms) if term != 0]
+    checked = aligned([term for term in (operand(term, "operator +") for term in terms) if term != 0], "operator +")
     shape = broadcast_shape(checked, "operator +")
     kept = [term for term in checked if not _is_zero(term)]
     if not any(map(shape_of, kept)):

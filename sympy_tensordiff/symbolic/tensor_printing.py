@@ -15,6 +15,7 @@ from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.notation import (
     NOTHING,
     Applied,
+    Broadcast,
     Call,
     Choice,
     Constant,
@@ -93,16 +94,17 @@ def _einsum(node: Any) -> Any:
 
 
 def _sum(node: Any) -> Any:
-    return total(notation_of(term) if rank(term) else Repeated(Leaf(term), node.shape) for term in node.args)
+    parts = zip(node.args, _beside_others(node), strict=True)
+    return total(part if rank(term) else Repeated(Leaf(term), node.shape) for term, part in parts)
 
 
 def _product(node: Any) -> Any:
-    factors = [(rank(factor), notation_of(factor)) for factor in node.args]
-    return product(factors=[notation if axes else in_front(notation) for axes, notation in factors])
+    factors = zip(node.args, _beside_others(node), strict=True)
+    return product(factors=[notation if rank(factor) else in_front(notation) for factor, notation in factors])
 
 
 def _power(node: Any) -> Any:
-    base, exponent = map(notation_of, node.args)
+    base, exponent = _beside_others(node)
     number = node.exponent
     if not number.is_Number or not rank(node.base):
         return Power(base, exponent)
@@ -110,6 +112,52 @@ def _power(node: Any) -> Any:
         positive = base if number == -1 else _powered(base, -number)
         return NOTHING._replace(divisors=(Divisor(positive, rank(node.base)),))
     return _powered(base, number)
+
+
+def _beside_others(node: Any) -> list[Any]:
+    """The operands of an element-wise node, without the ones with which NumPy's rule repeats them, if it does."""
+    parts = [_narrow(operand) for operand in node.operands]
+    reached = all(
+        any(len(shape) > back and shape[-1 - back] == extent for shape, _ in parts)
+        for back, extent in enumerate(node.shape[::-1])
+    )
+    return [part.product if isinstance(part, Broadcast) and not reached else part for _, part in parts]
+
+
+def _narrow(node: Any) -> tuple[tuple[Any, ...], Any]:
+    """The shape and the notation of an operand; a `Broadcast`, and the shape before, where it only repeats another."""
+    tensor = _repeated(node)
+    if tensor is None:
+        return tuple(getattr(node, "shape", ())), notation_of(node)
+    if _is(node, "TensorMul"):
+        shape, forms = _narrow(node.args[-1])
+        fronts = [in_front(notation_of(scalar)) for scalar in node.args[:-1]]
+        return shape, Broadcast(*(product(factors=[*fronts, form]) for form in forms))
+    parts = [notation_of(operand) for operand in node.operands]
+    with_ones = einsum_notation(node.inputs, node.output, parts, node.label_extents)
+    pairs = zip(node.operands, parts, strict=True)
+    factors = [part if rank(operand) else in_front(part) for operand, part in pairs if not _is_ones(operand)]
+    return tensor.shape, Broadcast(product(factors=factors), with_ones)
+
+
+def _repeated(node: Any) -> Any | None:
+    """The tensor that a product with ones repeats by NumPy's rule; None for all else."""
+    if _is(node, "TensorMul"):
+        return _repeated(node.args[-1]) if sum(map(bool, map(rank, node.args))) == 1 else None
+    if not _is(node, "EinsumProduct"):
+        return None
+    pairs = zip(node.inputs, node.operands, strict=True)
+    tensors = [(labels, operand) for labels, operand in pairs if labels and not _is_ones(operand)]
+    if len(tensors) != 1:
+        return None
+    (labels, tensor), output = tensors[0], node.output
+    meet = zip(labels[::-1], tensor.shape[::-1], output[::-1], strict=False)
+    fits = all(own == label or (extent == 1 and own not in output) for own, extent, label in meet)
+    return tensor if fits and len(set(labels)) == len(labels) <= len(output) else None
+
+
+def _is_ones(operand: Any) -> bool:
+    return _is(operand, "FilledTensor") and bool(operand.value == 1) and bool(operand.shape)
 
 
 def _powered(base: Any, number: Any) -> Any:
@@ -120,7 +168,7 @@ def _function(node: Any) -> Any:
     softmax = _softmax(node)
     if softmax is not None:
         return softmax
-    operands = tuple(map(notation_of, node.operands))
+    operands = tuple(_beside_others(node))
     body, names = node.template.expr, node.template.variables
     if isinstance(body, Pow) and body.args == (*names, S.Half):
         return Call("sqrt", operands)

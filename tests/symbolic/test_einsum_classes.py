@@ -157,7 +157,7 @@ REFUSED = {
     "namesakes": (
         lambda: td.ones(n) + td.ones(Symbol("n", integer=True, positive=True)),
         ShapeError,
-        "the shapes must be equal; they are named alike, but differ in their assumptions: make the symbol of the size",
+        "the extents must be equal, or one of them 1; they are named alike, but differ in their assumptions: make the symbol of the size",
     ),
     "namesakes of a label": (
         lambda: td.dot(td.ones(n), td.ones(Symbol("n", integer=True, positive=True))),
@@ -217,8 +217,8 @@ REFUSED = {
     "complex": (lambda: td.elementwise(lambda a: sympy.I * a, A), UnsupportedError, "is not a finite real number"),
     "labels": (lambda: td.outer(EIGHT, EIGHT), ArgumentError, "outer: 54 axes are more than the 52 labels a-z and A-Z"),
     "axes": (lambda: td.sum(td.TensorSymbol("E", (2,) * 53)), ArgumentError, "has 53 axes, more than the 52 labels"),
-    "broadcast": (lambda: TensorAdd(A, x), ShapeError, r"only scalars broadcast: write the broadcast, td.einsum\(\"j,i->ij"),
-    "axes differ": (lambda: TensorAdd(A, A.T), ShapeError, r"axis 0 of operand \d \(A\) has extent n, .*; the shapes must be equal"),
+    "broadcast": (lambda: TensorAdd(A, td.ones(n)), ShapeError, r"axes meet from the last one on, as in NumPy: for others write the broadcast, "),
+    "axes differ": (lambda: TensorAdd(A, A.T), ShapeError, r"axis 0 of operand \d \(A\) has extent n, .*; the extents must be equal, or one of them 1"),
     "matrix of SymPy": (
         lambda: td.inv(sympy.MatrixSymbol("M", 2, 2)),
         UnsupportedError,

@@ -202,7 +202,7 @@ FUNCTIONS = [
     ),
     (
         td.exp(A - td.einsum("i,j->ji", td.logsumexp(A, axis=1), td.ones(n))),
-        "exp(A - outer(ones(n), logsumexp(A, axis=1)))",
+        "exp(A - logsumexp(A, axis=1))",
         r"\exp\left(A - \mathbf{1} \operatorname{logsumexp}_{1}\left(A\right)^{\top}\right)",
     ),
     (sympy.log(td.det(A)), "log(det(A))", r"\log{\left(\det\left(A\right) \right)}"),
