@@ -118,13 +118,9 @@ class Forms:
         return whole + function(self.form(inside, scope) / divisor, evaluate=evaluate or not inside.terms)
 
     def is_known(self, *forms: Affine) -> bool:
-        """Whether SymPy may know of an index that it is even, or a sign that the rows do not."""
-        for v in frozenset().union(*(form.atoms() for form in forms)):
-            symbol = self.reader.symbols.get(v, _PLAIN)
-            signed = symbol.is_nonnegative is not None or symbol.is_nonpositive is not None
-            if not symbol.is_Symbol or symbol.is_even is not None or (signed and v not in self.sizes):
-                return True
-        return False
+        """Whether SymPy may know of an index that it is even, which no row says; its sign is a row that is granted."""
+        symbols = (self.reader.symbols.get(v, _PLAIN) for form in forms for v in form.atoms())
+        return any(not symbol.is_Symbol or symbol.is_even is not None for symbol in symbols)
 
     # -------------------------------------------------------------- rows
 
