@@ -11,6 +11,8 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import Extremum, PositivePart, extrema_in, parts_in
+from sympy_tensordiff.integer.normalise import normalise
+from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient
 from sympy_tensordiff.integer.remainders import remainders_in, remainders_of
 from sympy_tensordiff.symbolic.entries import TensorEntry
@@ -74,7 +76,8 @@ class Forms:
         if not (below.is_Add and below.is_positive):
             evaluated = sympy.Mod(above, below)
             found, meant = (to_affine(expr, str) for expr in (evaluated, sympy.Mod(above, below, evaluate=False)))
-            if found == meant:
+            rows = (normalise(Row("ge", form)) for form in (found - meant, meant - found))
+            if all(row is True or (isinstance(row, Row) and implied(row, ())) for row in rows):
                 return evaluated
         return sympy.Mod(above, below, evaluate=False)
 
