@@ -62,6 +62,6 @@ def _overlap(a: NDArray[Any], b: NDArray[Any]) -> bool:
         return False
     try:
         # The typed signature of max_work knows two constants only.
-        return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type]
+        return np.shares_memory(a, b, max_work=100_000)  # type: ignore[arg-type, unused-ignore]
     except RuntimeError:  # TooHardError, which has moved between the versions of NumPy
         return True

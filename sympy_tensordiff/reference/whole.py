@@ -275,7 +275,7 @@ def inverse(matrix: ObjectArray) -> ObjectArray:
         The matrix is singular.
     """
     n = len(matrix)
-    rows = np.concatenate([matrix, np.identity(n, dtype=int).astype(object)], axis=1)
+    rows: ObjectArray = np.concatenate([matrix, np.identity(n, dtype=int).astype(object)], axis=1)
     for column in range(n):
         pivot = max(range(column, n), key=lambda row: abs(to_float(primal(rows[row, column]))))
         if primal(rows[pivot, column]) == 0:

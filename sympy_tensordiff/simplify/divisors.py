@@ -64,7 +64,8 @@ def _uses(graph: Graph, divisor: Affine, roots: Sequence[Node]) -> list[Facts]:
             body = (inside,)
         plain = tuple(row for row in rows if not divided_by([row.form]))
         if divisor in divided_by(_forms(node, rows)):
-            found[(*around, *(plain if node.op == "guard" else ()))] = None
+            conditions = (*around, *(plain if node.op == "guard" else ()))
+            found[conditions] = None
         stack += [(arg, (*around, *plain)) for arg in body]
     return list(found)
 

@@ -238,7 +238,7 @@ def _pullback(expression: Expr, wrt: Expr, values: dict[Any, Any], seed: int) ->
 
 def _contraction(table: Callable[[dict[Any, Any]], FloatArray]) -> _Pullback:
     """The product of a cotangent with a Jacobian that is written down."""
-    return lambda drawn, weights: np.tensordot(weights, table(drawn), axes=weights.ndim)
+    return lambda drawn, weights: np.asarray(np.tensordot(weights, table(drawn), axes=weights.ndim), np.float64)
 
 
 def _points(
@@ -286,7 +286,8 @@ def _dense_differences(point: _Point) -> tuple[FloatArray, NDArray[np.bool_], fl
         direction = np.zeros(point.start.shape)
         direction[position] = 1.0
         slope = point.slope(direction)
-        expected[(..., *position)], smooth[(..., *position)] = slope.value, slope.smooth
+        entry: Any = (..., *position)
+        expected[entry], smooth[entry] = slope.value, slope.smooth
         noise = max(noise, slope.noise)
     return expected, smooth, noise
 
