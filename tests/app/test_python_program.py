@@ -4,6 +4,7 @@ import json
 from importlib.resources import files
 
 import pytest
+import sympy
 from every import every
 
 import sympy_tensordiff as td
@@ -62,3 +63,14 @@ def test_names_that_python_does_not_allow(name) -> None:
     x = td.TensorSymbol(name, 3)
     with pytest.raises(UnsupportedError, match=f"the tensor {name} cannot have this name in a Python program"):
         written(td.ParsedExpression({name: x}, td.sin(x), (x,)), td.jacobian(td.sin(x), x), "python")
+
+
+def test_expressions_that_python_cannot_name() -> None:
+    x, theta, i = td.TensorSymbol("x", 3), td.TensorSymbol(r"\theta", 3), td.indices("i")
+    named = td.IndexedSum(sympy.Function("h")(x[i]), (i, 0, 2))
+    for tensor, expression, message in [
+        (x, named, "h has no name in Python; see the index notation"),
+        (theta, td.sin(theta), "this cannot be written in Python; see the index notation"),
+    ]:
+        with pytest.raises(UnsupportedError, match=message):
+            written(td.ParsedExpression({tensor.name: tensor}, expression, (tensor,)), expression, "python")
