@@ -89,37 +89,37 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
 # ---------------------------------------------------------------------------- calls that several sums need
 # Values of functions that several sums need: they are worth an array, however few values they are taken of.
 #
-# What is multiplied out is computed in more places than what it was made of.
+# What is multiplied out is computed in more places than what it was made of. Scatters do not run together with what
+# else needs the same values.
 
 
-def repeated_calls(planner: Planner, roots: Sequence[Node], plain: bool) -> set[Node]:
-    """The calls of functions of sums that stand in several binders, whatever their indices are called.
+def repeated_calls(planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool) -> set[Node]:
+    """The calls of functions that stand in several binders, whatever their indices are called.
 
-    ``plain``: calls of anything else, too, that have no more values than an array that they read. They are given as
-    `Planner.numbered` does, over the numbered axes.
+    ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they
+    read. They are given as `Planner.numbered` does, over the numbered axes.
     """
+
+    def counts(call: Node) -> bool:
+        return of_sums if call.height else plain and _is_no_larger(call)
+
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
         if node.op in BINDERS:
-            found = {planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in _calls_of(node, plain)}
-            places.update(found)
+            calls = [part for part in _inside(node) if is_dear(part) and not is_external(part) and counts(part)]
+            places.update({planner.numbered(call, sorted(v for v in call.free if v < 0)) for call in calls})
     return {call for call, count in places.items() if count > 1}
 
 
-def _calls_of(binder: Node, plain: bool) -> list[Node]:
-    """The outermost dear calls below a binder, and not below an inner one; ``plain`` ones, too."""
-    stack, seen, found = [binder.args[0]], {binder.args[0]}, []
+def _inside(binder: Node) -> list[Node]:
+    """What stands below a binder and not below an inner one, nor below a call of a function."""
+    stack, found = [binder.args[0]], {binder.args[0]: None}
     while stack:
         node = stack.pop()
-        if node.op in BINDERS or not (node.height or plain):
-            continue
-        if is_dear(node) and not is_external(node):
-            if node.height or _is_no_larger(node):
-                found.append(node)
-            continue
-        stack += [arg for arg in node.args if arg not in seen]
-        seen.update(node.args)
-    return found
+        if node.op not in BINDERS and not is_dear(node):
+            stack += [arg for arg in node.args if arg not in found]
+            found.update(dict.fromkeys(node.args))
+    return list(found)
 
 
 def _is_no_larger(call: Node) -> bool:

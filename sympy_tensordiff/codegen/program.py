@@ -131,9 +131,9 @@ def _lowered(
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
     if lowering.temporaries:
         tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
-    # Scatters do not run together with what else needs the same values.
-    if expand or (lowering.temporaries and graph.integers):
-        lowering.repeated |= repeated_calls(lowering.planner, tight, plain=bool(graph.integers))
+    if expand or graph.integers:
+        plain = lowering.temporaries and bool(graph.integers)
+        lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand, plain=plain)
     lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, loops.Array] = {}

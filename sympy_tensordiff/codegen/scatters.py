@@ -204,7 +204,10 @@ def _ordered(
     index: tuple[Affine, ...],
     value: Node,
 ) -> Part:
-    """First the variables whose range the sizes alone decide, from 0 on; then the free axes; then the others."""
+    """First the variables whose range the sizes alone decide, from 0 on; then the free axes; then the others.
+
+    The first ones run as the entries of data lie in memory.
+    """
     heads: dict[int, Affine] = {}
     shift: dict[int, Affine] = {}
     inside = frozenset((*variables, *free))
@@ -218,6 +221,8 @@ def _ordered(
         if alone and len(lows) == len(highs) == 1 and len(own) == 2 and not own_ties:
             heads[v] = highs[0] - lows[0] + 1
             shift[v] = Affine.variable(v) + lows[0]
+    entries = data_entries([*index, *(row.form for row in tests)])
+    heads = {v: heads[v] for v in sorted(heads, key=lambda v: max(_axes(entries, v), default=0))}
     ranges = tuple(row.substitute(shift) for row in rows)
     extents = []
     for v in (*heads, *free):
@@ -227,3 +232,8 @@ def _ordered(
     index = tuple(form.substitute(shift) for form in index)
     tests = tuple(row.substitute(shift) for row in tests)
     return Part(order, tuple(extents), ranges, tests, index, graph.substitute(value, shift))
+
+
+def _axes(entries: Sequence[DataEntry], variable: int) -> list[int]:
+    """The axes along which a variable goes through data."""
+    return [axis for entry in entries for axis, form in enumerate(entry.index) if variable in form.atoms()]
