@@ -45,6 +45,24 @@ def test_what_is_read_once(result, once, never) -> None:
     np.testing.assert_allclose(found(*VALUES), td.lambdify(ARGUMENTS, result, "numpy")(*VALUES), rtol=1e-13)
 
 
+@pytest.mark.parametrize("parallel", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_functions_of_what_data_select_run_along_rows_of_it(dtype, parallel) -> None:
+    """All that is selected is read before, so that the functions are vectorised."""
+    entry = sympy.exp(factor[idx[i]] * factor[i]) / (1 + factor[idx[i]] ** 2)
+    pair = td.TensorComprehension(sympy.tanh(table[idx[i], j] * table[idx[i], pairs[i, 0]]), (i, N), (j, 9))
+    chosen = td.TensorComprehension(sympy.exp(-table[pairs[i, j], j]), (i, N), (j, K))
+    results = (td.TensorComprehension(entry, (i, N)), pair, chosen)
+    bounded = [r.subs({idx: td.TensorSymbol("idx", N, dtype=int, below=N)}) for r in results]
+    arguments = (*ARGUMENTS[:3], td.TensorSymbol("idx", N, dtype=int, below=N), pairs)
+    given = [*(value.astype(dtype) for value in VALUES[:3]), VALUES[3] % N, VALUES[4]]
+    for result in bounded:
+        found = td.lambdify(arguments, result, "numba", parallel=parallel)
+        assert ("_row[" in found.source) is (result is not bounded[1]), found.source
+        expected = td.lambdify(arguments, result, "numpy")(*given)
+        np.testing.assert_allclose(found(*given), expected, rtol={"float64": 1e-13, "float32": 1e-5}[dtype])
+
+
 @pytest.mark.parametrize("declared", [True, False])
 def test_a_softmax_of_segments_takes_one_pass_for_each_sum(declared) -> None:
     """Sums of all with the same number are an array, also where they are asked for by an entry of another index."""

@@ -1,20 +1,22 @@
-"""Reads that a loop makes once for all passes of the loops inside of it, in kernels that read where data select.
+"""Reads that a loop makes before others, in kernels that read where data select.
 
 For all that a compiler knows, an array of integers may lie where the kernel writes. It would load each place again in
-every pass of the innermost loop, and could not vectorise that.
+every pass of the innermost loop, and could not vectorise that. So a loop reads once for all passes of the loops inside
+of it, and functions of what data select are computed of a row that has been read before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.facts import Prover, Rows, around_rows, data_reads
-from sympy_tensordiff.codegen.loops import If, Kernel, Loop, Statement
-from sympy_tensordiff.codegen.printers.rows import RowPlan
-from sympy_tensordiff.codegen.scalars import Load, MaskedEntry
-from sympy_tensordiff.codegen.walk import Around, forms, scalars, walk
+from sympy_tensordiff.codegen.loops import If, Kernel, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
+from sympy_tensordiff.codegen.printers.rows import RowPlan, RowPlanner, Segment
+from sympy_tensordiff.codegen.scalars import Load, MaskedEntry, Name, Operation
+from sympy_tensordiff.codegen.walk import Around, forms, scalars, walk, with_values
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 
@@ -106,3 +108,29 @@ def entry_name(entry: Entry) -> str:
     array = entry.array if isinstance(entry, Load) else entry.tensor
     name = "_".join([array, *map(str, entry.index)])
     return name if name.isidentifier() else f"{array}_entry"
+
+
+def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan] | None:
+    """A kernel that first reads what data select for a row, and then computes functions of that.
+
+    None where there is nothing of the kind. ``fresh`` makes names.
+    """
+    if not kernel.axes or not all(isinstance(statement, Let | Store) for statement in kernel.body):
+        return None
+    parts = list(scalars(kernel.body))
+    functions = {part.function for part in parts if isinstance(part, Operation)}
+    if not functions & FUNCTIONS.keys() or "select" in functions:
+        return None
+    loads = [part for part in parts if isinstance(part, Load)]
+    axis = kernel.axes[-1]
+    gathers = [load for load in loads if any(axis in entry.atoms() for entry in data_entries(load.index))]
+    if not gathers:
+        return None
+    names = {load: fresh(f"{load.array}_row") for load in dict.fromkeys(gathers)}
+    lets = [Let(name, load) for load, name in names.items()]
+    body = with_values(
+        kernel.body, lambda part: Name(names[part]) if isinstance(part, Load) and part in names else part
+    )
+    kernel = replace(kernel, body=(*lets, *body))
+    segments = [Segment("entry", [*lets]), Segment("entry", [*body])]
+    return kernel, RowPlan(RowPlanner(kernel, is_long=False), segments, frozenset(names.values()))

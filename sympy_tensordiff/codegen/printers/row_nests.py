@@ -12,9 +12,9 @@ from sympy_tensordiff.codegen.loops import Accumulator, If, Kernel, Loop, Scatte
 from sympy_tensordiff.codegen.printers.base import start_text
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
-from sympy_tensordiff.codegen.printers.once import Entry, Once, entry_name
+from sympy_tensordiff.codegen.printers.once import Entry, Once, entry_name, gathers_apart
 from sympy_tensordiff.codegen.printers.parallel import block_ends
-from sympy_tensordiff.codegen.printers.rows import STRIP, RowPlan, row_plan, runs_in_strips, untied
+from sympy_tensordiff.codegen.printers.rows import STRIP, RowPlan, row_plan, untied
 from sympy_tensordiff.codegen.printers.scans import Scan
 from sympy_tensordiff.codegen.printers.short_rows import short_row
 from sympy_tensordiff.codegen.scalars import Load
@@ -43,7 +43,10 @@ class RowPrinter(NestPrinter):
         self.outer = outer
         """Axes of the array in front of those of the kernel, over which something else loops."""
         self.rows = row_plan(kernel, prover)
-        self.strip = self.strip_ends(prover) if not outer else ()
+        apart = gathers_apart(kernel, self.names.fresh) if self.rows is None else None
+        if apart is not None:
+            self.kernel, self.rows = apart
+        self.strip = self.strip_ends() if not outer else ()
         has_short = self.rows is None and not (self.block and len(kernel.axes) == 1)
         self.short = short_row(kernel, prover, self.names.fresh) if has_short else None
         self.entry: Affine | None = None
@@ -75,9 +78,9 @@ class RowPrinter(NestPrinter):
             return self.form(self.kernel.extents[number])
         return f"{self.names(self.kernel.array)}.shape[{len(self.outer) + number}]"
 
-    def strip_ends(self, prover: Prover) -> tuple[str, str] | tuple[()]:
+    def strip_ends(self) -> tuple[str, str] | tuple[()]:
         """Names for the ends of a strip of a row that is the whole array, and so may be long; none elsewhere."""
-        if not runs_in_strips(self.kernel, prover):
+        if len(self.kernel.axes) != 1 or self.rows is None or self.rows.scans:
             return ()
         if self.block:
             return self.block
