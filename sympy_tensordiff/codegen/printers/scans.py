@@ -14,6 +14,7 @@ from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, 
 from sympy_tensordiff.codegen.scalars import Name
 from sympy_tensordiff.codegen.walk import added, declared, forms, scalars, statements
 from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.data import data_entries
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ class _Finder:
         rising = [any(self.axis in bound.form.atoms() for bound in side) for side in (loop.lows, loop.highs)]
         if rising[0] == rising[1] or not all(self.is_rising(bound) for bound in (*loop.lows, *loop.highs)):
             return None
+        if conditions and data_entries([bound.form for bound in (loop.highs if rising[0] else loop.lows)]):
+            return None  # the first end is computed for all entries; its data may be read behind the conditions only
         filled = added(loop.body)
         alone = all(name in outer and self.is_filled_here(name, loop) for name in filled)
         if not filled or not alone or self.varies(loop):
