@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cases_gathers  # noqa: F401
 import cases_outside
 import numpy as np
 import pytest
@@ -75,7 +76,8 @@ def checked(name, kernels, symbolic=True):
             patch.setattr(data_ranges, "implied_ranges", lambda *_: {})
         found = results_of(function, first, second)
         results = tuple(result for result, _ in found.values())
-        symbols, loaded = Tuple(function, *results), {}
+        along = [td.TensorSymbol("along", shape_of(second[0]))] if second else []
+        symbols, loaded = Tuple(function, *results, *along), {}
         for number, values in enumerate(drawn):
             values |= random_values(symbols, values, number + 1, given=values)
             expected = {name: exact(values) for name, (_, exact) in found.items()}
