@@ -166,7 +166,7 @@ def test_terms_of_a_cotangent_in_a_table_have_different_guards(size):
 
 
 def test_a_projection_that_rounds_is_not_exact():
-    """Loops that run once or never, by the parity of sizes, protect the reads beside their number."""
+    """Loops that run once or never, by the parity of sizes, with reads beside their number."""
     N, M = sympy.symbols("N M", integer=True, positive=True)
     a, b, d, j, p = indices("a b d j p")
     v, y, s = TensorSymbol("v", (2 * N + 5, N + 10)), TensorSymbol("y", M + 20), TensorSymbol("s", ())
@@ -182,7 +182,7 @@ def test_a_projection_that_rounds_is_not_exact():
     function_checks.check_orders(RandomFunction(function, [v, y, s, alpha], sizes, [sizes]), seed=1)
 
 
-def test_products_of_sums_of_guards_protect_what_stands_beside_them():
+def test_products_of_sums_of_guards_with_a_read_beside_them():
     N, M = sympy.symbols("N M", integer=True, positive=True)
     v, y, s = TensorSymbol("v", N + 5), TensorSymbol("y", 8), TensorSymbol("s", ())
     first = sympy.Piecewise((i, sympy.Ne(N + i, 3)), (0, True))

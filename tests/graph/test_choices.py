@@ -62,7 +62,7 @@ def test_an_edge_and_the_rest_are_one_choice():
     assert derivative(Piecewise((x[i] ** 2, i > 3), (x[i], i >= 3), (0, True))).has(sympy.KroneckerDelta)
 
 
-def test_what_holds_in_a_case_and_in_its_opposite_holds_anyway():
+def test_what_holds_in_a_case_and_in_its_opposite_holds_always():
     df = td.TensorSymbol("df", 4)
     f = td.TensorComprehension((x[2 * i] + x[2 * i + 1]) / 2, (i, 4))
     assert_derivative_exact(f, x)

@@ -69,7 +69,7 @@ def test_many_conditions_in_text(q):
 
 
 @pytest.mark.parametrize("q", [4, 40])
-def test_reads_that_a_condition_protects_stay_inside(q):
+def test_reads_behind_a_condition_stay_inside(q):
     for holes in (HOLES["Ne"](q, 3), HOLES["intervals"](q, 3)):
         inside = And(i >= 1, holes, i + j < n)
         one = total(inside, body=x[i - 1] * x[i + j] ** 2)

@@ -117,7 +117,7 @@ def test_a_guard_that_is_left_of_a_case_makes_it_one_with_another_case():
     assert total is graph.guard([outer, inner], graph.add([a, c]))
 
 
-def test_guards_of_a_chosen_value_protect_its_condition():
+def test_guards_of_a_chosen_value_stay_around_its_condition():
     graph = Graph()
     x = vector(graph)
     i = graph.fresh("i")

@@ -126,7 +126,7 @@ def test_facts_shorten_a_projection():
     assert shared & set(project(rows, ["h"], [ge(N), ge(P - 2 * N)]) or ()) == {ge(N - K)}
 
 
-def test_rows_that_protect_data_stay_in_a_projection():
+def test_rows_that_keep_data_inside_stay_in_a_projection():
     """Rows of data that imply ``n >= 2`` may be tested only where it holds."""
     n, m, k = (Affine.variable(v) for v in "nmk")
     entry = Affine.variable(DataEntry("idx", (n - 2,)))

@@ -1,4 +1,4 @@
-"""Guards: as equations where they are some, without what sums say anyway, and joined where their bodies are equal."""
+"""Guards: as equations where they are some, without what sums say already, and joined where their bodies are equal."""
 
 import itertools
 import random

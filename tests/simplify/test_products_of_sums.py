@@ -1,4 +1,4 @@
-"""Sums of products are products of sums where they can be, and no read leaves the range that protects it."""
+"""Sums of products are products of sums where they can be, and no read leaves its range."""
 
 import random
 
@@ -32,7 +32,7 @@ S = IndexedSum
         (S(x[i], over_i, over_k, (m, 0, N - 1)), N**2 * S(x[i], over_i)),
         (S(x[i] * y[j] * S(z[k], over_k), over_i, over_j), S(x[i], over_i) * S(y[j], over_j) * S(z[k], over_k)),
         (S(A[p, j] * B[j, i] * x[i], over_i, over_j), S(A[p, j] * S(B[j, i] * x[i], over_i), over_j)),
-        # What an inner sum knows anyway stays with it.
+        # What an inner sum knows already stays with it.
         (S(x[i] * A[i, j] * y[j], over_j, over_i), S(x[i] * A[i, j] * y[j], over_j, over_i)),
         # Triangles fall apart under the variable that bounds them only.
         (
@@ -59,7 +59,7 @@ def test_sums_of_products(written, by_hand):
     assert_equal(evaluate(found, values), evaluate(written, values), str(written))
 
 
-def test_a_read_stays_in_the_range_that_protects_it():
+def test_a_read_stays_in_its_range():
     # Both ranges may be empty: x[N - 2] is there only where the first is not, y[M - 2] where the second is not.
     ranges = ((i, 0, N - 2), (j, 0, M - 2))
     for body in (x[N - 2] * y[j], x[i] * y[M - 2], x[i] * y[j] * x[N - 2], y[M - 2] * S(z[i + m], (m, 0, 1)) * y[j]):
