@@ -6,13 +6,12 @@ import cases_gathers  # noqa: F401
 import cases_outside
 import numpy as np
 import pytest
-from cases_outside import where
 from cases_reads import ROWS
-from sympy import KroneckerDelta, Max, Min, Mod, Ne, Tuple, floor
+from sympy import Tuple
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import program
-from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
+from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.reference.derivatives import derivative, hvp
 from sympy_tensordiff.simplify import data_ranges
@@ -109,39 +108,3 @@ def test_compiled(name):
 def test_simulated(name, simulator):
     """CUDA's kernels in the simulator, and Numba's as plain Python."""
     simulator(checked, name, [("cuda", True), ("numba", False)], False)
-
-
-i, k, m, n = td.indices("i k m n")
-a, b, x = td.TensorSymbol("a", n, dtype=int), td.TensorSymbol("b", m, dtype=int), td.TensorSymbol("x", 6)
-pairs, place = td.TensorSymbol("pairs", (5, 3), dtype=int), td.TensorSymbol("place", 1, dtype=int)
-z, one = td.TensorSymbol("z", (6, 6)), np.ones(4, int)
-CHOSEN = Ne(Mod(Max(-i - 1, 2 * i - 1), 5), 3) & Ne(Max(0, Min(1, i)) + 4 * place[Max(3, i + 1) - 3], 0)
-NOTHING_RULES_OUT = r"no condition on data rules out a read outside: the index .* of axis"
-
-# A function, arguments and its value there, and other arguments with what is said of them.
-REFUSED = {
-    "several conditions that read outside": (
-        td.IndexedSum(KroneckerDelta(a[i + k], 1) * KroneckerDelta(b[i + k], 1) * x[i], (i, 0, 3)),
-        {x: np.ones(6), a: np.array([1, 0, 0, 0]), b: one[:1], k: 0},
-        1,
-        *(({a: first, b: second}, NOTHING_RULES_OUT) for first, second in ((one[:1], one), (one[:1], one[:1]))),
-    ),
-    "data that decide whether others are read": (
-        td.TensorComprehension(where(z[pairs[i - 1, floor(2 * i / 3)] + 1, 5 - 4 * i], CHOSEN), (i, 2)),
-        {z: np.arange(36.0).reshape(6, 6), pairs: np.ones((5, 3), int), place: np.zeros(1, int)},
-        [0, 13],
-        ({place: np.ones(1, int)}, r"place\[0\] is 1: the index (5\*)?i - 1 of axis 0 of pairs"),
-    ),
-}
-
-
-@pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_call_is_refused(name, backend):
-    function, given, value, *refusals = REFUSED[name]
-    kernel = td.lambdify(list(given), function, backend)
-    np.testing.assert_array_equal(kernel(*given.values()), value)
-    for changed, message in refusals:
-        with pytest.raises(DataIndexError, match=message):
-            kernel(*(given | changed).values())

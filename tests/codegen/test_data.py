@@ -24,7 +24,7 @@ from programs import (
     single,
     within,
 )
-from sympy import Piecewise
+from sympy import KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.compile import compile_program
@@ -94,127 +94,129 @@ def test_data_too_large_for_the_arithmetic_of_kernels():
 # What a call refuses is read off an expression.
 
 at, of, row, n, m, rows = td.indices("i j k n m rows")
-x, w, v = td.TensorSymbol("x", n), td.TensorSymbol("w", m), td.TensorSymbol("v", m)
+x, w, v, z = (td.TensorSymbol(name, size) for name, size in (("x", n), ("w", m), ("v", m), ("z", (6, 6))))
 idx, jdx, off = (td.TensorSymbol(name, m, dtype=int) for name in ("idx", "jdx", "off"))
 ptr, last = td.TensorSymbol("ptr", rows + 1, dtype=int), td.TensorSymbol("last", rows + 1, dtype=int)
+one, few, pair = (td.TensorSymbol(name, size, dtype=int) for name, size in (("one", ()), ("few", n), ("pair", 2)))
+pairs, place = td.TensorSymbol("pairs", (5, 3), dtype=int), td.TensorSymbol("place", 1, dtype=int)
 table, total = td.TensorComprehension, td.IndexedSum
-AXES = np.arange(4.0)
+DOUBLED = table(2 * w[of], (of, m))
+CHOSEN = Ne(Mod(Max(-at - 1, 2 * at - 1), 5), 3) & Ne(Max(0, Min(1, at)) + 4 * place[Max(3, at + 1) - 3], 0)
+long, AXES, ONES = td.TensorSymbol("long", 6), np.arange(4.0), np.ones(4, int)
 
 
 def where(value, condition, otherwise=0):
     return Piecewise((value, condition), (otherwise, True))
 
 
-def refused(function, message, *arguments):
-    with pytest.raises(DataIndexError, match=message):
-        function(*arguments)
+def behind(condition):
+    """A read behind a condition on values, where it does not hold at the ends, and the data there are wrong."""
+    return (
+        table(2 * where(x[idx[at]], condition > 1, 7), (at, m)),
+        {x: AXES[:3], w: np.array([0.0, 2, 2, 0]), idx: np.array([-5, 1, 2, 99])},
+        [14, 2, 4, 14],
+        ({idx: np.array([-5, 1, 3, 99])}, r"idx\[2\] is 3"),
+        ({x: np.ones(3, "f4"), w: np.array([0, 2, 2, 0], "f4"), idx: np.array([-5, 1, 3, 99])}, r"idx\[2\] is 3"),
+    )
+
+
+# A function, arguments and its value there, and other arguments with what is said of them.
+REFUSED_READS = {
+    "an axis": (
+        table(x[idx[at]], (at, m)),
+        {x: AXES, idx: np.array([3, 3, 0, 1])},
+        [3, 3, 0, 1],
+        *(
+            (
+                {idx: np.array([0, 1, worst])},
+                rf"idx\[2\] is {worst}: the index idx\[i\] of axis 0 of x has to be from 0 to 3; neg",
+            )
+            for worst in (4, -1, 2**40)
+        ),
+    ),
+    "nested data": (
+        table(total(x[few[jdx[row]]], (row, 0, at)) * jdx[at], (at, m)),
+        {x: np.ones(3), few: np.array([0, 9, 1]), jdx: np.array([2, 0, 2, 0])},  # the entry 9 is not read
+        [2, 0, 6, 0],
+        ({jdx: np.array([0, 0, 1, 0])}, r"few\[1\] is 9: the index few\[jdx\[k\]\] of axis 0 of x"),
+        ({jdx: np.array([0, 0, 1, 3])}, r"jdx\[3\] is 3: the index jdx\[k\] of axis 0 of few .* from 0 to 2"),
+    ),
+    "a form, of which the extremes alone would refuse what is never read": (
+        table(x[at + off[at]], (at, m)),
+        {x: AXES, off: np.array([3, 0, -1, -3])},
+        [3, 1, 1, 0],
+        ({off: np.array([0, 3, 0, 0])}, r"off\[1\] is 3: the index i \+ off\[i\] of axis 0 of x"),
+    ),
+    "computed values": (
+        table(where(DOUBLED[few[at]], w[0] > 0), (at, n)),
+        {w: np.array([3.0, 5]), few: np.array([1, 1, 0])},
+        [10, 10, 6],
+        ({few: np.array([2, 1, 0])}, r"few\[0\] is 2: .* axis 0 of t, which holds computed values, has to be"),
+    ),
+    "a condition on values": behind(w[at]),
+    "a condition on a table": behind(table(total(w[of], (of, at, at)), (at, m))[at]),
+    "data behind a choice": (
+        table(where(x[pair[jdx[at]]], w[at] > 0, 7), (at, m)),
+        {x: AXES[:3], w: np.array([1.0, -1, 1]), pair: np.array([2, 8]), jdx: np.array([0, 5, 0])},
+        [2, 7, 2],
+        ({jdx: np.array([0, 5, 1])}, r"pair\[1\] is 8: the index pair\[jdx\[i\]\] of axis 0 of x"),
+        ({jdx: np.array([0, 5, 5])}, r"jdx\[2\] is 5: the index jdx\[i\] of axis 0 of pair"),
+    ),
+    "rows of a matrix in compressed form": (
+        table(total(v[row] * x[idx[row]], (row, ptr[at], ptr[at + 1] - 1)), (at, rows)),
+        {v: np.arange(1.0, 6), idx: [0, 2, 1, 0, 1], ptr: np.array([0, 2, 2, 5]), x: np.array([1.0, 10, 100])},
+        [201, 0, 84],
+        ({ptr: np.array([0, 2, 2, 6])}, r"ptr\[3\] is 6: the index k of axis 0 of v"),
+        ({ptr: np.array([-1, 2, 2, 5])}, r"ptr\[0\] is -1: the index k of axis 0 of v"),
+    ),
+    "the bounds of loops around": (
+        table(total(v[m - 1 - row], (row, of - 1, of), (of, ptr[at], last[at])), (at, rows + 1)),
+        {v: np.arange(5.0), ptr: np.array([2, 9]), last: np.array([3, 8])},
+        [3 + 2 + 2 + 1, 0],
+        ({ptr: np.array([3, 0]), last: np.array([3, 3])}, r"ptr\[1\] is 0: the index -k \+ m - 1 of axis 0 of v"),
+        ({ptr: np.array([3, 1]), last: np.array([5, 3])}, r"last\[0\] is 5: the index -k \+ m - 1 of axis 0 of v"),
+    ),
+    "one scalar": (
+        table(where(x[one[()]] * x[at], x[at] > 0), (at, n)),
+        {x: np.array([2.0, 3]), one: 1},
+        [6, 9],
+        ({one: np.uint8(2)}, r"one\[\(\)\] is 2: the index one\[\(\)\] of axis 0 of x"),
+    ),
+    "several conditions that read outside": (
+        total(KroneckerDelta(idx[at], 1) * KroneckerDelta(few[at], 1) * long[at], (at, 0, 3)),
+        {long: np.ones(6), idx: np.array([1, 0, 0, 0]), few: ONES[:1]},
+        1,
+        *(
+            ({idx: first, few: second}, r"no condition on data rules out a read outside: the index .* of axis")
+            for first, second in ((ONES[:1], ONES), (ONES[:1], ONES[:1]))
+        ),
+    ),
+    "data that decide whether others are read": (
+        table(where(z[pairs[at - 1, floor(2 * at / 3)] + 1, 5 - 4 * at], CHOSEN), (at, 2)),
+        {z: np.arange(36.0).reshape(6, 6), pairs: np.ones((5, 3), int), place: np.zeros(1, int)},
+        [0, 13],
+        ({place: np.ones(1, int)}, r"place\[0\] is 1: the index (5\*)?i - 1 of axis 0 of pairs"),
+    ),
+}
 
 
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_data_that_leave_an_axis(backend):
-    function = td.lambdify([x, idx], table(x[idx[at]], (at, m)), backend)
-    for worst, place in ((4, 2), (-1, 0), (2**40, 3)):
-        given = np.array([0, 1, 2, 3])
-        given[place] = worst
-        message = rf"idx\[{place}\] is {worst}: the index idx\[i\] of axis 0 of x has to be from 0 to 3; negative"
-        refused(function, message, AXES, given)
-        with pytest.raises(IndexError):
-            function(AXES, given)
-    np.testing.assert_array_equal(function(AXES, np.array([3, 3])), [3, 3])
-
-
-@pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_nested_data(backend):
-    selected = td.TensorSymbol("idx", 3, dtype=int)
-    value = table(total(x[selected[jdx[row]]], (row, 0, at)) * jdx[at], (at, m))
-    function = td.lambdify([x, selected, jdx], value, backend)
-    ones, given = np.ones(4), np.array([0, 9, 1])
-    assert function(ones, given, np.array([2, 0, 2, 0])).tolist() == [2, 0, 6, 0]  # the entry 9 is not read
-    refused(function, r"idx\[1\] is 9: the index idx\[jdx\[k\]\] of axis 0 of x", ones, given, np.array([0, 0, 1, 0]))
-    message = r"jdx\[3\] is 3: the index jdx\[k\] of axis 0 of idx .* from 0 to 2"
-    refused(function, message, ones, given, np.array([0, 0, 1, 3]))
-
-
-@pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_forms_of_data_are_checked_as_they_are_read(backend):
-    """The extremes alone would refuse what is never read."""
-    function = td.lambdify([x, off], table(x[at + off[at]], (at, m)), backend)
-    assert function(AXES, np.array([3, 0, -1, -3])).tolist() == [3, 1, 1, 0]
-    refused(function, r"off\[1\] is 3: the index i \+ off\[i\] of axis 0 of x", AXES, np.array([0, 3, 0, 0]))
-
-
-def test_wrong_indices_of_computed_values():
-    doubled = table(2 * w[of], (of, m))
-    selected = td.TensorSymbol("idx", n, dtype=int)
-    function = td.lambdify([w, selected], table(where(doubled[selected[at]], w[0] > 0), (at, n)), "numpy")
-    assert function(np.array([3.0, 5]), np.array([1, 1, 0])).tolist() == [10, 10, 6]
-    message = r"idx\[0\] is 2: .* axis 0 of t, which holds computed values, has to be"
-    refused(function, message, np.array([3.0, 5]), np.array([2, 1, 0]))
-
-
-@pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("condition", [w[at], table(total(w[of], (of, at, at)), (at, m))[at]])
-def test_a_read_behind_a_condition_on_values_is_checked_where_it_happens(backend, condition):
-    function = td.lambdify([x, w, idx], table(2 * where(x[idx[at]], condition > 1, 7), (at, m)), backend)
-    values = np.array([0.0, 2, 2, 0])
-    assert function(AXES[:3], values, np.array([-5, 1, 2, 99])).tolist() == [14, 2, 4, 14]
-    refused(function, r"idx\[2\] is 3", AXES[:3], values, np.array([-5, 1, 3, 99]))
-    refused(function, r"idx\[2\] is 3", AXES[:3].astype("f4"), values.astype("f4"), np.array([-5, 1, 3, 99]))
-
-
-@pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_data_behind_a_choice(backend):
-    """Where a choice fails, the data of an index may be wrong, too."""
-    selected = td.TensorSymbol("idx", 2, dtype=int)
-    value = table(where(x[selected[jdx[at]]], w[at] > 0, 7), (at, m))
-    function = td.lambdify([x, w, selected, jdx], value, backend)
-    given = AXES[:3], np.array([1.0, -1, 1]), np.array([2, 8])
-    assert function(*given, np.array([0, 5, 0])).tolist() == [2, 7, 2]
-    refused(function, r"idx\[1\] is 8: the index idx\[jdx\[i\]\] of axis 0 of x", *given, np.array([0, 5, 1]))
-    refused(function, r"jdx\[2\] is 5: the index jdx\[i\] of axis 0 of idx", *given, np.array([0, 5, 5]))
-
-
-@pytest.mark.usefixtures("uncompiled")
-def test_data_as_bounds_of_loops():
-    """Rows of a matrix in compressed form: the bounds are data."""
-    product = table(total(v[row] * x[idx[row]], (row, ptr[at], ptr[at + 1] - 1)), (at, rows))
-    function = td.lambdify([v, idx, ptr, x], product)
-    given = np.arange(1.0, 6), np.array([0, 2, 1, 0, 1]), np.array([0, 2, 2, 5]), np.array([1.0, 10, 100])
-    assert function(*given).tolist() == [201, 0, 84]
-    for wrong, place in ((6, 3), (-1, 0)):
-        given[2][[0, -1]] = 0, 5
-        given[2][place] = wrong
-        refused(function, rf"ptr\[{place}\] is {wrong}: the index k of axis 0 of v", *given)
-
-
-def test_data_behind_the_bounds_of_loops_around():
-    """The entry is named that the bound of a loop inside depends on."""
-    inner = total(v[m - 1 - row], (row, of - 1, of), (of, ptr[at], last[at]))
-    function = td.lambdify([v, ptr, last], table(inner, (at, rows + 1)), "numpy")
-    values = np.arange(5.0)
-    assert function(values, np.array([2, 9]), np.array([3, 8])).tolist() == [3 + 2 + 2 + 1, 0]
-    message = r"{} is {}: the index -k \+ m - 1 of axis 0 of v"
-    refused(function, message.format(r"ptr\[1\]", 0), values, np.array([3, 0]), np.array([3, 3]))
-    refused(function, message.format(r"last\[0\]", 5), values, np.array([3, 1]), np.array([5, 3]))
-
-
-@pytest.mark.usefixtures("uncompiled")
-def test_one_scalar_of_data():
-    one = td.TensorSymbol("one", (), dtype=int)
-    function = td.lambdify([x, one], table(where(x[one[()]] * x[at], x[at] > 0), (at, n)))
-    assert function(np.array([2.0, 3.0]), 1).tolist() == [6, 9]
-    message = r"one\[\(\)\] is 2: the index one\[\(\)\] of axis 0 of x"
-    refused(function, message, np.array([2.0, 3.0]), np.uint8(2))
+@pytest.mark.parametrize("name", REFUSED_READS)
+def test_data_that_leave(name, backend):
+    function, given, value, *refusals = REFUSED_READS[name]
+    kernel = td.lambdify(list(given), function, backend)
+    np.testing.assert_array_equal(kernel(*given.values()), value)
+    for changed, message in refusals:
+        with pytest.raises(DataIndexError, match=message) as error:
+            kernel(*(given | changed).values())
+        assert isinstance(error.value, IndexError)
 
 
 def test_checked_programs_pickle():
     chosen = td.lambdify([x, w, idx], table(where(x[idx[at]], w[at] > 0), (at, m)), "numpy")
-    refused(pickle.loads(pickle.dumps(chosen)), r"idx\[0\] is 5", AXES, np.ones(1), [5])
+    with pytest.raises(DataIndexError, match=r"idx\[0\] is 5"):
+        pickle.loads(pickle.dumps(chosen))(AXES, np.ones(1), [5])
 
 
 # ---------------------------------------------------------------------------- scatters
