@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import sympy
-from cases_reads import Sum, Table, a, b, c, data, i, j, k, m, n, p, q, real, row, where
+from cases_reads import N, Sum, Table, a, b, c, data, i, j, k, m, n, p, q, real, row, where
 from sympy import Abs, Eq, KroneckerDelta, Max, Min, Mod, Ne, Piecewise, floor
 
 from sympy_tensordiff.symbolic.sums import IndexedMax
@@ -66,3 +66,30 @@ CASES = {
 for _name, _case in CASES.items():
     _by = {"first": ()} if _name == "deep in a product" else {}  # of 24 factors
     row(_name, _case, {key: value for key, value in SETTING.items() if _case.has(key)}, **_by)
+
+# Tables inside of y for N = 1 and N = 3 only, in two ways that no single check of the sizes can say.
+_x, _y, _w = real("x", N), real("y", N), real("w", m)
+_next, _past = Table(_y[i + Mod(N, 2) - 1], (i, N)), Table(_y[3 * N + i], (i, 4))
+
+
+def _squared(table, last):
+    """A sum of which the slope holds the sum again, so that the table stands in both."""
+    total = Sum(table[i] * _x[j] ** 2, (i, 0, last), (j, 0, N - 1))
+    return total / sympy.sqrt(1 + total**2)
+
+
+GUARDED = {
+    "one remainder": where(_squared(_next, N - 1), Eq(Mod(N, 2), 1)),
+    "other remainders": where(_squared(_past, 3), Ne(Mod(N, 3), 1), otherwise=1),
+    "a number": where(_squared(_past, 3), Eq(N, 5), otherwise=1),
+    "at least": where(_squared(_past, 3), N >= 5, otherwise=1),
+    "a loop index": Sum(where(_squared(_past, 3) * _x[k], N + k >= 9), (k, 0, N - 1)),
+}
+for _name, _case in GUARDED.items():
+    row(f"a table behind {_name}", _case, *({N: size} for size in (1, 2, 3, 4, 5)))
+# The first reader needs the table for few sizes, and the second one its entries for all of them.
+_table = Table(Sum(_x[i] * _w[j] ** 2, (j, 0, m - 1)), (i, N))
+_even = where(_table[floor(p / 2)], Eq(Mod(p, 2), 0), p <= 2 * N - 2)
+_both = where(_table[N - 1], m <= N) * KroneckerDelta(p, 1) + _even
+row("a table that some sizes leave empty", Table(_both, (p, 9)), {N: 2, m: 3}, {N: 3, m: 3})
+REFUSED = [*CASES, *(f"a table behind {name}" for name in GUARDED)]

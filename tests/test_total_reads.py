@@ -108,3 +108,17 @@ def test_compiled(name):
 def test_simulated(name, simulator):
     """CUDA's kernels in the simulator, and Numba's as plain Python."""
     simulator(checked, name, [("cuda", True), ("numba", False)], False)
+
+
+@pytest.mark.parametrize("name", cases_outside.REFUSED)
+def test_a_call_is_refused_where_a_read_leaves_its_tensor(name):
+    function, settings, *_ = ROWS[name]
+    drawn = [values_of(function, setting, number) for number, setting in enumerate(settings)]
+    kernel = td.lambdify(call_arguments(function, drawn[0])[0], function, "numpy")
+    for values in drawn:
+        arrays = call_arguments(function, values)[1]
+        if leaves(function, values):
+            with pytest.raises(OutOfShapeError):
+                kernel(*arrays)
+        else:
+            assert_equal(kernel(*arrays), to_double(evaluate(function, values)), f"{name}", 1e-9)
