@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cases_branches
 import cases_gathers  # noqa: F401
 import cases_outside
 import numpy as np
@@ -122,3 +123,14 @@ def test_a_call_is_refused_where_a_read_leaves_its_tensor(name):
                 kernel(*arrays)
         else:
             assert_equal(kernel(*arrays), to_double(evaluate(function, values)), f"{name}", 1e-9)
+
+
+def test_a_number_from_the_branch_is_no_choice():
+    """The total in front is made of choices too, but the choice that counts is that of the entry."""
+    gradient = td.gradient(td.sum(cases_branches.CHOICES["a product"]) ** 2, cases_branches.x)
+    assert not [part for part in gradient.atoms(td.TensorFunction) if len(part.shape) > 1]
+
+
+def test_a_choice_by_a_repeated_condition_can_be_read_again():
+    entries = cases_branches.CHOICES["a repeated condition"]
+    assert not entries.rewrite(td.EinsumProduct).has(td.TensorComprehension)
