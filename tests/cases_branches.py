@@ -1,10 +1,10 @@
-"""Branches that are not taken contribute nothing: no logarithm of a negative number becomes a derivative."""
+"""Branches that are not taken contribute nothing, no logarithm of a negative number; and what random functions found."""
 
 from __future__ import annotations
 
 import sympy
-from cases_reads import Sum, Table, i, j, k, real, row, where
-from sympy import log, sin, sqrt
+from cases_reads import M, N, Sum, Table, a, alpha, b, c, delta, i, indices, j, k, p, real, row, where
+from sympy import Eq, Min, Mod, Ne, floor, log, sin, sqrt
 
 import sympy_tensordiff as td
 
@@ -44,3 +44,60 @@ for _name, _choice in CHOICES.items():
     row(f"no branch of {_name}", _choice, _given, second=(_last, _first))
     if getattr(_choice, "shape", ()):
         row(f"no branch of the sum of {_name}", td.sum(_choice) ** 2, _given, second=(_first, _first))
+
+# ---------------------------------------------------------------- found by random functions
+
+d = indices("d")
+_x, _z = real("x", 4), real("z", 6, 3)
+_table = Table(Min(_x[3 - i], _z[i + 1, Mod(c, 2)]), (c, 4))
+row(
+    "a choice where no guard of a factor holds",
+    Table(Table(2 * c, (c, 2))[0] * _table[1] * _table[3 - i], (i, 4)),
+    second=(_z, _z),
+)
+row("an empty sum to the power of an index", Table(Sum(_z[2 * i, 0], (c, 1, 0)) ** (-3 * i), (i, 1)), first=())
+_w = real("w", N)
+_inner = Table(_w[1 - N] * _x[c], (c, 4))
+_outer = Table(_x[2] / (_inner[c] ** 2 + 1), (c, 4))
+for _second in ((_x, _w), (_x, _x)):
+    row(
+        f"a table for some sizes, by {_second}",
+        Table(delta(1, N) * _outer[2 * i + 1], (i, 2)),
+        *({N: size} for size in (1, 3)),
+        second=_second,
+    )
+_s, _y = real("s"), real("y", N + 1)
+_inner = Table(where(_s * _y[M - 1], M <= 2), (a, 2), (b, 3))
+_middle = Table(_inner[floor(a / 2), 0], (a, 2 * N + 1))
+_outer = Table(_middle[floor(d / 2)], (d, 3))
+for _second in ((_y, _s), (_y, _y)):
+    row(
+        f"terms of a cotangent with guards of their own, by {_second}",
+        Table(_outer[0] * _outer[3 * N + 2 * j - 3], (j, 2)),
+        *({N: 1, M: size} for size in (1, 3)),
+        second=_second,
+    )
+_v, _y = real("v", 2 * N + 5, N + 10), real("y", M + 20)
+_inner = Table(_s * _v[a, a + b + 1] * _y[M + b - 3 * a + 14], (a, M + 3), (b, 5))
+_outer = Table(_inner[2 * i + j - N + 4, M + N - j - 2], (i, 1))
+_other = Table(_v[2 * N + d + 4 * i + 2 * j - 2, Mod(2 * N + p, 3)], (d, 3))
+_body = (delta(i + p - 1, Mod(5 * M + 3 * j, 2)) * _y[4 * i - 6 * N - 6 * j + 30]) ** i * _outer[i]
+_body += Min(alpha, _other[4 * i - N + 3] * _other[M + N + i - 4])
+row("loops that run once or never", Table(_body, (i, 1), (j, 3), (p, N)), {N: 2, M: 4}, second=(_v, _y))
+_v, _y = real("v", N + 5), real("y", 8)
+_second = where(_s, Eq(2 * i, N + 2) | Ne(Mod(i, 3), 1))
+_body = (where(i, Ne(N + i, 3)) - 3 * _y[1] / 2) * _second * _v[M + i - 1] / (_s**2 * _y[2 * i] ** 2 + 1)
+row("a product of sums of guards", Table(_body, (i, M)), {N: 2, M: 4}, {N: 4, M: 2}, second=(_y, _s))
+_v, _y = real("v", M * N + 4), real("y", M * N + 3)
+row(
+    "a bound and its own products",
+    Table(_v[5 - N] + _y[i * N + j], (i, M), (j, 4)),
+    *({N: size, M: other} for size, other in ((1, 4), (3, 1), (2, 3))),
+)
+_y, _w = real("y", 5), real("w", 3 * M + 2, M + 2, M + 5)
+_below = where(_w[3 * M + floor(j / 2) - 6, M + N - 4, N - j - 1] ** 2, Ne(N + j, 2), otherwise=1) + 1
+row(
+    "rows that come out of a sum again",
+    Table(Sum(where(_y[d], Eq(2 * i + 6 * d - 5 * N, 12)), (d, 1, 4)) / _below, (i, 4), (j, N)),
+    *({N: size, M: 2} for size in (2, 4)),
+)

@@ -12,16 +12,13 @@ from contextlib import suppress
 
 import pytest
 import sympy
-from exact_checks import assert_derivative_exact, assert_second_exact
-from sympy import Min, Mod
 
-from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, indices, simplify_deltas, vjp
+from sympy_tensordiff import IndexedSum, TensorComprehension
 from sympy_tensordiff.codegen.starts import Starts
 from sympy_tensordiff.errors import UnsupportedError, VerificationError
 from sympy_tensordiff.integer import polyhedron
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import (
-    RandomFunction,
     formulas,
     function_checks,
     fuzz,
@@ -121,97 +118,6 @@ def test_no_index_map_differs_from_the_interpreter(thorough):
 def test_no_function_differs_from_the_interpreter():
     tally = fuzz.fuzz({"functions": 3, "tensors": 1}, seed=2 * 10**6 + 6, write=lambda line: None)
     assert tally.counts == {("functions", "right"): 3, ("tensors", "right"): 1}
-
-
-i, c = indices("i c")
-x, z = TensorSymbol("x", 4), TensorSymbol("z", (6, 3))
-LINEAR = TensorComprehension(2 * c, (c, 2))
-TABLE = TensorComprehension(Min(x[3 - i], z[i + 1, Mod(c, 2)]), (c, 4))
-
-
-def test_a_choice_is_not_made_where_no_guard_of_a_factor_holds():
-    assert_second_exact(TensorComprehension(LINEAR[0] * TABLE[1] * TABLE[3 - i], (i, 4)), z)
-
-
-def test_an_empty_sum_to_the_power_of_an_index():
-    empty = IndexedSum(z[2 * i, 0], (c, 1, 0))
-    function = TensorComprehension(empty ** (-3 * i), (i, 1))
-    assert evaluate(simplify_deltas(function), {}) == [1]
-
-
-@pytest.mark.parametrize("size", [1, 3])
-def test_a_comprehension_is_read_for_some_sizes_only(size):
-    N = sympy.Symbol("N", integer=True, positive=True)
-    w = TensorSymbol("w", N)
-    inner = TensorComprehension(w[1 - N] * x[c], (c, 4))
-    outer = TensorComprehension(x[2] / (inner[c] ** 2 + 1), (c, 4))
-    function = TensorComprehension(sympy.KroneckerDelta(1, N) * outer[2 * i + 1], (i, 2))
-    for first, second in ((x, w), (w, x), (x, x)):
-        assert_second_exact(function, first, {N: size}, second=second)
-
-
-@pytest.mark.parametrize("size", [1, 3])
-def test_terms_of_a_cotangent_in_a_table_have_different_guards(size):
-    N, M = sympy.symbols("N M", integer=True, positive=True)
-    a, b, d, j = indices("a b d j")
-    s, y = TensorSymbol("s", ()), TensorSymbol("y", N + 1)
-    inner = TensorComprehension(sympy.Piecewise((s * y[M - 1], M <= 2), (0, True)), (a, 2), (b, 3))
-    middle = TensorComprehension(inner[sympy.floor(a / 2), 0], (a, 2 * N + 1))
-    outer = TensorComprehension(middle[sympy.floor(d / 2)], (d, 3))
-    function = TensorComprehension(outer[0] * outer[3 * N + 2 * j - 3], (j, 2))
-    slopes = vjp(function, (y, s), TensorSymbol("w", 2))
-    total = IndexedSum(y[a] * slopes[0][a], (a, 0, N)) + s * slopes[1]
-    assert_derivative_exact(total, s, {N: 1, M: size}, backends=())
-    assert_derivative_exact(total, y, {N: 1, M: size}, backends=())
-
-
-def test_a_projection_that_rounds_is_not_exact():
-    """Loops that run once or never, by the parity of sizes, with reads beside their number."""
-    N, M = sympy.symbols("N M", integer=True, positive=True)
-    a, b, d, j, p = indices("a b d j p")
-    v, y, s = TensorSymbol("v", (2 * N + 5, N + 10)), TensorSymbol("y", M + 20), TensorSymbol("s", ())
-    alpha = sympy.Symbol("alpha", real=True)
-    inner = TensorComprehension(s * v[a, a + b + 1] * y[M + b - 3 * a + 14], (a, M + 3), (b, 5))
-    outer = TensorComprehension(inner[2 * i + j - N + 4, M + N - j - 2], (i, 1))
-    other = TensorComprehension(v[2 * N + d + 4 * i + 2 * j - 2, Mod(2 * N + p, 3)], (d, 3))
-    delta = sympy.KroneckerDelta(i + p - 1, Mod(5 * M + 3 * j, 2))
-    body = (delta * y[4 * i - 6 * N - 6 * j + 30]) ** i * outer[i]
-    body += Min(alpha, other[4 * i - N + 3] * other[M + N + i - 4])
-    function = TensorComprehension(body, (i, 1), (j, 3), (p, N))
-    sizes = {N: 2, M: 4}
-    function_checks.check_orders(RandomFunction(function, [v, y, s, alpha], sizes, [sizes]), seed=1)
-
-
-def test_products_of_sums_of_guards_with_a_read_beside_them():
-    N, M = sympy.symbols("N M", integer=True, positive=True)
-    v, y, s = TensorSymbol("v", N + 5), TensorSymbol("y", 8), TensorSymbol("s", ())
-    first = sympy.Piecewise((i, sympy.Ne(N + i, 3)), (0, True))
-    second = sympy.Piecewise((s, sympy.Eq(2 * i, N + 2) | sympy.Ne(Mod(i, 3), 1)), (0, True))
-    body = (first - 3 * y[1] / 2) * second * v[M + i - 1] / (s**2 * y[2 * i] ** 2 + 1)
-    function = TensorComprehension(body, (i, M))
-    draws = [{N: 2, M: 4}, {N: 4, M: 2}]
-    function_checks.check_orders(RandomFunction(function, [v, y, s], draws[0], draws), seed=1)
-
-
-def test_a_bound_does_not_follow_from_its_own_products():
-    N, M = sympy.symbols("N M", integer=True, positive=True)
-    j = indices("j")
-    v, y = TensorSymbol("v", M * N + 4), TensorSymbol("y", M * N + 3)
-    function = TensorComprehension(v[5 - N] + y[i * N + j], (i, M), (j, 4))
-    for sizes in ({N: 1, M: 4}, {N: 3, M: 1}, {N: 2, M: 3}):
-        assert_derivative_exact(function, y, sizes, backends=())
-
-
-def test_rows_that_come_out_of_a_sum_again_end_the_search():
-    N, M = sympy.symbols("N M", integer=True, positive=True)
-    d, j = indices("d j")
-    y, w = TensorSymbol("y", 5), TensorSymbol("w", (3 * M + 2, M + 2, M + 5))
-    read = w[3 * M + sympy.floor(j / 2) - 6, M + N - 4, N - j - 1]
-    chosen = sympy.Piecewise((y[d], sympy.Eq(2 * i + 6 * d - 5 * N, 12)), (0, True))
-    below = sympy.Piecewise((read**2, sympy.Ne(N + j, 2)), (1, True)) + 1
-    function = TensorComprehension(IndexedSum(chosen, (d, 1, 4)) / below, (i, 4), (j, N))
-    for sizes in ({N: 2, M: 2}, {N: 4, M: 2}):
-        assert_derivative_exact(function, w, sizes, backends=())
 
 
 def test_indices_times_sizes_are_not_projected():
