@@ -83,6 +83,33 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant as Tens
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse as TensorInverse
 from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp as TensorLogSumExp
 from sympy_tensordiff.symbolic.partial_derivatives import Subs as Subs
+from sympy_tensordiff.symbolic.rearrangements import concatenate as concatenate
+from sympy_tensordiff.symbolic.rearrangements import cross as cross
+from sympy_tensordiff.symbolic.rearrangements import flip as flip
+from sympy_tensordiff.symbolic.rearrangements import kron as kron
+from sympy_tensordiff.symbolic.rearrangements import moveaxis as moveaxis
+from sympy_tensordiff.symbolic.rearrangements import pad as pad
+from sympy_tensordiff.symbolic.rearrangements import ravel as ravel
+from sympy_tensordiff.symbolic.rearrangements import reshape as reshape
+from sympy_tensordiff.symbolic.rearrangements import roll as roll
+from sympy_tensordiff.symbolic.rearrangements import stack as stack
+from sympy_tensordiff.symbolic.rearrangements import tril as tril
+from sympy_tensordiff.symbolic.rearrangements import triu as triu
+from sympy_tensordiff.symbolic.reductions import clip as clip
+from sympy_tensordiff.symbolic.reductions import cumprod as cumprod
+from sympy_tensordiff.symbolic.reductions import cumsum as cumsum
+from sympy_tensordiff.symbolic.reductions import equal as equal
+from sympy_tensordiff.symbolic.reductions import greater as greater
+from sympy_tensordiff.symbolic.reductions import less as less
+from sympy_tensordiff.symbolic.reductions import logdet as logdet
+from sympy_tensordiff.symbolic.reductions import max as max
+from sympy_tensordiff.symbolic.reductions import min as min
+from sympy_tensordiff.symbolic.reductions import prod as prod
+from sympy_tensordiff.symbolic.reductions import solve as solve
+from sympy_tensordiff.symbolic.reductions import square as square
+from sympy_tensordiff.symbolic.reductions import std as std
+from sympy_tensordiff.symbolic.reductions import var as var
+from sympy_tensordiff.symbolic.reductions import where as where
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid as sigmoid
 from sympy_tensordiff.symbolic.scalar_functions import softplus as softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax as IndexedMax
@@ -136,8 +163,13 @@ __all__ = [
     "ceiling",
     "check_derivative",
     "clear_cache",
+    "clip",
+    "concatenate",
     "cos",
     "cosh",
+    "cross",
+    "cumprod",
+    "cumsum",
     "det",
     "diag",
     "diff",
@@ -145,32 +177,46 @@ __all__ = [
     "draw_graph",
     "einsum",
     "elementwise",
+    "equal",
     "erf",
     "evaluate",
     "exp",
+    "flip",
     "floor",
     "generate_code",
     "gradient",
+    "greater",
     "hessian",
     "hvp",
     "indices",
     "inv",
     "jacobian",
     "jvp",
+    "kron",
     "lambdify",
+    "less",
     "lift",
     "log",
+    "logdet",
     "logsumexp",
+    "max",
     "maximum",
     "mean",
+    "min",
     "minimum",
+    "moveaxis",
     "norm",
     "ones",
     "outer",
+    "pad",
     "parse",
     "parse_indexed",
     "plot_index_map",
+    "prod",
+    "ravel",
     "relu",
+    "reshape",
+    "roll",
     "sigmoid",
     "sign",
     "simplify_deltas",
@@ -178,7 +224,11 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "solve",
     "sqrt",
+    "square",
+    "stack",
+    "std",
     "sum",
     "tan",
     "tanh",
@@ -186,6 +236,10 @@ __all__ = [
     "torch_function",
     "trace",
     "transpose",
+    "tril",
+    "triu",
+    "var",
     "vjp",
+    "where",
     "zeros",
 ]

@@ -1,74 +1,117 @@
 """The words that people know from NumPy: each with its value, its gradient and its kernels, in one table."""
 
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import sympy
 
 import sympy_tensordiff as td
+from sympy_tensordiff.errors import TensorDiffError
 
 n, m = td.indices("n m")
 SIZES = {n: 3, m: 4}
 A, B, S = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (n, m)), td.TensorSymbol("S", (n, n))
 x, y, b = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("b", m)
 row, column = td.TensorSymbol("row", (1, m)), td.TensorSymbol("column", (n, 1))
-SYMBOLS = [A, B, S, x, y, b, row, column]
+u, v = td.TensorSymbol("u", 3), td.TensorSymbol("v", 3)
+INDICES = {str(index): index for index in td.indices("i j k l p q i_1")}
+SYMBOLS = [A, B, S, x, y, b, row, column, u, v]
 
+# By NumPy's names, for `f` being the package and for NumPy: of the tensors of a namespace.
 WORDS = {
-    "a bias": (lambda l: l.S @ l.A + l.b, lambda l: l.S @ l.A + l.b),
-    "a row and a column": (lambda l: l.row * l.column - l.b, lambda l: l.row * l.column - l.b),
-    "quotient and power": (lambda l: (l.A / l.column) ** l.row, lambda l: (l.A / l.column) ** l.row),
-    "extrema": (lambda l: td.maximum(l.A, l.b, l.column), lambda l: np.maximum(np.maximum(l.A, l.b), l.column)),
-}  # fmt: skip
-
-
-class _Letters:
-    """The tensors, or arrays, by their names."""
-
-    def __init__(self, values: dict[Any, Any]) -> None:
-        vars(self).update({symbol.name: value for symbol, value in values.items()})
+    "a bias": lambda f, t: t.S @ t.A + t.b,
+    "a row and a column": lambda f, t: t.row * t.column - t.b,
+    "quotient and power": lambda f, t: (t.A / t.column) ** t.row,
+    "extrema": lambda f, t: f.minimum(f.maximum(t.A, t.b), t.column),
+    "max": lambda f, t: f.max(t.A),
+    "max of rows": lambda f, t: f.max(t.A, axis=1, keepdims=True) * t.A,
+    "min of columns": lambda f, t: f.min(t.A, axis=0),
+    "prod": lambda f, t: f.prod(t.A, axis=-1),
+    "prod of all": lambda f, t: f.prod(t.A),
+    "cumsum": lambda f, t: f.cumsum(t.A, axis=1),
+    "cumsum of all": lambda f, t: f.cumsum(t.A),
+    "cumprod": lambda f, t: f.cumprod(t.A, axis=0),
+    "square": lambda f, t: f.square(t.A),
+    "clip": lambda f, t: f.clip(t.A, 0.8, 1.4),
+    "clip by tensors": lambda f, t: f.clip(t.A, t.b, None),
+    "var": lambda f, t: f.var(t.A),
+    "var of rows": lambda f, t: f.var(t.A, axis=1, keepdims=True, ddof=1),
+    "std": lambda f, t: f.std(t.A, axis=0),
+    "normalized": lambda f, t: (t.A - f.mean(t.A, axis=1, keepdims=True)) / f.std(t.A, axis=1, keepdims=True),
+    "sum kept": lambda f, t: t.A / f.sum(t.A, axis=0, keepdims=True),
+    "where": lambda f, t: f.where(f.greater(t.A, t.B), t.A**2, t.b),
+    "where not 0": lambda f, t: f.where(f.less(t.A, 1) * f.less(t.B, 1), t.A, 3),
+    "where equal": lambda f, t: f.where(f.equal(t.S, t.x), t.S, t.x),
+    "logdet": lambda f, t: f.logdet(t.S @ t.S.T),
+    "solve": lambda f, t: f.solve(t.S, t.x),
+    "reshape": lambda f, t: f.reshape(t.A, (t.m, -1)) * t.B.T,
+    "ravel": lambda f, t: f.ravel(t.A) ** 2,
+    "moveaxis": lambda f, t: f.moveaxis(f.einsum("ij,k->ijk", t.A, t.x), 2, 0),
+    "flip": lambda f, t: f.flip(t.A) * t.A,
+    "flip an axis": lambda f, t: f.flip(t.A, 1),
+    "roll": lambda f, t: f.roll(t.A, 1, axis=1) * t.A,
+    "roll two axes": lambda f, t: f.roll(t.A, (-2, 1), axis=(0, 1)),
+    "roll all": lambda f, t: f.roll(t.A, 2),
+    "tril": lambda f, t: f.tril(t.S) @ t.A,
+    "triu": lambda f, t: f.triu(t.S, 1) @ t.A,
+    "stack": lambda f, t: f.stack((t.x, t.y, t.x * t.y)),
+    "stack last": lambda f, t: f.stack([t.A, t.B], axis=-1),
+    "concatenate": lambda f, t: f.concatenate((t.x, t.b)),
+    "concatenate columns": lambda f, t: f.concatenate((t.S, t.A, t.column), axis=1),
+    "kron": lambda f, t: f.kron(t.A, t.S),
+    "kron of vectors": lambda f, t: f.kron(t.x, t.b),
+    "pad": lambda f, t: f.pad(t.A, 1),
+    "pad by pairs": lambda f, t: f.pad(t.A, ((0, 2), (1, 0)), constant_values=5),
+    "cross": lambda f, t: f.cross(t.u, t.v),
+}
+NUMPY = SimpleNamespace(**vars(np), solve=np.linalg.solve, logdet=lambda a: np.linalg.slogdet(a)[1])
+TENSORS = SimpleNamespace(n=n, m=m, **{symbol.name: symbol for symbol in SYMBOLS})
 
 
 @pytest.fixture(scope="module")
 def arrays():
     rng = np.random.default_rng(5)
     return {
-        symbol: rng.uniform(0.5, 2, [int(sympy.sympify(e).subs(SIZES)) for e in symbol.shape]) for symbol in SYMBOLS
+        symbol.name: rng.uniform(0.5, 2, [int(sympy.sympify(extent).subs(SIZES)) for extent in symbol.shape])
+        for symbol in SYMBOLS
     }
+
+
+def by_numpy(word, arrays):
+    return WORDS[word](NUMPY, SimpleNamespace(n=SIZES[n], m=SIZES[m], **arrays))
 
 
 @pytest.mark.parametrize("word", WORDS)
 def test_value_gradient_and_kernels(word, arrays):
-    expr, by_numpy = WORDS[word][0](_Letters(dict(zip(SYMBOLS, SYMBOLS, strict=True)))), WORDS[word][1]
-    expected = by_numpy(_Letters(arrays))
-    assert expr.shape == () or len(expr.shape) == np.ndim(expected)
+    expr, expected = WORDS[word](td, TENSORS), by_numpy(word, arrays)
     used = [symbol for symbol in SYMBOLS if symbol in expr.free_symbols]
-    weights = td.TensorSymbol("weights", expr.shape)
-    fixed = np.random.default_rng(7).uniform(-1, 1, np.shape(expected))
-    gradients = td.vjp(expr, tuple(used), weights)
+    shape = getattr(expr, "shape", ())
+    weights = td.TensorSymbol("weights", shape)
+    fixed = np.random.default_rng(7).uniform(-1, 1, expected.shape)
+    results = (expr, *td.vjp(expr, tuple(used), weights if shape else 1))
+    slopes = [differences(word, arrays, symbol.name, fixed if shape else 1) for symbol in used]
     for backend in ("numpy", "numba"):
-        sizes = [size for size in SIZES if not any(size in symbol.shape for symbol in used)]
-        sizes = [size for size in sizes if size in expr.free_symbols]
-        kernel = td.lambdify((*used, weights, *sizes), (expr, *gradients), backend=backend)
-        values = kernel(*(arrays[symbol] for symbol in used), fixed, *(SIZES[size] for size in sizes))
-        np.testing.assert_allclose(values[0], expected, rtol=1e-12, atol=1e-13)
-        for symbol, gradient in zip(used, values[1:], strict=True):
-            np.testing.assert_allclose(gradient, _differences(by_numpy, arrays, symbol, fixed), rtol=1e-6, atol=1e-7)
+        kernel = td.lambdify((*used, *([weights] if shape else [])), results, backend=backend)
+        value, *gradients = kernel(*(arrays[symbol.name] for symbol in used), *([fixed] if shape else []))
+        assert value.shape == expected.shape
+        np.testing.assert_allclose(value, expected, rtol=1e-12, atol=1e-13)
+        for gradient, slope in zip(gradients, slopes, strict=True):
+            np.testing.assert_allclose(gradient, slope, rtol=1e-6, atol=1e-7)
     assert sympy.latex(expr)
-    read = eval(str(expr), {**vars(td), **{symbol.name: symbol for symbol in SYMBOLS}, "n": n, "m": m})
-    assert read.shape == expr.shape
+    names = {**vars(sympy), **vars(td), **INDICES, **vars(TENSORS)}
+    assert getattr(eval(str(expr), names), "shape", ()) == shape
 
 
-def _differences(f, arrays, symbol, weights):
+def differences(word, arrays, name, weights):
     """Central differences of the sum of weights times the value."""
-    result = np.zeros_like(arrays[symbol])
+    result = np.zeros_like(arrays[name])
     for at in np.ndindex(result.shape):
         sides = []
         for step in (1e-5, -1e-5):
-            moved = arrays[symbol].copy()
+            moved = arrays[name].copy()
             moved[at] += step
-            sides.append(np.sum(weights * f(_Letters({**arrays, symbol: moved}))))
+            sides.append(np.sum(weights * by_numpy(word, {**arrays, name: moved})))
         result[at] = (sides[0] - sides[1]) / 2e-5
     return result
 
@@ -87,3 +130,28 @@ def _differences(f, arrays, symbol, weights):
 def test_repeated_tensors_are_printed_as_they_are_written(expr, text, formula):
     assert str(expr) == text
     assert formula is None or sympy.latex(expr) == formula
+
+
+REFUSED = {
+    "entries": (lambda: td.reshape(A, (n, n)), r"reshape: \(n, m\) and \(n, n\) have different numbers of entries"),
+    "places": (lambda: td.moveaxis(A, (0, 1), 0), "moveaxis: 2 axes cannot go to 1 places; name one for each"),
+    "triangle": (lambda: td.tril(x), "tril needs matrices along the last two axes, but x has rank 1"),
+    "no axis": (lambda: td.stack([x, y], axis=2), "stack: the result has rank 2, so it has no axis 2"),
+    "extents": (lambda: td.stack([x, b]), r"; extents must be equal along all axes but 0"),
+    "nothing": (lambda: td.stack([]), r"stack: give a list of at least one tensor, stack\(\[A, B\]\)"),
+    "pairs": (lambda: td.pad(A, ((1, 1),)), r"pad: \(\(1, 1\),\) has no pair of widths for each axis of A"),
+    "three": (lambda: td.cross(x, y), r"cross: the shapes must be equal and end in 3, not \(n,\) and \(n,\)"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refusals(what):
+    build, message = REFUSED[what]
+    with pytest.raises(TensorDiffError, match=message):
+        build()
+
+
+def test_ties_share_and_numbers_win():
+    tied = td.gradient(td.max(x), x), td.gradient(td.sum(td.clip(x, 1, 2)), x)
+    shared, clipped = td.evaluate(tied, {x: [1, 2, 2]})
+    assert shared.tolist() == [0, 0.5, 0.5] and clipped.tolist() == [0, 0, 0]

@@ -33,8 +33,9 @@ Parameters
 A : Expr
     A tensor expression; a scalar is its own sum, mean and log-sum-exp.
 axis : int or tuple of int, optional
-    The axes that are summed over, which the result does not have; negative ones count from
-    the last. By default all.
+    The axes that are summed over; negative ones count from the last. By default all.
+keepdims : bool
+    Whether these axes stay, with the extent 1.
 
 Raises
 ------
@@ -216,7 +217,7 @@ def outer(A: Expression, B: Expression) -> Any:
 
 
 @documented(_OVER_AXES)
-def sum(A: Expression, axis: Any = None) -> Any:
+def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The sum of the entries, over all axes or some.
 
     Examples
@@ -228,11 +229,11 @@ def sum(A: Expression, axis: Any = None) -> Any:
     """
     A = operand(A, "sum")
     gone = checked_axes(axis, A, "sum")
-    return EinsumProduct(_without(A, gone), A) if gone else A
+    return _with_ones(EinsumProduct(_without(A, gone), A), gone, keepdims) if gone else A
 
 
 @documented(_OVER_AXES)
-def mean(A: Expression, axis: Any = None) -> Any:
+def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The mean of the entries, over all axes or some.
 
     Examples
@@ -247,7 +248,7 @@ def mean(A: Expression, axis: Any = None) -> Any:
     if not gone:
         return A
     count = Mul(*(shape_of(A)[number] for number in gone))
-    return EinsumProduct(f",{_without(A, gone)}", 1 / count, A)
+    return _with_ones(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone, keepdims)
 
 
 def norm(A: Expression, ord: Any = 2) -> Any:
@@ -282,7 +283,7 @@ def norm(A: Expression, ord: Any = 2) -> Any:
 
 
 @documented(_OVER_AXES)
-def logsumexp(A: Expression, axis: Any = None) -> Any:
+def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(A)))`` over all axes or some, without overflow.
 
     Examples
@@ -294,7 +295,7 @@ def logsumexp(A: Expression, axis: Any = None) -> Any:
     """
     A = operand(A, "logsumexp")
     gone = checked_axes(axis, A, "logsumexp")
-    return TensorLogSumExp(A, gone) if gone else A
+    return _with_ones(TensorLogSumExp(A, gone), gone, keepdims) if gone else A
 
 
 def softmax(A: Expression, axis: Any = -1) -> Any:
@@ -329,6 +330,16 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
         ones = FilledTensor(1, [shape_of(A)[number] for number in gone])
         total = EinsumProduct(f"{kept},{summed}->{labels}", total, ones)
     return entrywise_functions.exp(TensorAdd(A, TensorMul(-1, total) if shape_of(total) else -total))
+
+
+def _with_ones(reduced: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """What is left of a reduction over some axes, with axes of extent 1 in their places."""
+    if not keepdims:
+        return reduced
+    labels = axis_labels((*shape_of(reduced), *axes))
+    kept = "".join(label for axis, label in enumerate(labels) if axis not in axes)
+    ones = FilledTensor(1, [1] * len(axes))
+    return EinsumProduct(f"{kept},{''.join(labels[axis] for axis in axes)}->{labels}", reduced, ones)
 
 
 def _without(A: Any, axes: tuple[int, ...]) -> str:

@@ -22,9 +22,10 @@ from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.symbolic.base import Node
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, apply_to
+from sympy_tensordiff.symbolic.rearrangements import in_shape
 from sympy_tensordiff.symbolic.subscripts import FROM_I
-from sympy_tensordiff.symbolic.tabulate import digits, same_extent, shape_of, tabulate
 from sympy_tensordiff.symbolic.tabulate import read as entry_of
+from sympy_tensordiff.symbolic.tabulate import shape_of, tabulate
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import nodes_in
 from sympy_tensordiff.symbolic.whole import is_whole
@@ -241,37 +242,10 @@ def _repeated(arg: Any) -> list[Any]:
 def _reshape(expr: Any, lift: Lift) -> Any:
     tensor = lift(expr.expr)
     old, new = shape_of(tensor), tuple(expr.shape)
-    groups = _groups(old, new)
-    if groups is None:
+    reshaped = in_shape(tensor, new)
+    if reshaped is None:
         raise ShapeError(f"{expr} reshapes {old} to {new}, which have different numbers of entries; make them equal")
-
-    def entry(*indices: Expr) -> Expr:
-        place = [S.Zero] * len(old)
-        for inner, outer in groups:
-            flat = S.Zero
-            for axis in outer:
-                flat = flat * new[axis] + indices[axis]
-            for axis, digit in zip(inner, digits(flat, [old[axis] for axis in inner]), strict=True):
-                place[axis] = digit
-        return read(tensor, place)
-
-    return tabulate(new, (tensor,), entry)
-
-
-def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
-    """Which axes become which, in as many groups as there are: the extents of both have one product.
-
-    Axes of extent 1 are in no group. None where the shapes have different numbers of entries.
-    """
-    axes = [[axis for axis, extent in enumerate(shape) if extent != 1] for shape in (old, new)]
-    groups: list[tuple[list[int], list[int]]] = []
-    starts: tuple[int, ...] = (0, 0)
-    for ends in itertools.product(*(range(1, len(side) + 1) for side in axes)):
-        inner, outer = (side[start:end] for side, start, end in zip(axes, starts, ends, strict=True))
-        if inner and outer and same_extent(Mul(*(old[n] for n in inner)), Mul(*(new[n] for n in outer))):
-            groups.append((inner, outer))
-            starts = ends
-    return groups if starts == (len(axes[0]), len(axes[1])) else None
+    return reshaped
 
 
 ARRAY_RULES: dict[Any, Rule] = {

@@ -1,0 +1,464 @@
+"""Entries in other places, as NumPy puts them: each word is a comprehension over an index map."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from operator import index as as_int
+from typing import Any
+
+from sympy import And, Expr, Mod, Mul, Piecewise, S, floor
+
+from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.symbolic.documented import documented
+from sympy_tensordiff.symbolic.functions import transpose
+from sympy_tensordiff.symbolic.matrix_functions import checked_axes
+from sympy_tensordiff.symbolic.operations import operand, shape_of, shape_tuple
+from sympy_tensordiff.symbolic.tabulate import digits, read, same_extent, tabulate
+from sympy_tensordiff.symbolic.typed import Expression
+
+_TRIANGLE = """
+Parameters
+----------
+A : Expr
+    Of rank 2 or more; the last two axes are those of matrices.
+k : int
+    The diagonal, counted from the main one to the right.
+
+Raises
+------
+ShapeError
+    If the rank is less than 2.
+"""
+
+
+def reshape(A: Expression, shape: Any) -> Any:
+    """The entries in the order of their indices, the last one fastest, as a tensor of another shape.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression.
+    shape : int, Expr, or sequence of them
+        One extent may be -1: it is what is left.
+
+    Raises
+    ------
+    ShapeError
+        If the numbers of entries differ.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> A = td.TensorSymbol("A", (n, m))
+    >>> td.reshape(A, n * m), td.reshape(A, (m, -1)).shape
+    (TensorComprehension(A[floor(i/m), Mod(i, m)], (i, m*n)), (m, n))
+    """
+    A = operand(A, "reshape")
+    extents = list(shape) if isinstance(shape, (tuple, list)) else [shape]
+    if -1 in extents:
+        known = Mul(*(extent for extent in extents if extent != -1))
+        extents[extents.index(-1)] = Mul(*shape_of(A)) / known
+    new = tuple(shape_tuple(extents, "reshape").args)
+    reshaped = in_shape(A, new)
+    if reshaped is None:
+        raise ShapeError(f"reshape: {shape_of(A)} and {new} have different numbers of entries; make them equal")
+    return reshaped
+
+
+def ravel(A: Expression) -> Any:
+    """All entries as a vector, in the order of their indices, the last one fastest.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression, or a scalar.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.ravel(td.TensorSymbol("A", (3, 4))).shape
+    (12,)
+    """
+    return reshape(A, -1)
+
+
+def in_shape(tensor: Any, new: Sequence[Expr]) -> Any | None:
+    """The entries of a tensor, in their order, in another shape; None where the numbers of entries differ."""
+    old = shape_of(tensor)
+    if not old:
+        return tabulate(new, (tensor,), lambda *indices: tensor) if Mul(*new) == 1 else None
+    groups = _groups(old, new)
+    if groups is None:
+        return None
+
+    def entry(*indices: Expr) -> Expr:
+        place: list[Expr] = [S.Zero] * len(old)
+        for inner, outer in groups:
+            flat: Expr = S.Zero
+            for axis in outer:
+                flat = flat * new[axis] + indices[axis]
+            for axis, digit in zip(inner, digits(flat, [old[axis] for axis in inner]), strict=True):
+                place[axis] = digit
+        result: Expr = read(tensor, place)
+        return result
+
+    return tabulate(new, (tensor,), entry)
+
+
+def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[tuple[list[int], list[int]]] | None:
+    """Which axes become which, in as many groups as there are: the extents of both have one product.
+
+    Axes of extent 1 are in no group. None where the shapes have different numbers of entries.
+    """
+    axes = [[axis for axis, extent in enumerate(shape) if extent != 1] for shape in (old, new)]
+    groups: list[tuple[list[int], list[int]]] = []
+    starts: tuple[int, ...] = (0, 0)
+    for ends in itertools.product(*(range(1, len(side) + 1) for side in axes)):
+        inner, outer = (side[start:end] for side, start, end in zip(axes, starts, ends, strict=True))
+        if inner and outer and same_extent(Mul(*(old[n] for n in inner)), Mul(*(new[n] for n in outer))):
+            groups.append((inner, outer))
+            starts = ends
+    return groups if starts == (len(axes[0]), len(axes[1])) else None
+
+
+# ---------------------------------------------------------------------------- moves
+
+
+def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
+    """The tensor with some axes at other places; the others keep their order.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression.
+    source, destination : int or tuple of int
+        The axes, and where each of them goes; negative ones count from the last.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such axis, or one is named twice.
+    ArgumentError
+        If there are more sources than destinations, or fewer.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.moveaxis(td.TensorSymbol("T", (2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
+    A = operand(A, "moveaxis")
+    sources, places = checked_axes(source, A, "moveaxis"), checked_axes(destination, A, "moveaxis")
+    if len(sources) != len(places):
+        raise ArgumentError(f"moveaxis: {len(sources)} axes cannot go to {len(places)} places; name one for each")
+    order = [axis for axis in range(len(shape_of(A))) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        order.insert(place, axis)
+    return transpose(A, tuple(order))
+
+
+def flip(A: Expression, axis: Any = None) -> Any:
+    """The entries in the opposite order, along all axes or some.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression.
+    axis : int or tuple of int, optional
+        By default all.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such axis, or one is named twice.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.flip(td.TensorSymbol("x", 4))
+    TensorComprehension(x[3 - i], (i, 4))
+    """
+    A = operand(A, "flip")
+    turned, shape = checked_axes(axis, A, "flip"), shape_of(A)
+
+    def entry(*indices: Expr) -> Any:
+        return read(A, [shape[n] - 1 - index if n in turned else index for n, index in enumerate(indices)])
+
+    return tabulate(shape, (A,), entry)
+
+
+def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
+    """The entries moved along axes; those that leave come in again at the other end.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression.
+    shift : int or tuple of int
+        By how many places, for each axis.
+    axis : int or tuple of int, optional
+        By default, all entries move in the order of `ravel`.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such axis, or one is named twice.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.roll(td.TensorSymbol("x", 4), 1)
+    TensorComprehension(x[Mod(i + 3, 4)], (i, 4))
+    """
+    A = operand(A, "roll")
+    shape = shape_of(A)
+    if axis is None and len(shape) != 1:
+        return reshape(roll(ravel(A), shift, 0), shape)
+    axes = checked_axes(axis, A, "roll")
+    shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    by = dict(zip(axes, map(as_int, shifts), strict=True))
+
+    def entry(*indices: Expr) -> Any:
+        return read(A, [Mod(at - by[n], shape[n]) if by.get(n) else at for n, at in enumerate(indices)])
+
+    return tabulate(shape, (A,), entry)
+
+
+@documented(_TRIANGLE)
+def tril(A: Expression, k: int = 0) -> Any:
+    """The entries at and below a diagonal, 0 above it.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.tril(td.TensorSymbol("A", (3, 3)))
+    TensorComprehension(Piecewise((A[i, j], i >= j), (0, True)), (i, 3), (j, 3))
+    """
+    return _triangle(A, "tril", lambda i, j: j <= i + as_int(k))
+
+
+@documented(_TRIANGLE)
+def triu(A: Expression, k: int = 0) -> Any:
+    """The entries at and above a diagonal, 0 below it.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.triu(td.TensorSymbol("A", (3, 3)), 1).shape
+    (3, 3)
+    """
+    return _triangle(A, "triu", lambda i, j: j >= i + as_int(k))
+
+
+def _triangle(A: Any, owner: str, condition: Any) -> Any:
+    A = operand(A, owner)
+    if len(shape_of(A)) < 2:
+        raise ShapeError(f"{owner} needs matrices along the last two axes, but {A} has rank {len(shape_of(A))}")
+    return tabulate(shape_of(A), (A,), lambda *at: Piecewise((read(A, at), condition(*at[-2:])), (S.Zero, True)))
+
+
+# ---------------------------------------------------------------------------- several tensors
+
+
+def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
+    """Tensors of one shape side by side, along a new axis.
+
+    Parameters
+    ----------
+    tensors : sequence of Expr
+        At least one.
+    axis : int
+        The place of the new axis in the result.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no tensor.
+    ShapeError
+        If their shapes differ, or there is no such place.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x, y = td.TensorSymbol("x", 3), td.TensorSymbol("y", 3)
+    >>> td.stack((x, y)).shape, td.stack((x, y), axis=-1).shape
+    ((2, 3), (3, 2))
+    """
+    parts = _several(tensors, "stack")
+    rank = len(shape_of(parts[0])) + 1
+    if not -rank <= as_int(axis) < rank:
+        raise ShapeError(f"stack: the result has rank {rank}, so it has no axis {axis}")
+    place = as_int(axis) % rank
+
+    def with_axis(part: Any) -> Any:
+        shape = shape_of(part)
+        return tabulate(
+            (*shape[:place], 1, *shape[place:]), (part,), lambda *at: read(part, (*at[:place], *at[place + 1 :]))
+        )
+
+    return concatenate([with_axis(part) for part in parts], place)
+
+
+def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
+    """Tensors one behind the other along an axis; the other axes have equal extents.
+
+    Parameters
+    ----------
+    tensors : sequence of Expr
+        At least one.
+    axis : int
+
+    Raises
+    ------
+    ArgumentError
+        If there is no tensor.
+    ShapeError
+        If the other extents differ, or there is no such axis.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> td.concatenate((td.TensorSymbol("x", n), td.TensorSymbol("y", m))).shape
+    (m + n,)
+    """
+    parts = _several(tensors, "concatenate")
+    (along,) = checked_axes(axis, parts[0], "concatenate")
+    shape = list(shape_of(parts[0]))
+    for part in parts[1:]:
+        others = shape_of(part)
+        pairs = enumerate(zip(shape, others, strict=False))
+        if len(others) != len(shape) or not all(n == along or same_extent(*pair) for n, pair in pairs):
+            raise ShapeError(
+                f"concatenate: {parts[0]} has shape {shape_of(parts[0])}, but {part} has shape {others}; extents must "
+                f"be equal along all axes but {along}"
+            )
+    ends = list(itertools.accumulate(shape_of(part)[along] for part in parts))
+    shape[along] = ends[-1]
+
+    def entry(*at: Expr) -> Any:
+        place = at[along]
+        branches: list[Any] = []
+        for part, start, end in zip(parts, [S.Zero, *ends], ends, strict=False):
+            branches.append((read(part, (*at[:along], place - start, *at[along + 1 :])), place < end))
+        return Piecewise(*branches[:-1], (branches[-1][0], True))
+
+    return tabulate(shape, parts, entry)
+
+
+def _several(tensors: Any, owner: str) -> list[Any]:
+    """The tensors of a sequence, at least one."""
+    parts = [operand(part, owner) for part in tensors] if isinstance(tensors, (tuple, list)) else []
+    if not parts:
+        raise ArgumentError(f"{owner}: give a list of at least one tensor, {owner}([A, B])")
+    return parts
+
+
+def kron(A: Expression, B: Expression) -> Any:
+    """The Kronecker product: blocks of ``B``, each times an entry of ``A``.
+
+    Parameters
+    ----------
+    A, B : Expr
+        Tensors; the one of lower rank has axes of extent 1 in front.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.kron(td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (4, 5))).shape
+    (8, 15)
+    """
+    A, B = operand(A, "kron"), operand(B, "kron")
+    ranks = len(shape_of(A)), len(shape_of(B))
+    rank = ranks[0] if ranks[0] > ranks[1] else ranks[1]
+    left, right = ((S.One,) * (rank - len(shape_of(part))) + shape_of(part) for part in (A, B))
+
+    def entry(*at: Expr) -> Any:
+        outer = [
+            S.Zero if n == 1 else index if m == 1 else floor(index / m)
+            for index, n, m in zip(at, left, right, strict=True)
+        ]
+        inner = [
+            S.Zero if m == 1 else index if n == 1 else Mod(index, m)
+            for index, n, m in zip(at, left, right, strict=True)
+        ]
+        return read(A, outer[rank - ranks[0] :]) * read(B, inner[rank - ranks[1] :])
+
+    return tabulate([n * m for n, m in zip(left, right, strict=True)], (A, B), entry)
+
+
+def cross(x: Expression, y: Expression) -> Any:
+    """The vector product of vectors with three entries, along the last axis.
+
+    Parameters
+    ----------
+    x, y : Expr
+        Of one shape, whose last extent is 3.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ, or the last extent is not 3.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x, y = td.TensorSymbol("x", 3), td.TensorSymbol("y", 3)
+    >>> td.cross(x, y)[0].doit()
+    x[1]*y[2] - x[2]*y[1]
+    """
+    x, y = operand(x, "cross"), operand(y, "cross")
+    shape = shape_of(x)
+    if shape != shape_of(y) or shape[-1:] != (3,):
+        raise ShapeError(f"cross: the shapes must be equal and end in 3, not {shape} and {shape_of(y)}")
+
+    def entry(*at: Expr) -> Any:
+        one, two = ((*at[:-1], Mod(at[-1] + step, 3)) for step in (1, 2))
+        return read(x, one) * read(y, two) - read(x, two) * read(y, one)
+
+    return tabulate(shape, (x, y), entry)
+
+
+def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
+    """The tensor with more entries before and behind, all of one value.
+
+    Parameters
+    ----------
+    A : Expr
+        A tensor expression.
+    pad_width : int or Expr, pair of them, or sequence of pairs
+        How many entries before and behind: for all axes, or for each.
+    constant_values : Expr or number
+        A scalar.
+
+    Raises
+    ------
+    ArgumentError
+        If there are not as many pairs as axes.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.pad(td.TensorSymbol("A", (3, 4)), 1).shape, td.pad(td.TensorSymbol("A", (3, 4)), ((0, 1), (2, 0))).shape
+    ((5, 6), (4, 6))
+    """
+    A = operand(A, "pad")
+    shape = shape_of(A)
+    pair = pad_width if isinstance(pad_width, (tuple, list)) else (pad_width, pad_width)
+    pairs = list(pair) if isinstance(pair[0], (tuple, list)) else [pair] * len(shape)
+    if len(pairs) != len(shape) or any(len(both) != 2 for both in pairs):
+        raise ArgumentError(f"pad: {pad_width} has no pair of widths for each axis of {A}, whose shape is {shape}")
+
+    def entry(*at: Expr) -> Any:
+        places = [index - before for index, (before, _) in zip(at, pairs, strict=True)]
+        bounds = [
+            And(place >= 0 if before != 0 else S.true, place < extent if behind != 0 else S.true)
+            for place, extent, (before, behind) in zip(places, shape, pairs, strict=True)
+        ]
+        return Piecewise((read(A, places), And(*bounds)), (constant_values, True))
+
+    return tabulate(
+        [before + extent + behind for extent, (before, behind) in zip(shape, pairs, strict=True)], (A,), entry
+    )
