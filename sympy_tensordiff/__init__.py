@@ -76,6 +76,10 @@ from sympy_tensordiff.symbolic.functions import trace as trace
 from sympy_tensordiff.symbolic.functions import transpose as transpose
 from sympy_tensordiff.symbolic.functions import zeros as zeros
 from sympy_tensordiff.symbolic.indices import indices as indices
+from sympy_tensordiff.symbolic.joined import concatenate as concatenate
+from sympy_tensordiff.symbolic.joined import cross as cross
+from sympy_tensordiff.symbolic.joined import kron as kron
+from sympy_tensordiff.symbolic.joined import stack as stack
 from sympy_tensordiff.symbolic.lift import lift as lift
 from sympy_tensordiff.symbolic.matrix_functions import TensorAdjugate as TensorAdjugate
 from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor as TensorCofactor
@@ -83,16 +87,12 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant as Tens
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse as TensorInverse
 from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp as TensorLogSumExp
 from sympy_tensordiff.symbolic.partial_derivatives import Subs as Subs
-from sympy_tensordiff.symbolic.rearrangements import concatenate as concatenate
-from sympy_tensordiff.symbolic.rearrangements import cross as cross
 from sympy_tensordiff.symbolic.rearrangements import flip as flip
-from sympy_tensordiff.symbolic.rearrangements import kron as kron
 from sympy_tensordiff.symbolic.rearrangements import moveaxis as moveaxis
 from sympy_tensordiff.symbolic.rearrangements import pad as pad
 from sympy_tensordiff.symbolic.rearrangements import ravel as ravel
 from sympy_tensordiff.symbolic.rearrangements import reshape as reshape
 from sympy_tensordiff.symbolic.rearrangements import roll as roll
-from sympy_tensordiff.symbolic.rearrangements import stack as stack
 from sympy_tensordiff.symbolic.rearrangements import tril as tril
 from sympy_tensordiff.symbolic.rearrangements import triu as triu
 from sympy_tensordiff.symbolic.reductions import clip as clip

@@ -121,7 +121,7 @@ TENSOR_SYMBOLS = {
 
 ENTRIES = {
     "too many": (lambda: x[i, j], ShapeError, r"x\[i, j\]: x has rank 1 .* needs 1 index, not 2"),
-    "too few": (lambda: A[i], ShapeError, r"A\[i\]: A has rank 2 \(shape \(3, 4\)\).* needs 2 indices, not 1"),
+    "too few": (lambda: A[[1]], ShapeError, r"A\[1\]: A has rank 2 \(shape \(3, 4\)\).* needs 2 indices, not 1"),
     "none": (lambda: A[()], ShapeError, "needs 2 indices, not 0"),
     "list": (lambda: x[[0, 1]], ShapeError, "needs 1 index, not 2"),
     "of a comprehension": (lambda: f[i, j], ShapeError, "needs 1 index, not 2"),
@@ -157,9 +157,10 @@ ENTRIES = {
     "sum": (lambda: x[td.IndexedSum(k, (k, 0, 1))], IndexExpressionError, "is no index"),
     "half a modulus": (lambda: x[Mod(i, -n / 2)], IndexExpressionError, "not an integer for all values .*round it"),
     "symbolic power": (lambda: x[floor(i / 2**n)], IndexExpressionError, r"2\*\*\(?-?n\)? is a power"),
-    "slice": (lambda: x[1:3], IndexExpressionError, "slices are not supported; .*comprehension"),
-    "ellipsis": (lambda: x[...], IndexExpressionError, "slices are not supported"),
-    "None": (lambda: x[None], IndexExpressionError, "slices are not supported"),
+    "slice": (lambda: x[3:3], ShapeError, "the slice 3:3 has no entries; no axis is empty"),
+    "step": (lambda: x[::0], IndexExpressionError, "the step of a slice is 0; it must be another integer"),
+    "ellipses": (lambda: x[..., ...], IndexExpressionError, "two ellipses leave open which axes they mean"),
+    "slices": (lambda: x[:, :], ShapeError, "there are more indices than axes"),
     "text": (lambda: x["i"], ArgumentTypeError, "index must be .* not 'i'"),
     "array": (lambda: x[np.array([0, 1])], ArgumentTypeError, "index must be .*array"),
     "negative": (lambda: x[-1], OutOfShapeError, r"x\[-1\]: index -1 of axis 0 lies outside of 0 … 4 .*wrap"),
@@ -234,7 +235,7 @@ WHOLE = {
     "another rank": (
         lambda: A * x,
         ShapeError,
-        r"operand 0 \(A\) has shape \(3, 4\), but operand 1 \(x\) has shape \(5,\)",
+        r"axis 1 of operand 0 \(A\) has extent 4, axis 0 of operand 1 \(x\) has extent 5",
     ),
     "function": (lambda: exp(x), UnsupportedError, "exp of a whole tensor: .* td.elementwise"),
     "maximum": (lambda: Max(x, 0), UnsupportedError, "Max or Min of a whole tensor"),

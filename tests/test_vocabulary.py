@@ -63,6 +63,13 @@ WORDS = {
     "kron of vectors": lambda f, t: f.kron(t.x, t.b),
     "pad": lambda f, t: f.pad(t.A, 1),
     "pad by pairs": lambda f, t: f.pad(t.A, ((0, 2), (1, 0)), constant_values=5),
+    "a row": lambda f, t: t.A[1] * t.A,
+    "a column": lambda f, t: t.A[:, 0],
+    "inner entries": lambda f, t: t.A[1:-1, 1:] * t.A[2:, 1:],
+    "every second": lambda f, t: t.A[..., ::2] ** 2,
+    "backwards": lambda f, t: t.A[::-1, -2::-1],
+    "a new axis": lambda f, t: t.x[:, None] * t.b[None],
+    "of three": lambda f, t: t.u[-2:] * t.v[:2],
     "cross": lambda f, t: f.cross(t.u, t.v),
 }
 NUMPY = SimpleNamespace(**vars(np), solve=np.linalg.solve, logdet=lambda a: np.linalg.slogdet(a)[1])

@@ -63,9 +63,17 @@ class TensorExpr(Node):
         return len(self.shape)
 
     def __getitem__(self, indices: Any) -> Any:
-        entry = TensorEntry(self, *(indices if isinstance(indices, (tuple, list, Tuple)) else (indices,)))
+        places = tuple(indices) if isinstance(indices, (tuple, list, Tuple)) else (indices,)
+        fewer = 0 < len(places) < self.rank and not isinstance(indices, list)  # a list is many places to NumPy
+        if fewer or any(isinstance(place, slice) or place is Ellipsis or place is None for place in places):
+            return self._part(places)
+        entry = TensorEntry(self, *places)
         _check_strides(entry)
         return entry
+
+    def _part(self, indices: tuple[Any, ...]) -> Any:
+        """The part that slices select (`slices` has it)."""
+        raise NotImplementedError
 
     def write_out(self, indices: tuple[Expr, ...]) -> Expr | None:
         """The entry at ``indices`` in index notation; None where it is a variable."""
@@ -219,11 +227,6 @@ def _checked_indices(tensor: TensorExpr, indices: tuple[Any, ...]) -> tuple[Expr
         )
     result = []
     for axis, (value, extent) in enumerate(zip(indices, tensor.shape, strict=True)):
-        if isinstance(value, slice) or value is Ellipsis or value is None:
-            raise IndexExpressionError(
-                f"{_shown(tensor, indices)}: slices are not supported; write the part as a comprehension, "
-                f"e.g. TensorComprehension({short(tensor)}[i + 1], (i, n))"
-            )
         index = as_expr(value, "an index")
         try:
             form, _ = parse(index)

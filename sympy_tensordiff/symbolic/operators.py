@@ -21,6 +21,7 @@ from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
 from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
+from sympy_tensordiff.symbolic.slices import part
 from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_asked, refuse_whole
 
 
@@ -202,6 +203,7 @@ def install(tensor_class: Any) -> None:
     methods |= {f"__{name}__": _unary(f"__{name}__", function) for name, function in UNARY.items()}
     methods |= {f"__{name}__": _comparison(f"__{name}__", sign) for name, sign in COMPARISONS.items()}
     methods["__matmul__"] = matmul
+    methods["_part"] = part
     methods["__rmatmul__"] = lambda self, other: matmul(other, self)
     for method, function in methods.items():
         function.__name__ = method

@@ -134,7 +134,7 @@ def test_entries():
     "read, message",
     [
         (lambda: x[i, j], r"x\[i, j\]: x has rank 1 \(shape \(n,\)\), so an entry needs 1 index, not 2"),
-        (lambda: A[i], r"A\[i\]: A has rank 2 \(shape \(n, m\)\), so an entry needs 2 indices, not 1"),
+        (lambda: A[i, j, k], r"A\[i, j, k\]: A has rank 2 \(shape \(n, m\)\), so an entry needs 2 indices, not 3"),
         (lambda: A[()], r"A\[\(\)\]: A has rank 2"),
         (lambda: s[0], r"s\[0\]: s has rank 0 \(shape \(\)\), so an entry needs 0 indices, not 1"),
         (lambda: TensorComprehension(x[i], (i, n))[i, j], r"rank 1 .* needs 1 index, not 2"),
@@ -162,10 +162,10 @@ def test_a_literal_index_lies_inside(read, message):
         read()
 
 
-@pytest.mark.parametrize("index", [slice(None), slice(0, 2), None, Ellipsis])
-def test_slices_are_refused(index):
-    with pytest.raises(IndexExpressionError, match="slices are not supported; write the part as a comprehension"):
-        x[index]
+def test_parts():
+    assert x[:] is x is x[...] and A[:, j].shape == (n,)
+    assert x[0:2].shape == (2,) and x[None].shape == (1, n) and A[i][j].doit() == A[i, j]
+    assert A[i].free_symbols == {A, i, n, m}
 
 
 def test_an_entry_needs_a_tensor():

@@ -1,0 +1,175 @@
+"""One tensor of several: side by side, behind each other, block by block."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from operator import index as as_int
+from typing import Any
+
+from sympy import Expr, Mod, Piecewise, S, floor
+
+from sympy_tensordiff.errors import ArgumentError, ShapeError
+from sympy_tensordiff.symbolic.matrix_functions import checked_axes
+from sympy_tensordiff.symbolic.operations import operand, shape_of
+from sympy_tensordiff.symbolic.tabulate import read, same_extent, tabulate
+from sympy_tensordiff.symbolic.typed import Expression
+
+
+def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
+    """Tensors of one shape side by side, along a new axis.
+
+    Parameters
+    ----------
+    tensors : sequence of Expr
+        At least one.
+    axis : int
+        The place of the new axis in the result.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no tensor.
+    ShapeError
+        If their shapes differ, or there is no such place.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x, y = td.TensorSymbol("x", 3), td.TensorSymbol("y", 3)
+    >>> td.stack((x, y)).shape, td.stack((x, y), axis=-1).shape
+    ((2, 3), (3, 2))
+    """
+    parts = _several(tensors, "stack")
+    rank = len(shape_of(parts[0])) + 1
+    if not -rank <= as_int(axis) < rank:
+        raise ShapeError(f"stack: the result has rank {rank}, so it has no axis {axis}")
+    place = as_int(axis) % rank
+
+    def with_axis(part: Any) -> Any:
+        shape = shape_of(part)
+        return tabulate(
+            (*shape[:place], 1, *shape[place:]), (part,), lambda *at: read(part, (*at[:place], *at[place + 1 :]))
+        )
+
+    return concatenate([with_axis(part) for part in parts], place)
+
+
+def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
+    """Tensors one behind the other along an axis; the other axes have equal extents.
+
+    Parameters
+    ----------
+    tensors : sequence of Expr
+        At least one.
+    axis : int
+
+    Raises
+    ------
+    ArgumentError
+        If there is no tensor.
+    ShapeError
+        If the other extents differ, or there is no such axis.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> td.concatenate((td.TensorSymbol("x", n), td.TensorSymbol("y", m))).shape
+    (m + n,)
+    """
+    parts = _several(tensors, "concatenate")
+    (along,) = checked_axes(axis, parts[0], "concatenate")
+    shape = list(shape_of(parts[0]))
+    for part in parts[1:]:
+        others = shape_of(part)
+        pairs = enumerate(zip(shape, others, strict=False))
+        if len(others) != len(shape) or not all(n == along or same_extent(*pair) for n, pair in pairs):
+            raise ShapeError(
+                f"concatenate: {parts[0]} has shape {shape_of(parts[0])}, but {part} has shape {others}; extents must "
+                f"be equal along all axes but {along}"
+            )
+    ends = list(itertools.accumulate(shape_of(part)[along] for part in parts))
+    shape[along] = ends[-1]
+
+    def entry(*at: Expr) -> Any:
+        place = at[along]
+        branches: list[Any] = []
+        for part, start, end in zip(parts, [S.Zero, *ends], ends, strict=False):
+            branches.append((read(part, (*at[:along], place - start, *at[along + 1 :])), place < end))
+        return Piecewise(*branches[:-1], (branches[-1][0], True))
+
+    return tabulate(shape, parts, entry)
+
+
+def _several(tensors: Any, owner: str) -> list[Any]:
+    """The tensors of a sequence, at least one."""
+    parts = [operand(part, owner) for part in tensors] if isinstance(tensors, (tuple, list)) else []
+    if not parts:
+        raise ArgumentError(f"{owner}: give a list of at least one tensor, {owner}([A, B])")
+    return parts
+
+
+def kron(A: Expression, B: Expression) -> Any:
+    """The Kronecker product: blocks of ``B``, each times an entry of ``A``.
+
+    Parameters
+    ----------
+    A, B : Expr
+        Tensors; the one of lower rank has axes of extent 1 in front.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> td.kron(td.TensorSymbol("A", (2, 3)), td.TensorSymbol("B", (4, 5))).shape
+    (8, 15)
+    """
+    A, B = operand(A, "kron"), operand(B, "kron")
+    ranks = len(shape_of(A)), len(shape_of(B))
+    rank = ranks[0] if ranks[0] > ranks[1] else ranks[1]
+    left, right = ((S.One,) * (rank - len(shape_of(part))) + shape_of(part) for part in (A, B))
+
+    def entry(*at: Expr) -> Any:
+        outer = [
+            S.Zero if n == 1 else index if m == 1 else floor(index / m)
+            for index, n, m in zip(at, left, right, strict=True)
+        ]
+        inner = [
+            S.Zero if m == 1 else index if n == 1 else Mod(index, m)
+            for index, n, m in zip(at, left, right, strict=True)
+        ]
+        return read(A, outer[rank - ranks[0] :]) * read(B, inner[rank - ranks[1] :])
+
+    return tabulate([n * m for n, m in zip(left, right, strict=True)], (A, B), entry)
+
+
+def cross(x: Expression, y: Expression) -> Any:
+    """The vector product of vectors with three entries, along the last axis.
+
+    Parameters
+    ----------
+    x, y : Expr
+        Of one shape, whose last extent is 3.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ, or the last extent is not 3.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> x, y = td.TensorSymbol("x", 3), td.TensorSymbol("y", 3)
+    >>> td.cross(x, y)[0].doit()
+    x[1]*y[2] - x[2]*y[1]
+    """
+    x, y = operand(x, "cross"), operand(y, "cross")
+    shape = shape_of(x)
+    if shape != shape_of(y) or shape[-1:] != (3,):
+        raise ShapeError(f"cross: the shapes must be equal and end in 3, not {shape} and {shape_of(y)}")
+
+    def entry(*at: Expr) -> Any:
+        one, two = ((*at[:-1], Mod(at[-1] + step, 3)) for step in (1, 2))
+        return read(x, one) * read(y, two) - read(x, two) * read(y, one)
+
+    return tabulate(shape, (x, y), entry)
