@@ -65,12 +65,13 @@ from sympy_tensordiff.symbolic.functions import diag as diag
 from sympy_tensordiff.symbolic.functions import dot as dot
 from sympy_tensordiff.symbolic.functions import einsum as einsum
 from sympy_tensordiff.symbolic.functions import inv as inv
+from sympy_tensordiff.symbolic.functions import logdet as logdet
 from sympy_tensordiff.symbolic.functions import logsumexp as logsumexp
 from sympy_tensordiff.symbolic.functions import mean as mean
-from sympy_tensordiff.symbolic.functions import norm as norm
 from sympy_tensordiff.symbolic.functions import ones as ones
 from sympy_tensordiff.symbolic.functions import outer as outer
 from sympy_tensordiff.symbolic.functions import softmax as softmax
+from sympy_tensordiff.symbolic.functions import solve as solve
 from sympy_tensordiff.symbolic.functions import sum as sum
 from sympy_tensordiff.symbolic.functions import trace as trace
 from sympy_tensordiff.symbolic.functions import transpose as transpose
@@ -101,11 +102,10 @@ from sympy_tensordiff.symbolic.reductions import cumsum as cumsum
 from sympy_tensordiff.symbolic.reductions import equal as equal
 from sympy_tensordiff.symbolic.reductions import greater as greater
 from sympy_tensordiff.symbolic.reductions import less as less
-from sympy_tensordiff.symbolic.reductions import logdet as logdet
 from sympy_tensordiff.symbolic.reductions import max as max
 from sympy_tensordiff.symbolic.reductions import min as min
+from sympy_tensordiff.symbolic.reductions import norm as norm
 from sympy_tensordiff.symbolic.reductions import prod as prod
-from sympy_tensordiff.symbolic.reductions import solve as solve
 from sympy_tensordiff.symbolic.reductions import square as square
 from sympy_tensordiff.symbolic.reductions import std as std
 from sympy_tensordiff.symbolic.reductions import var as var

@@ -43,6 +43,8 @@ WORDS = {
     "where": lambda f, t: f.where(f.greater(t.A, t.B), t.A**2, t.b),
     "where not 0": lambda f, t: f.where(f.less(t.A, 1) * f.less(t.B, 1), t.A, 3),
     "where equal": lambda f, t: f.where(f.equal(t.S, t.x), t.S, t.x),
+    "norm": lambda f, t: f.norm(t.x, 3) + f.norm(t.A, "fro") + f.norm(t.x, np.inf),
+    "einsum": lambda f, t: f.einsum("...j,ij", t.S, t.S) + f.einsum("ij,ki", t.S, t.S),
     "logdet": lambda f, t: f.logdet(t.S @ t.S.T),
     "solve": lambda f, t: f.solve(t.S, t.x),
     "reshape": lambda f, t: f.reshape(t.A, (t.m, -1)) * t.B.T,
@@ -72,7 +74,9 @@ WORDS = {
     "of three": lambda f, t: t.u[-2:] * t.v[:2],
     "cross": lambda f, t: f.cross(t.u, t.v),
 }
-NUMPY = SimpleNamespace(**vars(np), solve=np.linalg.solve, logdet=lambda a: np.linalg.slogdet(a)[1])
+NUMPY = SimpleNamespace(
+    **vars(np), solve=np.linalg.solve, norm=np.linalg.norm, logdet=lambda a: np.linalg.slogdet(a)[1]
+)
 TENSORS = SimpleNamespace(n=n, m=m, **{symbol.name: symbol for symbol in SYMBOLS})
 
 

@@ -18,7 +18,14 @@ from sympy_tensordiff.symbolic.operations import (
     shape_tuple,
     varying_in,
 )
-from sympy_tensordiff.symbolic.subscripts import FROM_I, Subscripts, check_subscripts, label_extents, parse_subscripts
+from sympy_tensordiff.symbolic.subscripts import (
+    FROM_I,
+    Subscripts,
+    check_subscripts,
+    label_extents,
+    parse_subscripts,
+    written_out,
+)
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, places
 
@@ -31,7 +38,8 @@ class EinsumProduct(TensorOperation):
     subscripts : str
         The labels of the axes of each operand, ``->``, the labels of the result, as in
         `numpy.einsum`. Labels are letters. A label that is repeated in an operand means its
-        diagonal; numbers and scalars have none.
+        diagonal; numbers and scalars have none. ``...`` stands for the other axes, and without ``->``
+        the result has the labels that stand once, in the order of the alphabet.
     *operands : Expr or number
         Tensor expressions of any rank, and real scalars.
 
@@ -65,6 +73,8 @@ class EinsumProduct(TensorOperation):
 
     def __new__(cls, subscripts: Any, *operands: Any) -> Any:
         text = subscripts.name if isinstance(subscripts, Str) else subscripts
+        if isinstance(text, str) and ("->" not in text or "..." in text):
+            text = written_out(text, [len(shape_of(value)) for value in operands])
         parsed = parse_subscripts(text)
         checked = tuple(operand(value, f'EinsumProduct("{parsed}")') for value in operands)
         check_subscripts(parsed, [shape_of(expr) for expr in checked])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sympy import Integer, Mul, Pow, Rational
+from sympy import Integer, Mul
 
-from sympy_tensordiff.errors import ArgumentError, ShapeError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
 from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
@@ -213,6 +213,54 @@ def outer(A: Expression, B: Expression) -> Any:
     return EinsumProduct(f"{left},{right}->{left}{right}", A, B)
 
 
+def logdet(A: Expression) -> Any:
+    """The logarithm of the determinant of a square matrix, where that is positive; its gradient is ``inv(A).T``.
+
+    Parameters
+    ----------
+    A : Expr
+        Of rank 2, both extents equal.
+
+    Raises
+    ------
+    ShapeError
+        If it is no square matrix.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> X = td.TensorSymbol("X", (3, 3))
+    >>> td.logdet(X), td.gradient(td.logdet(X), X)
+    (log(det(X)), inv(X).T)
+    """
+    return entrywise_functions.log(det(A))
+
+
+def solve(A: Expression, b: Expression) -> Any:
+    """The solution ``x`` of ``A @ x = b``, of a vector or of the columns of a matrix.
+
+    Parameters
+    ----------
+    A : Expr
+        Of rank 2, both extents equal.
+    b : Expr
+        Of rank 1 or 2.
+
+    Raises
+    ------
+    ShapeError
+        If ``A`` is no square matrix, or the extents differ.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> X, y = td.TensorSymbol("X", (3, 3)), td.TensorSymbol("y", 3)
+    >>> td.solve(X, y)
+    inv(X) @ y
+    """
+    return inv(A) @ operand(b, "solve")
+
+
 # ---------------------------------------------------------------------------- reductions
 
 
@@ -249,37 +297,6 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
         return A
     count = Mul(*(shape_of(A)[number] for number in gone))
     return _with_ones(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone, keepdims)
-
-
-def norm(A: Expression, ord: Any = 2) -> Any:
-    """The 2-norm or the 1-norm of all entries of a tensor; of a matrix the 2-norm is that of Frobenius.
-
-    Parameters
-    ----------
-    A : Expr
-        A tensor expression of any rank, or a scalar.
-    ord : {2, 1}
-        2: the root of the sum of squares. 1: the sum of absolute values.
-
-    Raises
-    ------
-    UnsupportedError
-        If ``ord`` is another number.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> A = td.TensorSymbol("A", (3, 4))
-    >>> td.norm(A) == td.sqrt(td.einsum("ij,ij->", A, A))
-    True
-    """
-    A = operand(A, "norm")
-    if ord == 1:
-        return sum(entrywise_functions.abs(A))
-    if ord != 2:
-        raise UnsupportedError(f"norm: ord must be 1 or 2, not {ord!r}; others are sums of powers of td.abs(A)")
-    labels = axis_labels(shape_of(A))
-    return Pow(EinsumProduct(f"{labels},{labels}->", A, A), Rational(1, 2)) if labels else entrywise_functions.abs(A)
 
 
 @documented(_OVER_AXES)

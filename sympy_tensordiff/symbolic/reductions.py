@@ -9,13 +9,18 @@ import sympy
 from sympy import Expr, Integer, Ne, Piecewise, S
 from sympy.logic.boolalg import Boolean
 
+from sympy_tensordiff.errors import UnsupportedError
+from sympy_tensordiff.symbolic import entrywise_functions
 from sympy_tensordiff.symbolic.documented import documented
+from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
-from sympy_tensordiff.symbolic.entrywise_functions import elementwise, log, maximum, minimum, sqrt
-from sympy_tensordiff.symbolic.functions import det, inv, mean
+from sympy_tensordiff.symbolic.entrywise_functions import elementwise, maximum, minimum, sqrt
+from sympy_tensordiff.symbolic.functions import mean, sum
+from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.matrix_functions import checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.rearrangements import ravel
+from sympy_tensordiff.symbolic.subscripts import axis_labels
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, read, tabulate
 from sympy_tensordiff.symbolic.typed import Expression, Scalar
@@ -317,52 +322,42 @@ def equal(A: Scalar, B: Scalar) -> Any:
     return _relation(sympy.Eq, A, B)
 
 
-# ---------------------------------------------------------------------------- matrices
-
-
-def logdet(A: Expression) -> Any:
-    """The logarithm of the determinant of a square matrix, where that is positive; its gradient is ``inv(A).T``.
+def norm(A: Scalar, ord: Any = 2) -> Any:
+    """A norm of all entries of a tensor; of a matrix the 2-norm is that of Frobenius.
 
     Parameters
     ----------
     A : Expr
-        Of rank 2, both extents equal.
+        A tensor expression of any rank, or a scalar.
+    ord : number, infinity or "fro"
+        2 and "fro": the root of the sum of squares. 1: the sum of absolute values. Another positive
+        number ``p``: the p-th root of the sum of their powers. Infinity: the largest one.
 
     Raises
     ------
-    ShapeError
-        If it is no square matrix.
+    UnsupportedError
+        If ``ord`` is something else: norms of singular values, such as "nuc", are not there.
 
     Examples
     --------
-    >>> import sympy_tensordiff as td
-    >>> X = td.TensorSymbol("X", (3, 3))
-    >>> td.logdet(X), td.gradient(td.logdet(X), X)
-    (log(det(X)), inv(X).T)
+    >>> import sympy, sympy_tensordiff as td
+    >>> A = td.TensorSymbol("A", (3, 4))
+    >>> td.norm(A) == td.norm(A, "fro") == td.sqrt(td.einsum("ij,ij->", A, A))
+    True
+    >>> td.norm(A, 3), td.norm(A, sympy.oo) == td.max(td.abs(A))
+    (sum(abs(A)**3)**(1/3), True)
     """
-    return log(det(A))
-
-
-def solve(A: Expression, b: Expression) -> Any:
-    """The solution ``x`` of ``A @ x = b``, of a vector or of the columns of a matrix.
-
-    Parameters
-    ----------
-    A : Expr
-        Of rank 2, both extents equal.
-    b : Expr
-        Of rank 1 or 2.
-
-    Raises
-    ------
-    ShapeError
-        If ``A`` is no square matrix, or the extents differ.
-
-    Examples
-    --------
-    >>> import sympy_tensordiff as td
-    >>> X, y = td.TensorSymbol("X", (3, 3)), td.TensorSymbol("y", 3)
-    >>> td.solve(X, y)
-    inv(X) @ y
-    """
-    return inv(A) @ operand(b, "solve")
+    A = operand(A, "norm")
+    if ord in (2, "fro"):
+        labels = axis_labels(shape_of(A))
+        return sqrt(EinsumProduct(f"{labels},{labels}->", A, A)) if labels else entrywise_functions.abs(A)
+    power = None if isinstance(ord, str) else as_expr(ord, "ord of norm")
+    if power is None or not power.is_extended_positive:
+        raise UnsupportedError(
+            f'norm: ord must be a positive number, infinity or "fro", not {ord!r}; a norm of singular values ("nuc") '
+            "has no form here"
+        )
+    if power == sympy.oo:
+        return max(entrywise_functions.abs(A))
+    total = sum(entrywise_functions.abs(A) if power == 1 else entrywise_functions.abs(A) ** power)
+    return total if power == 1 else total ** (1 / power)

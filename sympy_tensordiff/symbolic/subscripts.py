@@ -26,6 +26,18 @@ class Subscripts(NamedTuple):
         return f"{','.join(self.inputs)}->{self.output}"
 
 
+def written_out(text: str, ranks: Sequence[int]) -> str:
+    """NumPy's short forms with all labels: what ``...`` stands for, and the result where there is no ``->``."""
+    inputs, arrow, output = "".join(text.split()).partition("->")
+    names = inputs.split(",")
+    rests = [rank - len(labels) + 3 if "..." in labels else 0 for labels, rank in zip(names, ranks, strict=False)]
+    letters = "".join(unused_labels(text)[: max(rests, default=0)])
+    full = [labels.replace("...", letters[len(letters) - rest :]) for labels, rest in zip(names, rests, strict=False)]
+    counts = Counter(inputs)
+    once = "".join(sorted(label for label in counts if counts[label] == 1 and label in LETTERS))
+    return f"{','.join(full + names[len(full) :])}->{output.replace('...', letters) if arrow else letters + once}"
+
+
 def parse_subscripts(text: Any) -> Subscripts:
     """The subscripts in a text; blanks are left out."""
     if not isinstance(text, str):
@@ -40,16 +52,8 @@ def _parsed(text: str) -> Subscripts:
     owner = f'EinsumProduct("{text}")'
     wrong = sorted(set(text.replace("->", "")) - set(LETTERS) - {","})
     if wrong:
-        hint = ""
-        if "." in wrong:
-            hint = "; an ellipsis is not supported: name every axis"
-        raise ArgumentError(f"{owner}: {wrong[0]!r} is no label: labels are letters a-z and A-Z{hint}")
-    inputs, arrow, output = text.partition("->")
-    if not arrow:
-        counts = Counter(text.replace(",", ""))
-        once = "".join(sorted(label for label in counts if counts[label] == 1))
-        kept = f'"{text}->{once}", or ' if once else ""
-        raise ArgumentError(f'{owner}: the subscripts have no "->": write {kept}"{text}->" for the sum of everything')
+        raise ArgumentError(f"{owner}: {wrong[0]!r} is no label: labels are letters a-z and A-Z")
+    inputs, _, output = text.partition("->")
     if "->" in output or "," in output:
         raise ArgumentError(f'{owner}: there is one result, after the only "->", e.g. "ij,jk->ik"')
     return Subscripts(tuple(inputs.split(",")), output)

@@ -14,7 +14,7 @@ import sympy
 from sympy import Expr, Symbol
 
 from sympy_tensordiff.symbolic import entrywise_functions as entrywise
-from sympy_tensordiff.symbolic import functions
+from sympy_tensordiff.symbolic import functions, reductions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -199,13 +199,13 @@ class TensorGenerator:
         axes = self.random.choice(((0,), (1,), (2,), (0, 1), (1, 2), (0, 0), (1, 1)))
         inner = self.tensor(axes, depth - 1)
         forms: list[Callable[[Any], Any]] = [
-            *(functions.sum, functions.mean, lambda a: functions.norm(a) ** 2),
+            *(functions.sum, functions.mean, lambda a: reductions.norm(a) ** 2),
             lambda a: a[tuple(self.random.randrange(self.least[axis]) for axis in axes)],
         ]
         if len(axes) == 2 and axes[0] == axes[1]:
             forms += [functions.det, functions.det, functions.trace]
         if self.kind == "smooth":
-            forms += [functions.logsumexp, lambda a: functions.norm(a + 3)]
+            forms += [functions.logsumexp, lambda a: reductions.norm(a + 3)]
         return self.random.choice(forms)(inner)
 
     def native(self, depth: int) -> Any:

@@ -22,7 +22,7 @@ from sympy_tensordiff.parsing.matrix.shapes import (
 )
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import NumberError, Scalars, read_number
-from sympy_tensordiff.symbolic import entrywise_functions, functions, operators
+from sympy_tensordiff.symbolic import entrywise_functions, functions, operators, reductions
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
 from sympy_tensordiff.symbolic.operations import shape_of
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
@@ -33,7 +33,7 @@ _ENTRYWISE = {
     **{"ln": entrywise_functions.log, "sigmoid": sigmoid, "softplus": softplus},
 }
 _PLAIN: dict[str, Any] = {
-    **{"sum": functions.sum, "mean": functions.mean, "norm": functions.norm, "norm2": functions.norm},
+    **{"sum": functions.sum, "mean": functions.mean, "norm": reductions.norm, "norm2": reductions.norm},
     **{"logsumexp": functions.logsumexp, "softmax": functions.softmax, "diag": functions.diag},
     **{"tr": functions.trace, "trace": functions.trace, "det": functions.det, "inv": functions.inv},
     **{"adj": functions.adj, "dot": functions.dot, "outer": functions.outer},
