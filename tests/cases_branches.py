@@ -1,4 +1,4 @@
-"""Branches that are not taken contribute nothing, no logarithm of a negative number; what random functions found."""
+"""Branches that are not taken contribute nothing: no logarithm of a negative number; and what random tests found."""
 
 from __future__ import annotations
 
