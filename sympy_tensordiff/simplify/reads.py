@@ -47,7 +47,7 @@ def explicit_reads(graph: Graph, nodes: Iterable[Node], facts: Facts, function: 
     UnsupportedError
         Where data that may be read outside of their tensor end the range of a product, a maximum or a minimum.
     """
-    work = _Explicit(graph, WrittenReads(graph, function, facts))
+    work = _Explicit(graph, WrittenReads(graph, function, facts), facts)
     return [trampoline(work.visit(node, facts)) for node in nodes]
 
 
@@ -145,14 +145,17 @@ class WrittenReads:
 
 
 class _Explicit:
-    def __init__(self, graph: Graph, written: WrittenReads) -> None:
+    def __init__(self, graph: Graph, written: WrittenReads, facts: Facts) -> None:
         self.graph = graph
         self.written = written
+        self.facts = frozenset(facts)
         self.choices = Choices(graph)
         self.conditions: Conditions = frozenset()
         self.done: dict[tuple[Node, Facts, Conditions], Node] = {}
 
     def visit(self, node: Node, facts: Facts) -> Recursion[Node]:
+        if node.op == "comprehension":  # what is around it says nothing of the variables that it does not use
+            facts = tuple([row for row in facts if row in self.facts or row.form.atoms() <= node.free])
         if node.plain and all(self.proven(row, facts) for row in self.choices.needed_by(node)):
             return node
         key = (node, facts, self.conditions)
