@@ -27,13 +27,13 @@ inv = TensorInverse
 det = TensorDeterminant
 adj = TensorAdjugate
 
-_OVER_AXES = """
+OVER_AXES = """
 Parameters
 ----------
 A : Expr
-    A tensor expression; a scalar is its own sum, mean and log-sum-exp.
+    A tensor expression; a scalar is its own sum, mean, maximum and log-sum-exp.
 axis : int or tuple of int, optional
-    The axes that are summed over; negative ones count from the last. By default all.
+    The axes that are reduced; negative ones count from the last. By default all.
 keepdims : bool
     Whether these axes stay, with the extent 1.
 
@@ -264,7 +264,7 @@ def solve(A: Expression, b: Expression) -> Any:
 # ---------------------------------------------------------------------------- reductions
 
 
-@documented(_OVER_AXES)
+@documented(OVER_AXES)
 def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The sum of the entries, over all axes or some.
 
@@ -280,7 +280,7 @@ def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     return _with_ones(EinsumProduct(_without(A, gone), A), gone, keepdims) if gone else A
 
 
-@documented(_OVER_AXES)
+@documented(OVER_AXES)
 def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The mean of the entries, over all axes or some.
 
@@ -299,7 +299,7 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     return _with_ones(EinsumProduct(f",{_without(A, gone)}", 1 / count, A), gone, keepdims)
 
 
-@documented(_OVER_AXES)
+@documented(OVER_AXES)
 def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(A)))`` over all axes or some, without overflow.
 

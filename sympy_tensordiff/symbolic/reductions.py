@@ -15,7 +15,7 @@ from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.elementwise import TensorFunction
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, maximum, minimum, sqrt
-from sympy_tensordiff.symbolic.functions import mean, sum
+from sympy_tensordiff.symbolic.functions import OVER_AXES, mean, sum
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.matrix_functions import checked_axes
 from sympy_tensordiff.symbolic.operations import operand, shape_of
@@ -25,21 +25,6 @@ from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduc
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, places, read, tabulate
 from sympy_tensordiff.symbolic.typed import Expression, Scalar
 
-_OVER_AXES = """
-Parameters
-----------
-A : Expr
-    A tensor expression, or a scalar.
-axis : int or tuple of int, optional
-    The axes that are reduced; negative ones count from the last. By default all.
-keepdims : bool
-    Whether these axes stay, with the extent 1.
-
-Raises
-------
-ShapeError
-    If there is no such axis, or one is named twice.
-"""
 _RUNNING = """
 Parameters
 ----------
@@ -66,7 +51,7 @@ ShapeError
 """
 
 
-@documented(_OVER_AXES)
+@documented(OVER_AXES)
 def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest entry, over all axes or some; entries that are tied share the derivative equally.
 
@@ -80,7 +65,7 @@ def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     return _reduced(IndexedMax, A, axis, keepdims, "max")
 
 
-@documented(_OVER_AXES)
+@documented(OVER_AXES)
 def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The smallest entry, over all axes or some; entries that are tied share the derivative equally.
 
@@ -93,7 +78,7 @@ def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     return _reduced(IndexedMin, A, axis, keepdims, "min")
 
 
-@documented(_OVER_AXES)
+@documented(OVER_AXES)
 def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The product of the entries, over all axes or some.
 
@@ -107,7 +92,7 @@ def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     return _reduced(IndexedProduct, A, axis, keepdims, "prod")
 
 
-@documented(_OVER_AXES)
+@documented(OVER_AXES)
 def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The mean of ``(A - mean(A))**2``, over all axes or some; ``ddof`` is subtracted from the number of entries.
 
@@ -126,7 +111,7 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
     return result if ddof == 0 else result * (count / (count - ddof))
 
 
-@documented(_OVER_AXES)
+@documented(OVER_AXES)
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The root of `var`.
 
@@ -323,7 +308,10 @@ def equal(A: Scalar, B: Scalar) -> Any:
 
 
 def norm(A: Scalar, ord: Any = 2) -> Any:
-    """A norm of all entries of a tensor; of a matrix the 2-norm is that of Frobenius.
+    """A norm of the vector of all entries; of a matrix the 2-norm is that of Frobenius.
+
+    NumPy's norms of a matrix by ``ord`` 1, 2 and infinity are others: the first is
+    ``td.max(td.sum(td.abs(A), axis=0))``, the last the same with ``axis=1``.
 
     Parameters
     ----------
