@@ -93,6 +93,7 @@ def by_numpy(word, arrays):
     return WORDS[word](NUMPY, SimpleNamespace(n=SIZES[n], m=SIZES[m], **arrays))
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("word", WORDS)
 def test_value_gradient_and_kernels(word, arrays):
     expr, expected = WORDS[word](td, TENSORS), by_numpy(word, arrays)
@@ -112,6 +113,29 @@ def test_value_gradient_and_kernels(word, arrays):
     assert sympy.latex(expr)
     names = {**vars(sympy), **vars(td), **INDICES, **vars(TENSORS)}
     assert getattr(eval(str(expr), names), "shape", ()) == shape
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_values_of_the_least_sizes_in_float32_and_in_the_order_of_fortran(word):
+    """A call computes what NumPy does, or is refused because an axis is empty or a slice is longer than its axis."""
+    expr = WORDS[word](td, TENSORS)
+    used = [symbol for symbol in SYMBOLS if symbol in expr.free_symbols]
+    run = td.lambdify(used, expr, "numpy")
+    rng = np.random.default_rng(3)
+    for lengths in ({n: 1, m: 2}, {n: 2, m: 2}, {n: 4, m: 5}, {n: 0, m: 2}):
+        shapes = {t.name: [int(sympy.sympify(extent).subs(lengths)) for extent in t.shape] for t in SYMBOLS}
+        given = {name: rng.uniform(0.5, 2, shape).astype(np.float32) for name, shape in shapes.items()}
+        try:
+            value = run(*(np.asfortranarray(given[symbol.name]) for symbol in used))
+        except TensorDiffError as error:
+            assert lengths[n] == 0 or (lengths[n] == 1 and ("read outside" in str(error) or "length -1" in str(error)))
+            continue
+        if "a row" in word and lengths[n] == 0:
+            assert value.shape == (0, 2)  # no entry reads the row that there is not, for which NumPy raises
+            continue
+        expected = WORDS[word](NUMPY, SimpleNamespace(n=lengths[n], m=lengths[m], **given))
+        assert value.dtype == np.float32 and value.shape == np.shape(expected)
+        np.testing.assert_allclose(value, expected, rtol=2e-5, atol=1e-6)
 
 
 def differences(word, arrays, name, weights):
