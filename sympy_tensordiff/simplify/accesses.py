@@ -18,7 +18,7 @@ from sympy_tensordiff.integer.polyhedron import implied
 Rows = tuple[Row, ...]
 
 MOST_CONDITIONS = 64
-"""What depends on no index is looked at behind so many different conditions; then it counts as always read."""
+"""What depends on no index is looked at behind so many different conditions; behind others it is not checked."""
 
 
 class Loops(NamedTuple):
@@ -104,7 +104,8 @@ class Accesses:
             node, around = stack.pop()
             if node.free.isdisjoint(around.variables):
                 times[node] += 1
-                around = around if times[node] < MOST_CONDITIONS else Around()
+                if times[node] > MOST_CONDITIONS and (around.conditions or around.choices):
+                    continue
             if node in self.safe or (node, around) in seen:
                 continue
             seen.add((node, around))

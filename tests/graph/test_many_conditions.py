@@ -1,5 +1,6 @@
 """Conditions that make many cases: few loops or one test in the loop, with the values of the exact interpreter."""
 
+import numpy as np
 import pytest
 import sympy
 from every import every
@@ -110,3 +111,11 @@ def test_decisions_are_limited():
     with pytest.raises(TooManyCasesError):
         decisions([(sympy.S.One, logic(Xor(*(a > 0 for a in symbols)))), (sympy.S.Zero, True)], literals)
     assert DECISIONS_LIMIT <= 1000
+
+
+def test_a_read_behind_many_conditions_is_refused_by_none_of_them():
+    guarded = sum(Piecewise((x[3] * x[0] ** r, Ne(n, r) & (n >= 4)), (0, True)) for r in range(1, 90))
+    run = td.lambdify([x], guarded, "numpy")
+    assert run(np.ones(3)) == 0 and run(np.ones(5)) == 88
+    with pytest.raises(td.errors.OutOfShapeError, match=r"x\[3\] is read outside"):
+        td.lambdify([x], guarded + x[3], "numpy")(np.ones(3))
