@@ -16,6 +16,7 @@ from sympy_tensordiff.derivative.api import jacobian as jacobian
 from sympy_tensordiff.derivative.api import jvp as jvp
 from sympy_tensordiff.derivative.api import vjp as vjp
 from sympy_tensordiff.derivative.delta_elimination import simplify_deltas as simplify_deltas
+from sympy_tensordiff.derivative.named_parts import cse as cse
 from sympy_tensordiff.derivative.native import diff as diff
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph

@@ -1,0 +1,295 @@
+"""Parts that several places of expressions have in common, found on the graph and given names.
+
+A part may depend on indices that are bound around it: ``exp(-D[i, j])`` under two sums is one part with two axes,
+whatever its indices are called in either place. So parts are compared after their bound variables are renamed in
+the order in which they occur; nothing is compared that is not made of equal parts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.implication import remove_redundant
+
+LEAST = 2
+"""A part of fewer operations is shorter as it is than a name and its definition."""
+
+_LEAVES = frozenset({"const", "scalar", "index", "tensor"})
+_NAMELESS = _LEAVES | {"compare", "and", "or", "not", "read", "guard"}
+_TRANSPARENT = frozenset({"read", "mul", "ein"})
+
+Rows = frozenset[Row]
+
+
+class Key(NamedTuple):
+    """A part, whatever its bound variables are called: it over variables of its own, and how far those run."""
+
+    node: Node
+    extents: tuple[Affine, ...]
+
+
+class Axis(NamedTuple):
+    """A bound variable that a part depends on: the axis is ``variable - first``, which runs from 0 below ``extent``."""
+
+    variable: int
+    first: int
+    extent: Affine
+
+
+class Part(NamedTuple):
+    """A part with a name, where it occurs first; ``order`` sorts its axes as they are bound there."""
+
+    key: Key
+    node: Node
+    axes: tuple[Axis, ...]
+    order: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[Affine, ...]:
+        """The shape of the tensor that the part is: its axes, then those of the node."""
+        return (*(self.axes[n].extent for n in self.order), *self.node.shape)
+
+
+class Parts:
+    """The common parts of several nodes.
+
+    Parameters
+    ----------
+    graph : Graph
+    roots : sequence of Node
+        Scalars and tensors.
+    free : iterable of int
+        The variables that are never bound: sizes and free indices.
+    facts : iterable of Row
+        What is known of those.
+    wanted : iterable of Node
+        Parts to be named wherever they occur, without regard to their size.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        roots: Sequence[Node],
+        free: Iterable[int],
+        facts: Iterable[Row] = (),
+        wanted: Iterable[Node] = (),
+    ) -> None:
+        self.graph = graph
+        self._free = frozenset(free)
+        self._facts = tuple(facts)
+        self._own: list[int] = []
+        self._opened: dict[Node, tuple[tuple[int, ...], tuple[Row, ...], Node]] = {}
+        self._places: dict[int, tuple[int, int]] = {}
+        self._keys: dict[Node, tuple[Key, tuple[Axis, ...]] | None] = {}
+        self._nodes = self._in_order(roots)
+        self._around = self._rows_around(roots)
+        self._unconditional = self._not_chosen(roots)
+        self.parts = self._chosen(roots, {key for node in wanted if (key := self._key(node))})
+        self._by_key = {part.key: part for part in self.parts}
+        self._leaves: dict[Key, Node] = {}
+        self._done: dict[Node, Node] = {}
+
+    def find(self, node: Node) -> Part | None:
+        """The part that a node of the roots is, if it has a name."""
+        found = self._key(node)
+        return self._by_key.get(found) if found else None
+
+    # -------------------------------------------------------------- the walk
+
+    def _args(self, node: Node) -> tuple[Node, ...]:
+        """The arguments of a node; the body of a binder over variables of its own."""
+        if node.op not in BINDERS:
+            return node.args
+        if node not in self._opened:
+            self._opened[node] = variables, _, _ = self.graph.open(node)
+            # A reader meets the limits of a sum innermost first.
+            turned = variables if node.op == "comprehension" else variables[::-1]
+            self._places |= {v: (len(self._opened), n) for n, v in enumerate(turned)}
+        return (self._opened[node][2],)
+
+    def _in_order(self, roots: Sequence[Node]) -> list[Node]:
+        """All nodes, each after its arguments."""
+        order: dict[Node, None] = {}
+        stack = list(reversed(roots))
+        while stack:
+            node = stack[-1]
+            todo = [arg for arg in self._args(node) if arg not in order] if node not in order else []
+            if todo:
+                stack += reversed(todo)
+            else:
+                order[stack.pop()] = None
+        return [*order]
+
+    def _rows_around(self, roots: Sequence[Node]) -> dict[Node, set[Rows]]:
+        """For each node the rows around it that say something of its bound variables, for each way to it."""
+        around: dict[Node, set[Rows]] = {node: set() for node in self._nodes}
+        for root in roots:
+            around[root].add(frozenset())
+        for node in reversed(self._nodes):
+            own = self._opened[node][1] if node.op in BINDERS else node.data if node.op == "guard" else ()
+            for arg in self._args(node):
+                around[arg] |= {self._touching(rows.union(own), arg) for rows in around[node]}
+        return around
+
+    def _not_chosen(self, roots: Sequence[Node]) -> set[Node]:
+        """The nodes that are not only in the branches of choices, where one may be a number only if it is chosen."""
+        found = set(roots)
+        for node in reversed(self._nodes):
+            if node in found:
+                found.update(node.args[:1] if node.op == "select" else self._args(node))
+        return found
+
+    def _touching(self, rows: Rows, node: Node) -> Rows:
+        """The rows that hold a bound variable of a node, or one that such a row holds."""
+        variables, found = node.free - self._free, set[Row]()
+        while more := {row for row in rows - found if row.form.atoms() & variables}:
+            found |= more
+            variables = variables.union(*(row.form.atoms() for row in more)) - self._free
+        return frozenset(found)
+
+    # -------------------------------------------------------------- equal parts
+
+    def _key(self, node: Node) -> Key | None:
+        """What is equal for equal parts; None for what cannot have a name."""
+        found = self._keys.get(node)
+        if node not in self._keys:
+            nameable = node in self._around and node.op not in _NAMELESS
+            nameable = nameable and (node.total or node in self._unconditional)
+            self._keys[node] = found = self._general(node) if nameable else None
+        return found[0] if found else None
+
+    def _general(self, node: Node) -> tuple[Key, tuple[Axis, ...]] | None:
+        bound = node.free - self._free
+        if not bound:
+            return Key(node, ()), ()
+        if node.shape or len(self._around[node]) != 1:
+            return None
+        axes = self._axes(node, bound)
+        if axes is None:
+            return None
+        while len(self._own) < len(axes):
+            self._own.append(self.graph.fresh("i"))
+        forms = {axis.variable: Affine.variable(own) + axis.first for axis, own in zip(axes, self._own, strict=False)}
+        return Key(self.graph.substitute(node, forms), tuple(axis.extent for axis in axes)), axes
+
+    def _axes(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
+        """The bound variables in the order in which they occur, where each runs in a range of its own."""
+        (rows,) = self._around[node]
+        others = frozenset().union(*(row.form.atoms() for row in rows)) - bound - self._free
+        if any(row.kind != "ge" or row.form.compounds() for row in rows):
+            return None
+        left = project(rows, others)
+        left = None if left is None else remove_redundant(sorted(left), self._facts)
+        axes = []
+        for v in self._occurring(node, bound):
+            own = [row.form for row in left or () if v in row.form.atoms()]
+            lower = [form - Affine.variable(v) for form in own if form.coefficient(v) == 1]
+            upper = [form + Affine.variable(v) for form in own if form.coefficient(v) == -1]
+            if len(lower) != 1 or len(upper) != 1 or len(own) != 2 or lower[0].terms:
+                return None
+            first = -lower[0].constant
+            axes.append(Axis(v, first, upper[0] + 1 - first))
+        return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
+
+    def _occurring(self, node: Node, bound: frozenset[int]) -> list[int]:
+        """The bound variables in the order in which they occur."""
+        found: dict[int, None] = {}
+        stack, done = [node], set()
+        while stack and len(found) < len(bound):
+            top = stack.pop()
+            if top in done or not top.free & bound:
+                continue
+            done.add(top)
+            forms = top.data if top.op in ("read", "comprehension") else (top.data,) if top.op == "index" else ()
+            rows = top.data if top.op in RANGED or top.op == "guard" else ()
+            for form in (*forms, *(row.form for row in rows)):
+                found.update(dict.fromkeys(v for v, _ in form.terms if v in bound))
+                found.update(dict.fromkeys(sorted((form.atoms() & bound) - found.keys())))
+            stack += reversed(top.args)
+        return [*found, *sorted(bound - found.keys())]
+
+    def _same(self, node: Node) -> Key | Node:
+        """What is the same for equal parts."""
+        return self._key(node) or node
+
+    def _chosen(self, roots: Sequence[Node], forced: set[Key]) -> list[Part]:
+        """The parts that are worth a name, each after those that it is made of."""
+        first: dict[Key | Node, Node] = {}
+        for node in self._nodes:
+            first.setdefault(self._same(node), node)
+        # What moves, scales or reads a part uses it, wherever it stands itself.
+        users = [node for node in first.values() if _core(node) is node]
+        uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._args(node))))
+        parts: list[Part] = []
+        weights: dict[Key | Node, int] = {}
+        for same, node in first.items():
+            weights[same] = _operations(node) + sum(weights[p] for p in {self._same(arg) for arg in self._args(node)})
+            worth = uses[same] > 1 and weights[same] >= LEAST and _core(node) is node
+            if isinstance(same, Key) and (worth or same in forced):
+                axes = (self._keys[node] or (same, ()))[1]
+                order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])  # noqa: B023
+                parts.append(Part(same, node, axes, tuple(order)))
+                weights[same] = 0
+        return parts
+
+    # -------------------------------------------------------------- the parts replaced
+
+    def replaced(self, roots: Sequence[Node], leaves: Mapping[Key, Node]) -> tuple[list[Node], list[Node]]:
+        """The definitions of the parts and the roots, in which ``leaves``, tensors, stand for the parts."""
+        self._leaves = dict(leaves)
+        for node in self._nodes:
+            self._done[node] = self._read(node) or self._over(node)
+        return [self._definition(part) for part in self.parts], [self._done[root] for root in roots]
+
+    def _definition(self, part: Part) -> Node:
+        """The part as a tensor over its axes."""
+        node = self._over(part.node)
+        if not part.axes:
+            return node
+        axes = [part.axes[n] for n in part.order]
+        moved = self.graph.substitute(
+            node, {axis.variable: Affine.variable(axis.variable) + axis.first for axis in axes if axis.first}
+        )
+        return self.graph.comprehension([axis.variable for axis in axes], [axis.extent for axis in axes], moved)
+
+    def _read(self, node: Node) -> Node | None:
+        """The read of the leaf that stands for a node."""
+        key = self._key(node)
+        found, leaf = self._keys.get(node), self._leaves.get(key) if key else None
+        if leaf is None or found is None or node.shape:
+            return leaf
+        axes = [found[1][n] for n in self._by_key[found[0]].order]
+        return self.graph.read(leaf, [Affine.variable(axis.variable) - axis.first for axis in axes])
+
+    def _over(self, node: Node) -> Node:
+        """A node over arguments in which parts are replaced."""
+        args = [self._done[arg] for arg in self._args(node)]
+        if node.op not in BINDERS:
+            return self.graph.with_args(node, args)
+        variables, rows, _ = self._opened[node]
+        if node.op == "comprehension":
+            return self.graph.comprehension(variables, node.data, args[0])
+        return self.graph.reduce(node.op, variables, rows, args[0])
+
+
+def _core(node: Node) -> Node:
+    """The node below what only moves, scales or reads entries."""
+    while node.op in _TRANSPARENT and not (node.op == "ein" and not node.view):
+        args = [arg for arg in node.args if arg.op != "const"]
+        if len(args) != 1:
+            break
+        node = args[0]
+    return node
+
+
+def _operations(node: Node) -> int:
+    """About how many signs and functions a reader sees of a node itself."""
+    if node.op in ("add", "mul", "ein"):
+        terms = len([arg for arg in node.args if arg.op != "const"])
+        return terms - 1 + (node.op == "ein" and not node.view)
+    return 0 if node.op in _LEAVES | {"read", "comprehension"} else 1
