@@ -17,9 +17,11 @@ from sympy_tensordiff.derivative.api import jvp as jvp
 from sympy_tensordiff.derivative.api import vjp as vjp
 from sympy_tensordiff.derivative.delta_elimination import simplify_deltas as simplify_deltas
 from sympy_tensordiff.derivative.named_parts import cse as cse
+from sympy_tensordiff.derivative.named_parts import name as name
 from sympy_tensordiff.derivative.native import diff as diff
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
+from sympy_tensordiff.drawing.equations import latex as latex
 from sympy_tensordiff.drawing.plot import plot_index_map as plot_index_map
 from sympy_tensordiff.parsing.api import parse as parse
 from sympy_tensordiff.parsing.indexed.api import parse_indexed as parse_indexed
@@ -88,6 +90,7 @@ from sympy_tensordiff.symbolic.matrix_functions import TensorCofactor as TensorC
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant as TensorDeterminant
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse as TensorInverse
 from sympy_tensordiff.symbolic.matrix_functions import TensorLogSumExp as TensorLogSumExp
+from sympy_tensordiff.symbolic.named import NamedTensor as NamedTensor
 from sympy_tensordiff.symbolic.partial_derivatives import Subs as Subs
 from sympy_tensordiff.symbolic.rearrangements import flip as flip
 from sympy_tensordiff.symbolic.rearrangements import moveaxis as moveaxis
@@ -135,6 +138,7 @@ __all__ = [
     "IndexedMin",
     "IndexedProduct",
     "IndexedSum",
+    "NamedTensor",
     "ParsedExpression",
     "Subs",
     "TensorAdd",
@@ -169,6 +173,7 @@ __all__ = [
     "cos",
     "cosh",
     "cross",
+    "cse",
     "cumprod",
     "cumsum",
     "det",
@@ -195,6 +200,7 @@ __all__ = [
     "jvp",
     "kron",
     "lambdify",
+    "latex",
     "less",
     "lift",
     "log",
@@ -206,6 +212,7 @@ __all__ = [
     "min",
     "minimum",
     "moveaxis",
+    "name",
     "norm",
     "ones",
     "outer",

@@ -10,6 +10,7 @@ import sympy
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.derivative.native_matrices import as_scalar, in_matrices
 from sympy_tensordiff.derivative.tensor_sweep import total
+from sympy_tensordiff.derivative.through_names import ThroughNames
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
 from sympy_tensordiff.graph.to_einsum import to_einsum
 from sympy_tensordiff.graph.to_native import to_native
@@ -21,6 +22,7 @@ from sympy_tensordiff.symbolic.hooks import (
     register_notation,
 )
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.named import NamedTensor, named_in
 from sympy_tensordiff.symbolic.tensors import TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.typed import Expression, Scalar, Tensors, Variables
 
@@ -83,9 +85,11 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
     variables = _several(wrt)
-    work = Differentiation(value, own, by=variables)
-    leaves = [work.leaf(v) for v in variables]
-    parts = work.finish_all(work.pullbacks(leaves, work.inputs[0]))
+    if named_in([value]):
+        parts = ThroughNames(value, own, *variables).pullbacks([_variable(value, v) for v in variables], own)
+    else:
+        work = Differentiation(value, own, by=variables)
+        parts = work.finish_all(work.pullbacks([work.leaf(v) for v in variables], work.inputs[0]))
     results = tuple(in_matrices(part, v, given, cotangent) for part, v in zip(parts, variables, strict=True))
     return results if _is_tuple(wrt) else results[0]
 
@@ -147,11 +151,16 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
     """
     variables, given = _paired(wrt, tangent, "tangent")
     directions = tuple(as_operand(direction, "the tangent") for direction in given)
-    work = Differentiation(as_operand(T, "the expression"), *directions)
+    value = as_operand(T, "the expression")
+    work = Differentiation(value, *directions)
     leaves = [work.leaf(v) for v in variables]
     for v, direction in zip(variables, directions, strict=True):
         check_shape(direction, work.variable(v), "the tangent")
-    result = work.finish(work.pushforward(leaves, work.inputs))
+    if named_in([value]):
+        by = [work.variable(v) for v in variables]
+        result = ThroughNames(value, *directions, *by).pushforward(by, directions)
+    else:
+        result = work.finish(work.pushforward(leaves, work.inputs))
     return in_matrices(result, variables[0], T, *given) if variables else result
 
 
@@ -304,12 +313,24 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     work = _scalar_work(s, "hvp", *(as_operand(vector, "the vector") for vector in vectors))
     for variable, vector in zip(variables, vectors, strict=True):
         check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")
+    value = as_scalar(s, "the expression")
+    if named_in([value]):
+        by = [work.variable(v) for v in variables]
+        given = tuple(as_operand(vector, "the vector") for vector in vectors)
+        slopes = ThroughNames(value, *by, *given).pullbacks(by, sympy.S.One)
+        moved = tuple(ThroughNames(slope, *by, *given).pushforward(by, given) for slope in slopes)
+        return moved if _is_tuple(wrt) else moved[0]
     leaves = [work.leaf(variable) for variable in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
     parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
     products = work.finish_all([total(work.graph, column) for column in zip(*parts, strict=True)])
     results = tuple(in_matrices(part, by, s, *vectors) for part, by in zip(products, variables, strict=True))
     return results if _is_tuple(wrt) else results[0]
+
+
+def _variable(value: Any, wrt: Any) -> Any:
+    """A variable in the classes of this package; or a named part, whose cotangent is asked for."""
+    return wrt if isinstance(wrt, NamedTensor) else Differentiation(value).variable(wrt)
 
 
 def _is_tuple(argument: Any) -> bool:

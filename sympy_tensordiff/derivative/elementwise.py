@@ -40,6 +40,7 @@ from sympy_tensordiff.simplify.signs import with_signs
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.symbolic.lift import lift_native
+from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorExpr, TensorSymbol
 from sympy_tensordiff.symbolic.traversal import names_in
 from sympy_tensordiff.symbolic.variables import no_variable, refuse_array
@@ -63,12 +64,14 @@ class Differentiation:
         Further inputs (a cotangent) whose extents count as facts.
     by : sequence of Expr
         The variables of the derivative: what they are does not matter yet, the extents of tensors are facts too.
+    names : bool
+        Whether named expressions are variables, and not what they stand for.
     """
 
     @no_collection()
-    def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = ()) -> None:
+    def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = (), names: bool = False) -> None:
         self.graph = Graph()
-        self.reader = Reader(self.graph)
+        self.reader = Reader(self.graph, names=names)
         self.reader.use((expr, *also, *by))
         given = read_with_ranges(self.reader, (expr, *also))
         moderate = without_overflow(self.graph, recognise(self.graph, given), numbers=False)
@@ -101,12 +104,12 @@ class Differentiation:
         """The tensors among variables, and those of entries."""
         lifted = [self.variable(v) for v in variables]
         found = [v.tensor if isinstance(v, TensorEntry) else v for v in lifted]
-        return [self.reader.tensor(v) for v in found if isinstance(v, TensorSymbol)]
+        return [self.reader.tensor(v) for v in found if isinstance(v, (TensorSymbol, NamedTensor))]
 
     def leaf(self, wrt: Any) -> Node:
         """The node of a variable: a tensor or a real scalar symbol."""
         wrt = self.variable(wrt)
-        if isinstance(wrt, TensorSymbol):
+        if isinstance(wrt, (TensorSymbol, NamedTensor)):
             if wrt.dtype is int:
                 raise UnsupportedError(
                     f"nothing has a derivative by {wrt}, a tensor of integers: between two integers there is no value; "

@@ -10,14 +10,15 @@ import sympy
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.graph.collector import no_collection
-from sympy_tensordiff.graph.nodes import Graph
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.graph.write_forms import Forms
-from sympy_tensordiff.simplify.facts import input_facts
+from sympy_tensordiff.simplify.facts import input_facts, size_variables
 from sympy_tensordiff.simplify.logistic import for_readers
-from sympy_tensordiff.simplify.parts import Parts
+from sympy_tensordiff.simplify.parts import Key, Part, Parts
 from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.named import NamedTensor, named_in
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.traversal import free_symbols_in
 from sympy_tensordiff.symbolic.typed import Scalar
@@ -35,7 +36,7 @@ def cse(
         Scalars and tensor expressions.
     names : mapping of Expr to str, optional
         Names for parts, each a tensor expression or a scalar that occurs; they are named wherever they occur, also
-        where they occur once. Other parts are called ``t0``, ``t1``, …
+        where they occur once. Other parts are called ``t0``, ``t1``, …, those that `td.name` has named by their names.
 
     Returns
     -------
@@ -52,6 +53,8 @@ def cse(
         the name with something else.
     ArgumentTypeError
         If ``names`` is not a mapping to strings.
+    ShapeError
+        If two different named expressions have one name.
 
     Notes
     -----
@@ -71,46 +74,133 @@ def cse(
 
     A part under two sums, over indices of other names:
 
-    >>> d = td.TensorComprehension(sum((x[i] - x[j])**2 for _ in range(1)), (i, n), (j, n))
     >>> energy = td.IndexedSum(td.exp(-(x[i] - x[j])**2), (i, 0, n - 1), (j, 0, n - 1))
     >>> more = td.IndexedSum(x[k]*td.exp(-(x[i] - x[k])**2), (k, 0, n - 1), (i, 0, n - 1))
-    >>> td.cse([energy, more], names=None)[1]
+    >>> td.cse([energy, more])[1]
     [IndexedSum(t0[i, j], (i, 0, n - 1), (j, 0, n - 1)), IndexedSum(t0[i, k]*x[k], (k, 0, n - 1), (i, 0, n - 1))]
     """
     given = exprs if isinstance(exprs, (tuple, list, sympy.Tuple)) else [exprs]
     operands = [as_operand(expr, "the expression") for expr in given]
     named = _checked(names)
-    reader = Reader(Graph())
+    units = named_in([*operands, *named])
+    reader = Reader(Graph(), names=True)
     reader.use((*operands, *named))
-    roots = [reader.read(expr) for expr in operands]
-    wanted = {reader.read(expr): name for expr, name in named.items()}
+    roots = [reader.read(expr) for expr in (*operands, *(unit.definition for unit in units))]
+    wanted = {reader.read(expr): expr for expr in named}
     facts = input_facts(reader.graph, [*roots, *reader.leaves()])
     parts = Parts(reader.graph, roots, reader.free.values(), facts, wanted)
-    chosen = {}
-    for node, name in wanted.items():
-        found = parts.find(node)
-        if found is None:
-            expr = next(e for e, other in named.items() if other == name)
-            raise ArgumentError(
-                f"{expr}, which names calls {name}, is not a part of the expressions that can have a name: give one "
-                "that occurs as it is written and holds no bound index"
-            )
-        chosen[found.key] = name
-    taken = {str(symbol) for symbol in free_symbols_in([*operands, *named])} | {*reader.graph.names}
-    if clash := sorted(taken & {*named.values()}):
-        raise ArgumentError(f"names calls a part {clash[0]}, which is a name in the expressions: choose another one")
-    free = (name for n in count() if (name := f"t{n}") not in taken and name not in named.values())
+    taken = {str(symbol) for symbol in free_symbols_in([*operands, *named])} | {*reader.graph.names, *reader.tensors}
+    chosen = {_wanted(parts, node, expr, named[expr], taken): named[expr] for node, expr in wanted.items()}
+    own = [TensorSymbol(unit.name, unit.shape) for unit in units]
+    symbols = _symbols(reader, parts.parts, chosen, taken)
+    defined, reduced = _in_parts(reader, parts, symbols, roots, own)
+    return [(symbol, defined[symbol]) for symbol in _in_order(defined)], reduced[: len(operands)]
+
+
+def _symbols(
+    reader: Reader, parts: Sequence[Part], chosen: Mapping[Key, str], taken: set[str]
+) -> dict[Key, TensorSymbol]:
+    """A tensor for each part, by the name that is chosen or by a number."""
+    free = (name for n in count() if (name := f"t{n}") not in taken and name not in chosen.values())
     forms = Forms(reader)
-    symbols = {
-        part.key: TensorSymbol(
-            chosen[part.key] if part.key in chosen else next(free), [forms.form(extent, ()) for extent in part.shape]
-        )
-        for part in parts.parts
+    return {
+        part.key: TensorSymbol(chosen.get(part.key) or next(free), [forms.form(extent, ()) for extent in part.shape])
+        for part in parts
     }
-    leaves = {key: reader.tensor(symbol) for key, symbol in symbols.items()}
-    definitions, reduced = parts.replaced(roots, leaves)
-    written = write_all(reader, for_readers(reader.graph, [*definitions, *reduced]))
-    return list(zip(symbols.values(), written, strict=False)), written[len(definitions) :]
+
+
+def _in_parts(
+    reader: Reader,
+    parts: Parts,
+    symbols: Mapping[Key, TensorSymbol],
+    roots: Sequence[Node],
+    own: Sequence[TensorSymbol],
+) -> tuple[dict[TensorSymbol, Any], list[Any]]:
+    """The definitions of all symbols, and the expressions; the last roots are definitions of ``own``."""
+    definitions, replaced = parts.replaced(roots, {key: reader.tensor(symbol) for key, symbol in symbols.items()})
+    # From here on a named expression is what its name stands for elsewhere: a tensor.
+    reader.tensors |= {symbol.name: symbol for symbol in own}
+    written = write_all(reader, for_readers(reader.graph, [*definitions, *replaced]))
+    rest = len(written) - len(own)
+    defined = dict(zip(symbols.values(), written, strict=False)) | dict(zip(own, written[rest:], strict=True))
+    return defined, written[len(symbols) : rest]
+
+
+def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> Key:
+    """The part that is to have a name."""
+    found = parts.find(node)
+    if found is None:
+        raise ArgumentError(
+            f"td.cse: {expr}, which names calls {name}, is not a part of the expressions that can have a name: give "
+            "one that occurs as it is written, without indices that are bound around it"
+        )
+    if name in taken:
+        raise ArgumentError(f"td.cse: names calls {expr} {name}, which the expressions call something else")
+    return found.key
+
+
+def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
+    """The symbols, each after those in its definition."""
+    order: dict[TensorSymbol, None] = {}
+    stack = [*reversed(defined)]
+    while stack:
+        todo = [s for s in defined[stack[-1]].free_symbols if s in defined and s not in order]
+        if todo:
+            stack += sorted(todo, key=str)
+        else:
+            order[stack.pop()] = None
+    return [*order]
+
+
+def name(expr: Scalar, name: str) -> NamedTensor:
+    """An expression with a name, by which it is printed and which its derivatives keep.
+
+    Parameters
+    ----------
+    expr : Expr
+        A scalar or a tensor expression, in which no index is free; sizes may be.
+    name : str
+        A name as that of a `TensorSymbol`, which nothing else in an expression has.
+
+    Returns
+    -------
+    NamedTensor
+        Has the shape of ``expr``, and its value. ``.definition`` is ``expr``.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        For a name that there cannot be, or an index that is free in ``expr``.
+
+    Notes
+    -----
+    `vjp`, `gradient`, `jvp` and `hvp` differentiate through the name by the chain rule: results hold ``K`` and
+    the derivative by it, which is called ``dK``. By ``K`` itself they give that derivative. Full Jacobians and Hessians
+    and plain ``diff`` write the definition in place of the name, and so do texts and kernels, which compute it once.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n = td.indices("n")
+    >>> A, y = td.TensorSymbol("A", (n, n)), td.TensorSymbol("y", n)
+    >>> K = td.name(A @ A.T, "K")
+    >>> td.gradient(y @ td.inv(K) @ y, A)
+    (dK + dK.T).T @ A
+    >>> td.gradient(y @ td.inv(K) @ y, K)
+    -outer(inv(K).T @ y, inv(K) @ y)
+    """
+    operand = as_operand(expr, "the expression")
+    reader = Reader(Graph())
+    reader.use((operand,))
+    node = reader.read(operand)
+    free = node.free - size_variables([*reader.leaves(), node])
+    used = [form for part in reachable(node) if part.op == "read" for form in part.data]
+    if indices := sorted({str(reader.symbols[v]) for form in used for v in form.atoms() & free}):
+        raise ArgumentError(
+            f"td.name: {indices[0]} is a free index of {operand}, which a name does not show: name the tensor over it, "
+            f"td.name(td.TensorComprehension(…, ({indices[0]}, n)), {str(name)!r})[{indices[0]}]"
+        )
+    return NamedTensor(name, operand)
 
 
 def _checked(names: Any) -> dict[Any, str]:

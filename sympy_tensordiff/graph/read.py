@@ -24,6 +24,7 @@ from sympy_tensordiff.symbolic.indices import data_of, may_be_real, to_affine
 from sympy_tensordiff.symbolic.integers import integers_by_use
 from sympy_tensordiff.symbolic.lift import NATIVE, kind_of, lift, lift_native
 from sympy_tensordiff.symbolic.limits import bound_forms
+from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
@@ -38,13 +39,17 @@ PERMUTED = 6
 
 
 class Reader(Tensors):
-    """Reads expressions into one graph; remembers which symbol is which variable, and which are in ranges."""
+    """Reads expressions into one graph; remembers which symbol is which variable, and which are in ranges.
 
-    def __init__(self, graph: Graph) -> None:
+    With ``names``, a named expression is a leaf; it is what it stands for otherwise.
+    """
+
+    def __init__(self, graph: Graph, *, names: bool = False) -> None:
         self.graph = graph
+        self._names = names
         self.symbols: dict[int, Any] = {}
         self.free: Scope = {}
-        self.tensors: dict[str, TensorSymbol] = {}
+        self.tensors: dict[str, Any] = {}
         self.scalars: set[str] = set()
         self.limits: set[int] = set()
         self.divisors: set[Affine] = set()
@@ -117,7 +122,7 @@ class Reader(Tensors):
         self.symbols[variable] = symbol
         return variable
 
-    def tensor(self, symbol: TensorSymbol) -> Node:
+    def tensor(self, symbol: TensorSymbol | NamedTensor) -> Node:
         """The node of a tensor variable; one name has one shape."""
         self.use([symbol])
         known = self.tensors.setdefault(symbol.name, symbol)
@@ -197,6 +202,13 @@ class Reader(Tensors):
 
     def _tensor_symbol(self, expr: TensorSymbol, scope: Scope) -> Recursion[Node]:
         yield from ()
+        tensor = self.tensor(expr)
+        return tensor if expr.shape else self.graph.read(tensor, ())
+
+    def _named(self, expr: NamedTensor, scope: Scope) -> Recursion[Node]:
+        # An index that is bound around a definition is not seen in a name.
+        if not self._names or not scope.keys().isdisjoint(expr.free_symbols):
+            return (yield self._visit(expr.definition, scope))
         tensor = self.tensor(expr)
         return tensor if expr.shape else self.graph.read(tensor, ())
 
@@ -292,7 +304,7 @@ def _extrema(expr: Any) -> int:
     return sum(max(1, len(node.args) - 1) for node in nodes_in([expr]) if isinstance(node, _EXTREMA))
 
 
-def _described(tensor: TensorSymbol) -> str:
+def _described(tensor: TensorSymbol | NamedTensor) -> str:
     return f"one of shape {tensor.shape}{kind_of(tensor)}"
 
 
@@ -322,6 +334,7 @@ _METHODS: list[tuple[Any, Callable[[Reader, Any, Scope], Recursion[Node]]]] = [
     (IndexedReduction, Reader._reduction),
     (TensorComprehension, Reader._comprehension),
     (TensorSymbol, Reader._tensor_symbol),
+    (NamedTensor, Reader._named),
     *TENSOR_METHODS,
     ((sympy.Number, sympy.NumberSymbol, type(sympy.I), type(sympy.zoo)), Reader._number),
     ((sympy.Symbol, sympy.Idx), Reader._symbol),

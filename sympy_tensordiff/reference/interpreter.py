@@ -18,6 +18,7 @@ from sympy_tensordiff.reference.inputs import bind, is_tensor
 from sympy_tensordiff.reference.scalars import SCALAR_RULES, Compiled, Environment, compile_function, take_functions
 from sympy_tensordiff.reference.whole import RULES, WholeTensors
 from sympy_tensordiff.symbolic.lift import lift
+from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.partial_derivatives import distinct
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorExpr, TensorSymbol
@@ -295,7 +296,7 @@ def evaluate(
     """
     several = isinstance(expression, (tuple, list, sympy.Tuple))
     given = map(sympy.sympify, expression if several else (expression,))
-    expressions = [distinct(lift(e) if isinstance(e, sympy.MatrixExpr) else e) for e in given]
+    expressions = [distinct(in_full(lift(e) if isinstance(e, sympy.MatrixExpr) else e)) for e in given]
     with Interpreter(expressions, values, sizes, total=total) as interpreter:
         results = tuple(exact(interpreter.run(e)) for e in expressions)
     return results if several else results[0]

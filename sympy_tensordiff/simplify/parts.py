@@ -213,6 +213,12 @@ class Parts:
             stack += reversed(top.args)
         return [*found, *sorted(bound - found.keys())]
 
+    def _used(self, node: Node) -> list[Node]:
+        """The arguments that a reader sees: of ``z - logsumexp(z)``, as in a softmax, only one."""
+        args = self._args(node)
+        maxima = [_core(arg).args[0] for arg in args if _core(arg).op == "lse"] if node.op == "add" else []
+        return [arg for arg in args if arg not in maxima]
+
     def _same(self, node: Node) -> Key | Node:
         """What is the same for equal parts."""
         return self._key(node) or node
@@ -224,7 +230,7 @@ class Parts:
             first.setdefault(self._same(node), node)
         # What moves, scales or reads a part uses it, wherever it stands itself.
         users = [node for node in first.values() if _core(node) is node]
-        uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._args(node))))
+        uses = Counter(self._same(_core(arg)) for arg in (*roots, *(a for node in users for a in self._used(node))))
         parts: list[Part] = []
         weights: dict[Key | Node, int] = {}
         for same, node in first.items():
@@ -232,7 +238,7 @@ class Parts:
             worth = uses[same] > 1 and weights[same] >= LEAST and _core(node) is node
             if isinstance(same, Key) and (worth or same in forced):
                 axes = (self._keys[node] or (same, ()))[1]
-                order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])  # noqa: B023
+                order = sorted(range(len(axes)), key=lambda n: self._places[axes[n].variable])
                 parts.append(Part(same, node, axes, tuple(order)))
                 weights[same] = 0
         return parts
@@ -240,11 +246,13 @@ class Parts:
     # -------------------------------------------------------------- the parts replaced
 
     def replaced(self, roots: Sequence[Node], leaves: Mapping[Key, Node]) -> tuple[list[Node], list[Node]]:
-        """The definitions of the parts and the roots, in which ``leaves``, tensors, stand for the parts."""
+        """The definitions of parts and the roots, in which ``leaves``, tensors, stand for the parts."""
         self._leaves = dict(leaves)
         for node in self._nodes:
             self._done[node] = self._read(node) or self._over(node)
-        return [self._definition(part) for part in self.parts], [self._done[root] for root in roots]
+        return [self._definition(part) for part in self.parts if part.key in leaves], [
+            self._done[root] for root in roots
+        ]
 
     def _definition(self, part: Part) -> Node:
         """The part as a tensor over its axes."""

@@ -36,6 +36,7 @@ from sympy_tensordiff.symbolic.indices import as_expr, may_be_integer, parse
 from sympy_tensordiff.symbolic.lift_arrays import whole_operation
 from sympy_tensordiff.symbolic.lift_matrices import MATRIX_CLASSES, lift_matrix, matrix_operands
 from sympy_tensordiff.symbolic.limits import NOT_FINITE, bound_forms
+from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
@@ -245,6 +246,7 @@ class _Lift(Rewriting):
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         **dict.fromkeys(MATRIX_CLASSES, matrix),
         TensorSymbol: tensor_symbol,
+        NamedTensor: tensor_symbol,
         Binder: ours,
         Sum: reduction,
         Product: reduction,
@@ -280,7 +282,7 @@ def _invented(name: str, rank: int) -> tuple[Expr, ...]:
     return tuple(Symbol(f"n_{name}_{axis}", integer=True, positive=True) for axis in range(rank))
 
 
-def kind_of(tensor: TensorSymbol) -> str:
+def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
     """What a message says of a tensor behind its shape."""
     below = "" if tensor.below is None else f" below {tensor.below}"
     return f" of integers{below}" if tensor.dtype is int else ""

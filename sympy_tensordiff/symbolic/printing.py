@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from sympy import Idx, Symbol, srepr
+from sympy import Idx, Symbol, latex, srepr
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
@@ -98,8 +98,7 @@ class PrintedSymbol(Printed):
     def _latex(self: Any, printer: Any) -> str:
         style = printer._settings.get("mat_symbol_style", "plain") if self.rank else "plain"
         text = str(printer._print_Symbol(self, style=style))
-        # Under another tensor, idx_{i} reads as a product of three.
-        return rf"\mathrm{{{text}}}" if self.dtype is int and text.isalpha() and len(text) > 1 else text
+        return upright(text)
 
     def _pretty(self: Any, printer: Any) -> Any:
         return printer._print(Symbol(self.name))
@@ -159,6 +158,14 @@ class PrintedComprehension(Printed):
             below.baseline = form.baseline - form.height()  # one line under the brackets
             form = prettyForm(*form.right(below))
         return form
+
+
+def upright(name: str) -> str:
+    """A name in LaTeX; a word in roman letters, since in italics it reads as a product, and dalpha as a differential."""
+    if not (name.isalpha() and name.isascii() and len(name) > 1):
+        return name
+    greek = latex(Symbol(name[1:])) if name[0] == "d" else ""
+    return rf"\mathrm{{d}}{greek}" if greek.startswith("\\") else rf"\mathrm{{{name}}}"
 
 
 def shown_body(printer: Any, body: Any) -> Any:

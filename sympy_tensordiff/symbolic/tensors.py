@@ -67,7 +67,7 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
 
     def __new__(cls, name: Any, shape: Any, dtype: Any = float, below: Any = None) -> TensorSymbol:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
-        name = _checked_name(name)
+        name = checked_name(name)
         parts: tuple[Any, ...] = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
         if not _is_integer(dtype, name):
             if below is not None:
@@ -192,7 +192,8 @@ def _checked_range(below: Any, name: str) -> Expr:
         raise type(error)(f"tensor {name} has below={below}, which is not a size: {error}") from None
 
 
-def _checked_name(name: Any) -> str:
+def checked_name(name: Any) -> str:
+    """A name that a tensor can have, as Python spells it."""
     if isinstance(name, Str):
         name = name.name
     if not isinstance(name, str):

@@ -16,6 +16,7 @@ from sympy import Lambda, Symbol
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.einsum import EinsumProduct
 from sympy_tensordiff.symbolic.entries import TensorEntry
+from sympy_tensordiff.symbolic.named import NamedTensor
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.rewriting import Rewriting, Scope, rebound
 from sympy_tensordiff.symbolic.tabulate import fresh_indices, read, tabulate
@@ -104,6 +105,7 @@ class _Index(_OfTensors):
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         Lambda: _OfTensors.kept,
         TensorSymbol: _OfTensors.kept,
+        NamedTensor: _OfTensors.kept,
         TensorEntry: entry,
         Binder: binder,
         TensorOperation: operation,
@@ -127,5 +129,6 @@ class _Distinct(_OfTensors):
     rules: ClassVar[dict[type, Callable[..., Recursion[Any]]]] = {
         Lambda: _OfTensors.kept,
         TensorSymbol: _OfTensors.kept,
+        NamedTensor: _OfTensors.kept,
         Binder: binder,
     }

@@ -1,0 +1,107 @@
+"""Derivatives through named expressions, which stay parts of the result.
+
+A named expression is a variable of what it occurs in: one sweep for each definition hands its cotangent on to the
+variables and to the names in it. The cotangent of ``K`` is a part of the result with a name of its own, ``dK``, so that
+nothing in it is written twice, and the next derivative goes through both in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from sympy_tensordiff.derivative.elementwise import Differentiation
+from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.write import write_all
+from sympy_tensordiff.symbolic.named import NamedTensor, named_in
+from sympy_tensordiff.symbolic.traversal import names_in
+
+
+class ThroughNames:
+    """Sweeps of one expression and the definitions of the names in it.
+
+    Parameters
+    ----------
+    value : Expr
+        A scalar or a tensor expression that holds named ones.
+    *others : Expr
+        Variables, cotangents and tangents: no new name is one of theirs.
+    """
+
+    def __init__(self, value: Any, *others: Any) -> None:
+        self.value = value
+        self.names = named_in([value])
+        self._taken = names_in([value, *others])
+
+    def pullbacks(self, variables: Sequence[Any], cotangent: Any) -> list[Any]:
+        """The cotangents of variables, of which some may be names; each sweep begins when all that use it are done."""
+        found: dict[Any, list[Any]] = {}
+        results: dict[Any, Any] = {}
+        self._hand(self.value, variables, cotangent, found)
+        for part in reversed(self.names):
+            if part in found:
+                results[part] = total = _total(found.pop(part))
+                self._hand(part.definition, variables, self._named(f"d{part.name}", total), found)
+        work = Differentiation(self.value, by=variables, names=True)
+        zeros = [work.graph.filled(0, work.extents(work.leaf(v))) for v in variables]
+        absent = dict(zip(variables, write_all(work.reader, zeros), strict=True))
+        return [results.get(v) or (_total(found[v]) if v in found else absent[v]) for v in variables]
+
+    def _hand(self, definition: Any, variables: Sequence[Any], cotangent: Any, found: dict[Any, list[Any]]) -> None:
+        """The cotangents that one sweep gives to the names in an expression and to the variables."""
+        leaves = [*named_in([definition]), *(v for v in variables if not isinstance(v, NamedTensor))]
+        work = Differentiation(definition, cotangent, by=leaves, names=True)
+        nodes = work.pullbacks([work.leaf(leaf) for leaf in leaves], work.inputs[0])
+        for leaf, part in zip(leaves, _written(work, nodes), strict=True):
+            if part is not None:
+                found.setdefault(leaf, []).append(part)
+
+    def pushforward(self, variables: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """The tangent of the expression from those of variables, none of which is a name."""
+        moves: dict[Any, list[Any]] = {}
+        for v, tangent in zip(variables, tangents, strict=True):
+            moves.setdefault(v, []).append(tangent)
+        for part in self.names:
+            (tangent,) = self._tangent(part.definition, moves, _written)
+            if tangent is not None:
+                moves[part] = [self._named(f"d{part.name}", tangent)]
+        return self._tangent(self.value, moves, lambda work, nodes: work.finish_all(nodes))[0]
+
+    def _tangent(
+        self, value: Any, moves: dict[Any, list[Any]], written: Callable[[Differentiation, list[Node]], list[Any]]
+    ) -> list[Any]:
+        pairs = [(leaf, tangent) for leaf, tangents in moves.items() for tangent in tangents]
+        work = Differentiation(value, *(tangent for _, tangent in pairs), by=list(moves), names=True)
+        return written(work, [work.pushforward([work.leaf(leaf) for leaf, _ in pairs], work.inputs)])
+
+    def _named(self, name: str, expr: Any) -> Any:
+        """An expression by a name that nothing has; what is as short as a name has none."""
+        if expr.is_number or getattr(expr, "is_symbol", False):
+            return expr
+        free = next(n for k in count() if (n := name if k == 0 else f"{name}_{k}") not in self._taken)
+        self._taken.add(free)
+        return NamedTensor(free, expr)
+
+
+def _written(work: Differentiation, nodes: list[Node]) -> list[Any]:
+    """The simplified results, None for those that are 0."""
+    simplified = work.simplified_all(nodes)
+    results = write_all(work.reader, simplified)
+    return [None if _is_zero(work.graph, node) else result for node, result in zip(simplified, results, strict=True)]
+
+
+def _is_zero(graph: Graph, node: Node) -> bool:
+    """Whether a result is 0 at all entries."""
+    return graph.is_zero(node.args[0] if node.op == "comprehension" else node)
+
+
+def _total(parts: list[Any]) -> Any:
+    """The sum of contributions, simplified as one expression."""
+    if len(parts) == 1:
+        return parts[0]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    work = Differentiation(total, names=True)
+    return work.finish(work.root)
