@@ -142,7 +142,7 @@ def _wanted(parts: Parts, node: Node, expr: Any, name: str, taken: set[str]) -> 
 def _in_order(defined: Mapping[TensorSymbol, Any]) -> list[TensorSymbol]:
     """The symbols, each after those in its definition."""
     order: dict[TensorSymbol, None] = {}
-    stack = [*reversed(defined)]
+    stack = [*defined][::-1]
     while stack:
         todo = [s for s in defined[stack[-1]].free_symbols if s in defined and s not in order]
         if todo:

@@ -59,8 +59,8 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     \text{where}\quad t_{0} &= \operatorname{softmax}\left(A x\right)
     \end{aligned}
     """
-    several = isinstance(expr, (tuple, list, sympy.Tuple))
-    exprs = [as_operand(e, "the expression") for e in (expr if several else [expr])]
+    given: Any = expr if isinstance(expr, (tuple, list, sympy.Tuple)) else [expr]
+    exprs = [as_operand(e, "the expression") for e in given]
     names: list[Any] = [*name] if isinstance(name, (tuple, list)) else [name]
     names = names * len(exprs) if name is None else names
     if len(names) != len(exprs):

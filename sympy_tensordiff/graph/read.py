@@ -208,7 +208,8 @@ class Reader(Tensors):
     def _named(self, expr: NamedTensor, scope: Scope) -> Recursion[Node]:
         # An index that is bound around a definition is not seen in a name.
         if not self._names or not scope.keys().isdisjoint(expr.free_symbols):
-            return (yield self._visit(expr.definition, scope))
+            node: Node = yield self._visit(expr.definition, scope)
+            return node
         tensor = self.tensor(expr)
         return tensor if expr.shape else self.graph.read(tensor, ())
 

@@ -15,6 +15,7 @@ from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.parsing.pieces import written
 from sympy_tensordiff.parsing.text_writer import Writer
 from sympy_tensordiff.symbolic.indices import as_expr
+from sympy_tensordiff.symbolic.named import in_full
 
 
 def to_text(expr: Any, language: str = "thesis") -> str:
@@ -68,12 +69,14 @@ def to_text(expr: Any, language: str = "thesis") -> str:
     ...
     sympy_tensordiff.errors.UnsupportedError: to_text: TensorCofactor(2, X) ...
     """
+    if not isinstance(expr, ParsedExpression):
+        expr = in_full(as_expr(expr, "the argument of to_text"))
     if language in ("index", "matrix"):
         return to_index_text(expr) if language == "index" else to_matrix_text(expr)
     if language != "thesis":
         raise ArgumentError(f"to_text writes the languages 'thesis', 'index' and 'matrix', not {language!r}")
     if not isinstance(expr, ParsedExpression):
-        writer = Writer(as_expr(expr, "the argument of to_text"))
+        writer = Writer(expr)
         text = written(writer.run())
         if writer.extents:
             tensors = writer.names or {"x": S.One}

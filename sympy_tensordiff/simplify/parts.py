@@ -250,9 +250,7 @@ class Parts:
         self._leaves = dict(leaves)
         for node in self._nodes:
             self._done[node] = self._read(node) or self._over(node)
-        return [self._definition(part) for part in self.parts if part.key in leaves], [
-            self._done[root] for root in roots
-        ]
+        return [self._definition(part) for part in self.parts], [self._done[root] for root in roots]
 
     def _definition(self, part: Part) -> Node:
         """The part as a tensor over its axes."""

@@ -161,7 +161,7 @@ class PrintedComprehension(Printed):
 
 
 def upright(name: str) -> str:
-    """A name in LaTeX; a word in roman letters, since in italics it reads as a product, and dalpha as a differential."""
+    """A name in LaTeX: a word in roman letters, since in italics it reads as a product; dalpha as a differential."""
     if not (name.isalpha() and name.isascii() and len(name) > 1):
         return name
     greek = latex(Symbol(name[1:])) if name[0] == "d" else ""

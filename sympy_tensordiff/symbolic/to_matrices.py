@@ -39,6 +39,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
 )
 from sympy_tensordiff.symbolic.matrix_notation import einsum_notation
+from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.notation import (
     Call,
     Chain,
@@ -77,7 +78,7 @@ def to_matrices(expr: Any) -> Any:
     ShapeError
         Two tensors would be one `sympy.MatrixSymbol`: a vector, and a matrix of one column.
     """
-    return _Matrices().run(rewritten(expr, EinsumProduct))
+    return _Matrices().run(rewritten(in_full(expr), EinsumProduct))
 
 
 class _Matrices(Rewriting):

@@ -1,0 +1,178 @@
+"""Named parts: `td.cse`, `td.name`, `td.latex`. Values against the exact interpreter, forms as text."""
+
+from random import Random
+
+import numpy as np
+import pytest
+import sympy
+from exact_checks import pullback_problem
+from test_cases import ALL, small
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.symbolic.named import in_full, named_in
+from sympy_tensordiff.testing.exact import assert_equal
+
+i, j, k, n, m, d = td.indices("i j k n m d")
+X, y, A, x = (td.TensorSymbol(*pair) for pair in (("X", (n, d)), ("y", n), ("A", (n, n)), ("x", n)))
+length, scale, noise = sympy.symbols("l s e", positive=True)
+SOME = Random(3).sample(ALL, 16)
+
+
+def in_parts_is_whole(exprs, values, names=None):
+    """Every expression has the value that its parts, one after the other, give it."""
+    parts, reduced = td.cse(exprs, names)
+    known = dict(values)
+    for symbol, definition in parts:
+        known[symbol] = evaluate(definition, known)
+        assert np.shape(known[symbol]) == np.shape(evaluate(symbol, known))
+    for expr, short in zip(exprs, reduced, strict=True):
+        assert_equal(evaluate(short, known), evaluate(expr, values), str(short))
+    return parts, reduced
+
+
+def test_functions_and_their_pullbacks_in_parts(thorough):
+    """All at once: a part that only one of them may have would show."""
+    for name in ALL if thorough else SOME:
+        case = small(name)
+        cotangent, values = pullback_problem(
+            case.function, sympy.Tuple(*case.variables), case.sizes, 0, case.values, -2, 2
+        )
+        in_parts_is_whole([case.function, *td.vjp(case.function, tuple(case.variables), cotangent)], values)
+
+
+def covariance(named):
+    """A covariance, its inverse times the data, and the likelihood of a Gaussian process; with names or without."""
+    give = td.name if named else lambda expr, name: expr
+    square = td.IndexedSum((X[i, k] - X[j, k]) ** 2, (k, 0, d - 1))
+    D = give(td.TensorComprehension(square, (i, n), (j, n)), "D")
+    K = give(scale**2 * td.exp(-D / (2 * length**2)) + noise**2 * td.DeltaTensor((n,)), "K")
+    alpha = give(td.inv(K) @ y, "alpha")
+    return D, K, y @ alpha / 2 + td.log(td.det(K)) / 2
+
+
+WRT = (length, scale, noise, X)
+DATA = (np.array([[0.1, 0.7], [-0.4, 0.2], [0.9, -0.3]]), np.array([1.0, -2.0, 0.5]), 0.7, 1.3, 0.4)
+
+
+def test_derivatives_through_names():
+    loss, full = covariance(True)[2], covariance(False)[2]
+    V = td.TensorSymbol("V", (n, d))
+    assert in_full(loss) == full
+    pairs = [(td.gradient(loss, WRT), td.gradient(full, WRT))]
+    pairs += [((td.hvp(loss, X, V),), (td.hvp(full, X, V),)), ((td.jvp(loss, X, V),), (td.jvp(full, X, V),))]
+    pairs += [((td.diff(loss, length, scale),), (td.diff(full, length, scale),))]
+    for with_names, without in pairs:
+        args = (X, y, length, scale, noise, V)
+        both = [td.lambdify(args, tuple(exprs), "numpy") for exprs in (with_names, without)]
+        for got, expected in zip(*(f(*DATA, np.ones((3, 2)) / 3) for f in both), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_what_a_person_reads_of_a_gaussian_process():
+    gradients = td.gradient(covariance(True)[2], WRT[:3])
+    assert [str(gradient) for gradient in gradients] == [
+        "(s**2*trace(D.T @ (dK*exp(-D/(2*l**2)))))/l**3",
+        "2*s*trace(dK.T @ exp(-D/(2*l**2)))",
+        "2*e*trace(dK)",
+    ]
+    parts, reduced = td.cse(gradients)
+    assert [str(symbol) for symbol, _ in parts] == ["D", "t0", "dalpha", "K", "dK"]
+    assert str(reduced[1]) == "2*s*trace(dK.T @ t0)"
+    parts, _ = td.cse(td.gradient(covariance(False)[2], WRT[:3]), dict(zip(covariance(False), "DK", strict=False)))
+    assert [str(symbol) for symbol, _ in parts] == ["D", "t0", "K", "t1"]
+    assert str(parts[2][1]) == "e**2*DeltaTensor(n) + s**2*t0"
+
+
+def test_parts_of_stencils_are_the_same_wherever_they_stand():
+    u = td.TensorSymbol("u", (n, m))
+    step = (u[i + 1, j] - u[i, j]) ** 2 + (u[i, j + 1] - u[i, j]) ** 2 + sympy.Rational(1, 100)
+    variation = td.IndexedSum(td.sqrt(step), (i, 0, n - 2), (j, 0, m - 2))
+    values = {u: [[1, 3, 2], [0, 5, 7], [2, 2, 4]], n: 3, m: 3}
+    parts, (reduced,) = td.cse(td.gradient(variation, u))
+    ((norm, definition),) = parts
+    assert norm.shape == (n - 1, m - 1)
+    assert definition.body == 1 / td.sqrt(definition.body.args[0])
+    assert {str(entry) for entry in reduced.atoms(td.TensorEntry) if entry.tensor == norm} == {
+        "t0[p, q]",
+        "t0[p - 1, q]",
+        "t0[p, q - 1]",
+    }
+    known = {**values, norm: evaluate(definition, values)}
+    got, expected = (np.asarray(evaluate(e, known), float) for e in (reduced, td.gradient(variation, u)))
+    np.testing.assert_allclose(got, expected)
+
+
+def test_a_part_is_read_inside_of_its_range_only():
+    """Where a condition guards a read or a quotient, the part ends where that does."""
+    body = sympy.Piecewise((1 / x[i - 1] + 1 / (1 / x[i - 1] + 2), i >= 1), (0, True))
+    expr = td.TensorComprehension(body, (i, n))
+    parts, _ = in_parts_is_whole([expr], {x: [1, 2, 3, 0], n: 4})
+    assert all(symbol.shape == (n - 1,) for symbol, _ in parts)
+    chosen = sympy.Piecewise((1 / (x[i] + 1) + sympy.sin(1 / (x[i] + 1)), x[i] > 0), (0, True))
+    assert td.cse(td.TensorComprehension(chosen, (i, n)))[0] == []  # 1/0 is chosen by nobody
+
+
+def test_small_things_have_no_name():
+    assert td.cse(x + 1) == ([], [x + 1])
+    assert td.cse([td.exp(x), td.exp(x) * y])[0] == []
+    parts, reduced = td.cse([td.softmax(A @ x), td.sum(y * td.softmax(A @ x))])
+    assert (str(parts), str(reduced)) == ("[(t0, softmax(A @ x))]", "[t0, sum(t0*y)]")
+    assert td.cse([]) == ([], [])
+
+
+def test_named_expressions():
+    K = td.name(A @ A.T, "K")
+    total = td.name(td.sum(y * y), "total")
+    assert (str(K), K.shape, K.doit(), total.shape, total.free_symbols) == ("K", (n, n), A @ A.T, (), {y, n})
+    assert K.func(*K.args) == K
+    assert sympy.srepr(K).startswith("NamedTensor('K', ")
+    assert td.to_text(K @ y) == td.to_text(A @ A.T @ y)
+    assert str(td.gradient(sympy.sin(total), y)) == "2*dtotal*y"
+    assert td.gradient(y @ K @ y, K) == td.outer(y, y)
+    by_k, by_y = td.gradient(y @ K @ y, (K, y))
+    assert (by_k, str(by_y)) == (td.outer(y, y), "(K + K.T) @ y")
+    assert td.gradient(td.trace(K), y) == td.gradient(td.trace(A), y)
+    slope = td.gradient(td.trace(td.name(td.inv(K), "W") @ A), A)
+    assert sorted(str(part) for part in named_in([slope])) == ["K", "W", "dK", "dW"]
+    assert str(td.gradient(slope[0, 0], y)) == str(td.gradient(td.trace(A), y))
+    assert td.evaluate(td.gradient(total, y), {y: np.arange(3.0)}).tolist() == [0, 2, 4]
+    assert str(td.diff(td.exp(total), y[i])) == "2*exp(sum(y**2))*y[i]"
+
+
+def test_equations():
+    gradient = td.gradient(td.IndexedSum(x[i] ** 3, (i, 0, n - 1)), x)
+    assert td.latex(gradient, "g") == r"g_{p} = 3 x_{p}^{2}, \quad p < n"
+    assert td.latex(gradient, r"g^{(1)}") == r"\left(g^{(1)}\right)_{p} = 3 x_{p}^{2}, \quad p < n"
+    assert td.latex(gradient, "slope").startswith(r"\mathrm{slope}_{p} = ")
+    assert td.latex(A @ x) == "A x"
+    assert td.latex((A @ x, x), ("a", "b")) == "\\begin{aligned}\na &= A x \\\\\nb &= x\n\\end{aligned}"
+    loss = td.name(td.sum(x * x), "loss")
+    assert r"\text{where}\quad \mathrm{loss} &= " in td.latex(sympy.sin(loss), "f", parts=True)
+    assert sympy.latex(td.TensorSymbol("dalpha", n)) == r"\mathrm{d}\alpha"
+
+
+def test_refusals():
+    D = td.TensorComprehension((x[i] - x[j]) ** 2, (i, n), (j, n))
+    refused = {
+        "is not a part of the expressions that can have a name": lambda: td.cse(x + y, {A @ x: "b"}),
+        "which the expressions call something else": lambda: td.cse(A @ x + td.exp(A @ x), {A @ x: "A"}),
+        "names gives two parts one name": lambda: td.cse(A @ x, {A @ x: "b", x + y: "b"}),
+        "i is a free index of": lambda: td.name(x[i] ** 2, "square"),
+        "need as many names, not 2": lambda: td.latex(D, ("a", "b")),
+        "is no name for a tensor": lambda: td.name(D, "not a name"),
+    }
+    for text, call in refused.items():
+        with pytest.raises(ArgumentError, match=text):
+            call()
+    wrong = {
+        "names must be a mapping of expressions to strings": lambda: td.cse(x, ["K"]),
+        "a name is a string of LaTeX": lambda: td.latex(x, 3),
+        "parts must be True or False": lambda: td.latex(x, parts="yes"),
+    }
+    for text, call in wrong.items():
+        with pytest.raises(ArgumentTypeError, match=text):
+            call()
+    with pytest.raises(ShapeError, match="two different tensors are called K"):
+        td.cse([td.name(x + y, "K") * td.name(x - y, "K")])
