@@ -23,7 +23,7 @@ METHODS = (
 
 def print_code(node: Any, printer: Any, *args: Any, **options: Any) -> Any:
     """The name of a variable of rank 0, which is a number; everything else raises."""
-    if node.is_symbol and not node.is_tensor_entry and node.rank == 0:
+    if node.is_symbol and not node.is_tensor_entry and node.rank == 0 and node in node.free_symbols:
         return printer._print(Symbol(node.name, real=True))
     what = f"the entry of {short(node.tensor)}" if node.is_tensor_entry else f"{short(node)} ({type(node).__name__})"
     raise UnsupportedError(

@@ -130,6 +130,11 @@ def whole_samples(row: Any, squares: Any) -> dict[str, dict[str, Any]]:
             "three operands": td.einsum("ij,j,ik->k", A, x, X),
             "inside of SymPy's nodes": sympy.exp(-td.sum(x) / 9) * x[k] + td.dot(x, y),
         },
+        "NamedTensor": {
+            "an entry": td.name(A @ x, "product")[i] * x[k],
+            "a scalar": td.name(td.sum(x * y), "total") + c,
+            "of a name": td.name(td.name(squares, "squares") + 1, "more"),
+        },
         "DeltaTensor": {
             "plain": td.DeltaTensor(n),
             "of rank 4": td.DeltaTensor((n, 2)),
