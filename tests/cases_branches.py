@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sympy
-from cases_reads import M, N, Sum, Table, a, alpha, b, c, delta, i, indices, j, k, p, real, row, where
+from cases_reads import M, N, Sum, Table, a, alpha, b, c, data, delta, i, indices, j, k, p, real, row, where
 from sympy import Eq, Min, Mod, Ne, floor, log, sin, sqrt
 
 import sympy_tensordiff as td
@@ -44,6 +44,21 @@ for _name, _choice in CHOICES.items():
     row(f"no branch of {_name}", _choice, _given, second=(_last, _first))
     if getattr(_choice, "shape", ()):
         row(f"no branch of the sum of {_name}", td.sum(_choice) ** 2, _given, second=(_first, _first))
+
+# ---------------------------------------------------------------- sums in which no condition holds
+
+_idx, _label, _c = data("idx", 2), data("label", 3), real("c", 5)
+_powers = Table((floor(N / 5) * y[sympy.Max(0, i - 3)]) ** (_idx[0] - 1) / (_label[Mod(i, 3)] ** 2 + 1), (i, 5))
+_pulled = td.vjp(_powers, y, _c)
+row(
+    "a pullback through powers, again",
+    Sum(_pulled[i] * x[i], (i, 0, 2)),
+    *({N: size, _idx: [power, 0], y: [2, 3, 5]} for size, power in ((4, 1), (4, 2), (4, 3), (6, 1), (6, 4))),
+    first=(x, y),
+)
+_selected = Sum(where(log(alpha), x[i] > 0), (i, 0, 2)) * Sum(where(log(alpha), _label[i] > 0), (i, 0, 2))
+_off, _on = {x: [-1, -2, -1], _label: [0, 0, 0]}, {x: [1, 2, -1], _label: [0, 1, 0]}
+row("a product of sums of logarithms", _selected, {**_off, alpha: 0}, {**_on, alpha: 2}, first=(alpha, x))
 
 # ---------------------------------------------------------------- found by random functions
 

@@ -16,17 +16,18 @@ from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node, ranges
 from sympy_tensordiff.graph.patterns import Label, Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
-
-LIMIT = 32
-"""Cotangents that are made of more choices are left as they are: products with all of them would explode."""
+from sympy_tensordiff.integer.data import data_entries
+from sympy_tensordiff.simplify.choices import is_chosen
 
 
 def unconditional(root: Node) -> set[Node]:
-    """The nodes that an expression evaluates under no condition on values; those on indices travel with cotangents."""
+    """The nodes evaluated under no condition on values or data; those on indices travel with cotangents."""
     found = {root}
     stack = [root]
     while stack:
         node = stack.pop()
+        if node.op == "guard" and data_entries(row.form for row in node.data):
+            continue
         new = [arg for arg in node.args[: 1 if node.op == "select" else None] if arg not in found]
         found.update(new)
         stack += new
@@ -45,8 +46,14 @@ def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, cert
         Whether what the rule multiplies by is a number wherever the function is. Of a table that is read, only some
         entries may count: the guards of several reads choose these.
     """
-    guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
-    return rule(cotangent) if certain and not guards else _applied(graph, cotangent, rule)
+    return rule(cotangent) if certain and not _is_guarded(cotangent) else _applied(graph, cotangent, rule)
+
+
+def _is_guarded(node: Node) -> bool:
+    """Whether a node is an addition of guards, or a sum or a product of such."""
+    if node.op in ("mul", "sum"):
+        return any(map(_is_guarded, node.args))
+    return node.op == "add" and all(term.op == "guard" or _is_guarded(term) for term in node.args)
 
 
 def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Node:
@@ -68,27 +75,6 @@ def _applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node]) -> Nod
             return _applied(graph, choice, lambda part: rule(graph.mul((*others, part))))
     # What an einsum or a table chooses shows in its value only.
     return graph.select(graph.compare("ne", cotangent, graph.zero), rule(cotangent), graph.zero)
-
-
-def is_chosen(graph: Graph, node: Node) -> bool:
-    """Whether a node is 0 unless conditions choose otherwise, as far as few steps show."""
-    return _is_chosen(graph, node, [LIMIT])
-
-
-def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
-    """Whether a node is 0 unless conditions choose otherwise; it is looked at within the ``room`` left."""
-    room[0] -= 1
-    if room[0] < 0:
-        return False
-    match node.op:
-        case "add":
-            return all(_is_chosen(graph, term, room) for term in node.args)
-        case "select":
-            sides = node.args[1:]
-            return any(map(graph.is_zero, sides)) or any(_is_chosen(graph, side, room) for side in sides)
-        case "mul" | "sum" | "ein" | "comprehension":
-            return any(_is_chosen(graph, part, room) for part in node.args)
-    return node.op == "guard"
 
 
 def contraction(

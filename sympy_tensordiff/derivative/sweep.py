@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from sympy_tensordiff.derivative.annihilation import applied, is_chosen, unconditional
+from sympy_tensordiff.derivative.annihilation import applied, unconditional
 from sympy_tensordiff.derivative.extrema import EXTREMA, share
 from sympy_tensordiff.derivative.products import product_pullback
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
@@ -28,6 +28,7 @@ from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.unfolding import visible_or_relaxed
 from sympy_tensordiff.integer.unions import joined
+from sympy_tensordiff.simplify.choices import is_chosen
 from sympy_tensordiff.simplify.clamps import systems_without_clamps
 from sympy_tensordiff.simplify.deltas import summation
 from sympy_tensordiff.simplify.tables import tabulated

@@ -14,6 +14,9 @@ from sympy_tensordiff.integer.polyhedron import implied
 
 Facts = tuple[Row, ...]
 
+LIMIT = 32
+"""Cotangents that are made of more choices are left as they are: products with all of them would explode."""
+
 
 class Choices:
     """Where nodes are 0, as far as their structure shows, and what they read; remembered."""
@@ -109,6 +112,27 @@ class Choices:
             if (yield self.needs(part, row, facts)) is not every:
                 return not every
         return every
+
+
+def is_chosen(graph: Graph, node: Node) -> bool:
+    """Whether a node is 0 unless conditions choose otherwise, as far as few steps show."""
+    return _is_chosen(graph, node, [LIMIT])
+
+
+def _is_chosen(graph: Graph, node: Node, room: list[int]) -> bool:
+    """Whether a node is 0 unless conditions choose otherwise; it is looked at within the ``room`` left."""
+    room[0] -= 1
+    if room[0] < 0:
+        return False
+    match node.op:
+        case "add":
+            return all(_is_chosen(graph, term, room) for term in node.args)
+        case "select":
+            sides = node.args[1:]
+            return any(map(graph.is_zero, sides)) or any(_is_chosen(graph, side, room) for side in sides)
+        case "mul" | "sum" | "ein" | "comprehension":
+            return any(_is_chosen(graph, part, room) for part in node.args)
+    return node.op == "guard"
 
 
 def is_reciprocal(node: Node, facts: Facts) -> bool:

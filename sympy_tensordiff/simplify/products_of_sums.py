@@ -22,6 +22,7 @@ from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import positive_part
 from sympy_tensordiff.integer.polyhedron import Bounds, implied
+from sympy_tensordiff.simplify.choices import is_chosen
 from sympy_tensordiff.simplify.ranges import Facts, bound_rows, never_empty, number_of_values
 
 Limits = Sequence[Bounds]
@@ -105,7 +106,8 @@ class ProductsOfSums:
         variables = frozenset(limit.variable for limit in limits)
         free = [factor for factor in factors if factor.free.isdisjoint(variables)]
         runs = never_empty(limits, facts)
-        outside = [factor for factor in free if runs or self.harmless(factor, facts)]
+        chosen = any(is_chosen(self.graph, factor) for factor in factors if factor not in free)
+        outside = [f for f in free if (runs and (f.total or not chosen)) or self.harmless(f, facts)]
         inside = [factor for factor in factors if factor not in outside]
         groups = [] if self.flat or len(free) > len(outside) else self.groups(limits, inside)
         if len(groups) < 2 or not self.may_part(groups, runs, facts):
