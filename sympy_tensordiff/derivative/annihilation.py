@@ -46,7 +46,10 @@ def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, cert
         Whether what the rule multiplies by is a number wherever the function is. Of a table that is read, only some
         entries may count: the guards of several reads choose these.
     """
-    return rule(cotangent) if certain and not _is_guarded(cotangent) else _applied(graph, cotangent, rule)
+    guards = cotangent.op == "add" and all(term.op == "guard" for term in cotangent.args)
+    if certain and not guards and (not _is_guarded(cotangent) or rule(graph.one).total):
+        return rule(cotangent)
+    return _applied(graph, cotangent, rule)
 
 
 def _is_guarded(node: Node) -> bool:
