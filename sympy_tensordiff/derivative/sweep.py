@@ -23,8 +23,7 @@ from sympy_tensordiff.derivative.products import product_pullback
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, replace
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.exact_projection import project_exactly
-from sympy_tensordiff.integer.fourier_motzkin import project
+from sympy_tensordiff.integer.fourier_motzkin import project, project_exactly
 from sympy_tensordiff.integer.normalise import normalise_rows
 from sympy_tensordiff.integer.unfolding import visible_or_relaxed
 from sympy_tensordiff.integer.unions import joined

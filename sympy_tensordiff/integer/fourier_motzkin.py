@@ -96,6 +96,34 @@ def project(
     return None if current is not None and FALSE in current else current
 
 
+def project_exactly(rows: Iterable[Row], drop: Iterable[Variable]) -> tuple[Row, ...] | None:
+    """The rows without ``drop`` that hold just where integers complete them; None where elimination may lose some.
+
+    Law: a point of integers fulfils the result if and only if integer values of ``drop`` complete it to a point of
+    ``rows``.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.integer.affine import Affine
+    >>> k, p, q = (Affine.variable(v) for v in "kpq")
+    >>> project_exactly([Row("ge", k - p), Row("ge", q - 2 * k)], ["k"])
+    (-2*p + q >= 0,)
+    >>> project_exactly([Row("ge", 3 * k - p), Row("ge", q - 2 * k)], ["k"]) is None
+    True
+    """
+    current = merge_parallel(rows)
+    remaining = set(drop)
+    while current is not None and remaining:
+        system = current
+        visible = [v for v in sorted(remaining) if len(_visible(system, [v])) == len(system)]
+        variable = next((v for v in visible if not _cost(system, v)[0]), None)
+        if variable is None:
+            return None
+        remaining.remove(variable)
+        current = eliminate(system, variable)
+    return (FALSE,) if current is None else current
+
+
 def grows(rows: Collection[Row], variable: Variable) -> bool:
     """Whether the elimination of a variable may leave more rows than there are."""
     return _cost(rows, variable)[1] > 0

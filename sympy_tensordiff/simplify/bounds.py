@@ -68,7 +68,7 @@ class _Tighten:
         self.choices = Choices(graph)
         # A method of this object would tie it to its parts, and the whole graph with it, until garbage is collected.
         self.harmless = self.choices.does_no_harm
-        self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes), self.harmless)
+        self.joining = Joining(graph, partial(with_equations, sizes=sizes), partial(solved, sizes=sizes))
         self.done: dict[tuple[Node, Facts], Node] = {}
         self.sums = ProductsOfSums(graph, sizes, self.harmless, flat=flat)
 

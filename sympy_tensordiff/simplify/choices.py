@@ -168,19 +168,6 @@ def divisible(forms: Iterable[Affine]) -> Facts:
     return tuple(Row("ge", divisor - 1) for divisor in divided_by(forms))
 
 
-def accesses(
-    graph: Graph, node: Node, variables: Sequence[int], rows: Facts, facts: Facts
-) -> Iterator[tuple[Node, Facts]]:
-    """What a node reads itself: an entry, and data in its forms as indices; each with what holds there."""
-    if node.op == "read":
-        yield node, facts
-    forms = node.data if node.op == "read" else (node.data,) if node.op == "index" else ()
-    for entry in data_entries(forms) if graph.integers else ():
-        yield graph.index(Affine.variable(entry)), facts
-    if node.op != "comprehension":
-        yield from tested_data(graph, variables, rows, facts)
-
-
 def tested_data(graph: Graph, variables: Sequence[int], rows: Facts, facts: Facts) -> Iterator[tuple[Node, Facts]]:
     """The data in the rows of a range or a guard, as indices; each with what holds where they are read.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import apart, compounds_in, data_entries, is_opaque
+from sympy_tensordiff.integer.data import compounds_in, is_opaque
 from sympy_tensordiff.integer.extrema import PositivePart, parts_in, pieces, separated
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 
@@ -107,22 +107,14 @@ def decided(form: Affine, facts: Facts) -> Affine:
 
 
 def decided_rows(rows: Facts, facts: Facts) -> Facts:
-    """Rows with those maxima and minima decided that ``facts`` and the other rows decide.
-
-    Where they say which data are read, other data of the rows decide nothing: these may be tested later.
-    """
+    """Rows with those maxima and minima decided that ``facts`` and the other rows decide."""
     result = list(rows)
     for n, row in enumerate(rows):
         if parts_in((row.form,)):
-            others = (*facts, *_decisive(row, [*result[:n], *result[n + 1 :]]))
+            others = (*facts, *result[:n], *result[n + 1 :])
             result[n] = _decided_bound(row._replace(form=decided(row.form, others)), others)
     variables = frozenset().union(*(row.form.atoms() for row in result))
     return tuple(part for row in result for part in separated(row, variables))
-
-
-def _decisive(row: Row, others: Sequence[Row]) -> Sequence[Row]:
-    """Those of the other rows that may decide a maximum in a row."""
-    return apart(others)[0] if parts_in(form for entry in data_entries([row.form]) for form in entry.index) else others
 
 
 def _decided_bound(row: Row, facts: Facts) -> Row:

@@ -6,8 +6,7 @@ nothing lies between: no integer point that fulfils them violates a row of both.
 against what is known of the indices, and where it cannot be decided the guards stay apart.
 
 The body of a guard with an equation is written in fewer indices. It is the same body where that of
-the other guard, with the equation put in, is: and as that of ``[p >= 1]*x[2 - p]**p`` is ``1`` at
-``p == 0``, where it reads outside, what vanishes there has to be harmless there.
+the other guard, with the equation put in, is.
 """
 
 from __future__ import annotations
@@ -46,8 +45,6 @@ class Joining:
         The rows of a guard in final form, given facts.
     solved : callable
         The indices that the equations among rows determine, as forms of the others.
-    harmless : callable
-        Whether evaluating a node where it was not evaluated before can do no harm, given facts.
     """
 
     def __init__(
@@ -55,19 +52,17 @@ class Joining:
         graph: Graph,
         tight: Callable[[Facts, Facts], Facts],
         solved: Callable[[Facts], Substitution],
-        harmless: Callable[[Node, Facts], bool],
     ) -> None:
         self.graph = graph
         self.tight = tight
         self.solved = solved
-        self.harmless = harmless
 
     def joined(self, terms: Sequence[Node], facts: Facts) -> list[Node] | None:
         """The terms of an addition with two guards as one; None where no two of them can be one."""
         # One term may stand here twice, and then counts twice: parts know the place of their term.
         parts = [part for place, term in enumerate(terms) if term.op == "guard" for part in self.parts(term, place)]
         for pair in combinations(parts if len(parts) <= LONGEST else (), 2):
-            body = self.common_body(*pair, facts)
+            body = self.common_body(*pair)
             rows = union(pair[0].rows, pair[1].rows, facts) if body is not None else None
             if body is None or rows is None:
                 continue
@@ -101,23 +96,23 @@ class Joining:
         left = [summand for summand in (core.args if core.op == "add" else (core,)) if summand not in gone]
         return self.graph.guard(term.data, self.graph.scale(number, self.graph.add(left)))
 
-    def common_body(self, one: Part, two: Part, facts: Facts) -> Node | None:
-        """What both parts are, each under its rows, and can be evaluated under those of both."""
+    def common_body(self, one: Part, two: Part) -> Node | None:
+        """What both parts are, each under its rows."""
         if one.body is two.body:
             return one.body
         for general, special in ((one, two), (two, one)):
             mapping = self.solved(special.rows)
             if not mapping or not divides_by_none(general.body, mapping):
                 continue
-            if self.graph.substitute(general.body, mapping) is special.body:
-                whole = _more_than_arithmetic(general.body) == _more_than_arithmetic(special.body)
-                if whole or self.harmless(general.body, (*facts, *special.rows)):
-                    return general.body
+            same = self.graph.substitute(general.body, mapping) is special.body
+            # ``1 + p*log(x[p])`` is 1 at ``p == 0``, where ``x[0]`` need not be positive.
+            if same and (general.body.total or _functions(general.body) == _functions(special.body)):
+                return general.body
         return None
 
 
-def _more_than_arithmetic(body: Node) -> int:
-    """The number of nodes that may do harm somewhere, as a read outside and a logarithm do."""
+def _functions(body: Node) -> int:
+    """The number of nodes that may be no number somewhere, as a logarithm, or read what is none."""
     return sum(node.op not in ("const", "index", "add", "mul") for node in reachable(body))
 
 

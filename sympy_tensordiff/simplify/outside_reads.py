@@ -17,8 +17,8 @@ from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write
 from sympy_tensordiff.graph.write_forms import Forms
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.extrema import cases
+from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.simplify.accesses import Access, Accesses, Around
 from sympy_tensordiff.simplify.facts import Facts, at_extreme, limits_of, positive_sizes

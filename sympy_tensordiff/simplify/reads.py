@@ -18,8 +18,8 @@ from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries, selected_in
-from sympy_tensordiff.integer.exact_projection import project_exactly
 from sympy_tensordiff.integer.extrema import cases
+from sympy_tensordiff.integer.fourier_motzkin import project_exactly
 from sympy_tensordiff.integer.multiples import multiplied
 from sympy_tensordiff.integer.polyhedron import implied, is_empty
 from sympy_tensordiff.simplify.accesses import Accesses

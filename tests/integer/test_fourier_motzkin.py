@@ -8,7 +8,7 @@ from every import every
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.fourier_motzkin import eliminate, project
+from sympy_tensordiff.integer.fourier_motzkin import eliminate, project, project_exactly
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.products import quotient_by
 
@@ -19,6 +19,19 @@ H, J, K, N, P = (Affine.variable(v) for v in ("h", "j", "k", "n", "p"))
 
 def ge(form):
     return Row("ge", form)
+
+
+@every("seed", range(150))
+def test_projections_hold_exactly_where_integers_complete_them(seed):
+    random = Random(seed)
+    box = {v: range(-3, 4) for v in ("p", "j", "k")}
+    rows = [row for v in ("j", "k") for row in (ge(Affine({v: 1}, 2)), ge(Affine({v: -1}, 2)))]
+    rows += [Row("eq" if random.random() < 0.2 else "ge", systems.form(random, [*box], 2)) for _ in range(2)]
+    exact = project_exactly(rows, ["j", "k"])
+    assert exact is not None or seed > 9  # some are refused
+    shadow = {point["p"] for point in systems.points(rows, box)}
+    for p in box["p"] if exact is not None else ():
+        assert all(row.holds({"p": p}) for row in exact) == (p in shadow)
 
 
 @every("seed", range(80))

@@ -4,7 +4,6 @@ import random
 from itertools import product
 
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.integer.data import DataEntry
 from sympy_tensordiff.integer.extrema import greatest
 from sympy_tensordiff.simplify.clamps import decided_rows
 
@@ -65,15 +64,3 @@ def test_a_maximum_that_a_row_holds_twice_does_not_decide_itself():
     # What a row holds once, and adds, it decides.
     once = Row("ge", part - j - 9)
     assert decided_rows((once, Row("ge", j)), ()) == (Row("ge", i - 3 * j - 7), Row("ge", j))
-
-
-def test_tests_of_data_do_not_decide_which_data_are_read():
-    """Together they tell that ``n >= 3``, but each may be the first that is tested."""
-    n = Affine.variable("n")
-    clamped = DataEntry("idx", (greatest([n - 2, Affine()]),))
-    entry = Affine.variable(clamped)
-    rows = (Row("ge", entry - 1), Row("ge", n - 2 - entry), Row("ge", 5 - entry))
-    assert decided_rows(rows, ()) == rows
-    inside = Affine.variable(DataEntry("idx", (n - 2,)))
-    plain = Row("ge", n - 2)
-    assert decided_rows((*rows, plain), ()) == (*(row.substitute({clamped: inside}) for row in rows), plain)

@@ -145,7 +145,7 @@ def test_a_term_that_stands_twice_counts_twice():
     form = Affine.variable(p)
     rows = [Row("eq", form), Row("eq", form), Row("ge", form - 1), Row("ge", form - 1)]
     terms = [graph.guard([row], body) for row in rows]
-    joining = Joining(graph, remove_redundant, lambda rows: {}, lambda node, facts: True)
+    joining = Joining(graph, remove_redundant, lambda rows: {})
     facts = (Row("ge", form), Row("ge", 5 - form))
     while (new := joining.joined(terms, facts)) is not None:
         terms = new
