@@ -34,9 +34,8 @@ from sympy_tensordiff.simplify.tables import tabulated
 
 Rows = tuple[Row, ...]
 
-
 FACES = 16
-"""A projection that is not exact has at most so many rows: four indices can have hundreds of faces."""
+"""A projection has at most so many rows: four indices can have hundreds of faces."""
 
 
 class Sweep:
@@ -241,7 +240,7 @@ class Sweep:
             return rows, cotangent
         inner = [row for row in rows if not row.form.atoms().isdisjoint(dropped)]
         sharp = all(_projects_exactly(row, set(dropped)) for row in normalise_rows(rows) or ())
-        outer = self._projected(rows, dropped, None if sharp else FACES)
+        outer = self._projected(rows, dropped)
         if outer is None:
             return (), self.graph.zero
         if not sharp and not node.total:
@@ -256,8 +255,8 @@ class Sweep:
         normal = normalise_rows(outer)
         return ((), self.graph.zero) if normal is None else (normal, cotangent)
 
-    def _projected(self, rows: Rows, dropped: Sequence[int], most: int | None = None) -> Rows | None:
-        """The rows without ``dropped``, and what the others say about the variables that stay; ``most`` of that.
+    def _projected(self, rows: Rows, dropped: Sequence[int]) -> Rows | None:
+        """The rows without ``dropped``, and what the others say about the variables that stay.
 
         None where the rows contradict each other, so that there is nothing to sum.
         """
@@ -267,7 +266,7 @@ class Sweep:
         if all(row.form.atoms() <= gone for row in inner):
             return outer
         systems = systems_without_clamps(self.graph, gone, inner)
-        found = (project(visible_or_relaxed(system, gone), dropped, outer, most) for system in systems)
+        found = (project(visible_or_relaxed(system, gone), dropped, outer, FACES) for system in systems)
         projected = [rows for rows in found if rows is not None]
         if not projected:
             return None

@@ -227,29 +227,8 @@ class _Explicit:
         return None
 
     def late_rows(self, variables: Sequence[int], rows: Facts, facts: Facts) -> list[tuple[Affine, Facts]]:
-        """The forms of rows whose data neither rows without data nor each other keep inside, and what these say.
-
-        The rows of a range are read where the loops around it run.
-        """
-        waiting = [row for row in rows if data_entries([row.form])]
-        safe = [row for row in rows if row not in waiting]
-        count = -1
-        while count != len(safe):
-            count = len(safe)
-            known = {row: (*facts, *beside(row, (*safe, row), variables)) for row in waiting}
-            inside = [row for row in waiting if self.is_sure(row, known[row], rows, variables, facts)]
-            safe += inside
-            waiting = [row for row in waiting if row not in inside]
-        return [(row.form, known[row]) for row in waiting]
-
-    def is_sure(self, row: Row, known: Facts, rows: Facts, variables: Sequence[int], facts: Facts) -> bool:
-        """Whether the data in a row are inside; a function reads its own where all other rows hold."""
-        for entry in data_entries([row.form]):
-            others = (*facts, *beside(row, rows, variables, entry))
-            for inner in self.shape(entry):
-                if not implied(inner, known) and not self.written.holds(inner, others, self.conditions):
-                    return False
-        return True
+        """The forms of rows with data, and what the other rows say: those of a range where the loops around it run."""
+        return [(row.form, (*facts, *beside(row, rows, variables))) for row in rows if data_entries([row.form])]
 
     def is_inside(self, entry: DataEntry, facts: Facts) -> bool:
         return all(self.proven(row, facts) for row in self.shape(entry))
