@@ -236,13 +236,13 @@ def build_program(
     expand: bool = False,
     library: bool = True,
     at: Mapping[str, int] | None = None,
-    search: int | None = None,
+    search: Sequence[int] = (),
 ) -> Program:
     """The verified loop nests of one or several expressions.
 
     ``library``: whether sums of products in index notation may become calls of a library for matrices; ``at``: the
-    values of sizes, by the names that arguments have, that leave axes without entries; ``search``: the number of a
-    check of data, whose search the program is.
+    values of sizes, by the names that arguments have, that leave axes without entries; ``search``: the numbers of the
+    checks of data whose searches the program is.
     """
     options = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library, "at": at}
     again = partial(_build_search, args, expr, options)
@@ -303,9 +303,9 @@ def _build_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any],
         raise type(error)(f"with {known}: {str(error).partition(', whatever')[0]}") from None
 
 
-def _build_search(args: Any, expr: Any, options: Mapping[str, Any], number: int) -> Program:
-    """The search of one check of data; a function that pickles."""
-    return build_program(args, expr, search=number, **options)
+def _build_search(args: Any, expr: Any, options: Mapping[str, Any], numbers: Sequence[int]) -> Program:
+    """The searches of some checks of data; a function that pickles."""
+    return build_program(args, expr, search=numbers, **options)
 
 
 def _hints(reader: Reader, sizes: Mapping[Any, int]) -> Hints:

@@ -165,7 +165,7 @@ class CompiledFunction:
         self._recent: Recent | None = None
         self._large: tuple[dict[str, int], frozenset[str]] = {}, frozenset()
         self._nest = nesting(program.structure)
-        self._searches: dict[int, CompiledFunction] = {}
+        self._searches: dict[tuple[int, ...], CompiledFunction] = {}
         self.__signature__ = signature(program.arguments, backend)
         self.__doc__ = documentation(program, backend)
 
@@ -264,32 +264,37 @@ class CompiledFunction:
         return self._nest([array if array.ndim else array[()] for array in results])
 
     def _check_suspects(self, prepared: Prepared, args: Sequence[Any]) -> None:
-        for check in prepared.suspects:
-            self._check_data(check, tuple(args))
+        if prepared.suspects:
+            self._check_data(prepared.suspects, tuple(args))
 
-    def _check_data(self, check: DataCheck, args: tuple[Any, ...]) -> None:
+    def _check_data(self, suspects: Sequence[DataCheck], args: tuple[Any, ...]) -> None:
         """Raise `DataIndexError` where data lead a read out of its array."""
-        search = self._searches.get(check.number)
+        numbers = tuple(dict.fromkeys(check.number for check in suspects))
+        search = self._searches.get(numbers)
         if search is None:
             assert self.program.search is not None
-            program = self.program.search(check.number)
+            program = self.program.search(numbers)
             # The search works with the arrays of the host.
             backend = "numba" if self.backend == "cuda" else self.backend
             functions = called(self.functions, externals(program))
-            search = self._searches[check.number] = compile_program(program, backend, functions)
+            search = self._searches[numbers] = compile_program(program, backend, functions)
         if any(np.size(v) > _EXACT for a, v in zip(self.program.arguments, args, strict=True) if a.dtype == "integer"):
             pairs = zip(self.program.arguments, args, strict=True)
             args = tuple([np.asarray(v, np.float64) if a.shape and a.dtype == "real" else v for a, v in pairs])
-        place = search(*args)
-        if place >= NOWHERE:
-            return
+        places = dict(zip(numbers, search(*args), strict=True))
+        for check in suspects:
+            if places[check.number] < NOWHERE:
+                self._refuse_data(check, int(places[check.number]), args)
+
+    def _refuse_data(self, check: DataCheck, place: int, args: tuple[Any, ...]) -> None:
+        """Raise the error for the entry of data at a place, in reading order."""
         labels = {a.name: a.label for a in self.program.arguments}
         length = check.extent.evaluate(self._checker.known_sizes())
         array = labels.get(check.load.array) or f"{check.load.array}, which holds computed values,"
         cause = "no condition on data rules out a read outside"
         if check.data:
             data = np.asarray(args[list(labels).index(check.data)])
-            cause = said_of(labels[check.data], data, tuple(map(int, np.unravel_index(int(place), data.shape))))
+            cause = said_of(labels[check.data], data, tuple(map(int, np.unravel_index(place, data.shape))))
         selects = f"the index {check.load.index[check.axis]} of axis {check.axis} of {array}"
         raise outside_range(cause, selects, length)
 

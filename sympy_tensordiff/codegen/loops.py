@@ -15,7 +15,7 @@ expressions are the trees of `scalars`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -168,8 +168,8 @@ class DataCheck:
 
     ``load`` is the read, ``axis`` the axis, of length ``extent``. Nothing is wrong unless all ``violation`` rows
     hold, over the sizes and over ``least NAME`` and ``greatest NAME`` of all entries of an array of integers. Where
-    they do, the search with a ``number`` tells: a program for the least place, in reading order, of a wrong entry in
-    the argument ``data``. That has no name where several conditions are asked that may all read outside.
+    they do, the search with a ``number`` tells: the least place, in reading order, of a wrong entry in the argument
+    ``data``. That has no name where several conditions are asked that may all read outside.
     """
 
     load: Load
@@ -357,7 +357,7 @@ class Program:
     """What sizes are taken for: checked before anything is computed from them."""
     checks: tuple[Check, ...] = ()
     data_checks: tuple[DataCheck, ...] = ()
-    search: Callable[[int], Program] | None = field(default=None, compare=False)
+    search: Callable[[Sequence[int]], Program] | None = field(default=None, compare=False)
     """Builds the searches of the checks of data."""
     structure: str = "."
     notes: tuple[str, ...] = ()

@@ -49,7 +49,7 @@ def assemble(
     hints: Hints | None = None,
     library: bool = True,
     expand: bool = False,
-    search: int | None = None,
+    search: Sequence[int] = (),
 ) -> Program:
     """The verified program that computes ``nodes``.
 
@@ -77,8 +77,8 @@ def assemble(
         Whether sums of products in index notation may become products of matrices.
     expand : bool
         Whether sums of sums are multiplied out.
-    search : int, optional
-        The number of a check of data, whose search is computed in the place of ``nodes``.
+    search : sequence of int
+        The numbers of checks of data, whose searches are computed in the place of ``nodes``.
     """
     hints = hints or Hints()
     taken = {*names.values(), *arrays.values()}
@@ -97,12 +97,13 @@ def assemble(
     labels = {a.name: a.label for a in arguments}
     known = positive_sizes(graph, [*entries, *tensors])
     checks, data_checks, searches = checks_of_reads(graph, entries, Names(lowering.names, arrays, labels), known)
-    if search is not None:
-        name = unique("place", {*taken, *own})
-        definitions.append(Definition(name, graph.tensor(f"array {name}", ()), searches[search]))
-        lowering = Lowering(graph, names, arrays, known, True, reserved=[*own, name], hints=expected)
-        results, data_checks = [name], ()
-        program = replace(program, structure=SINGLE, copies=True)
+    if search:
+        results, data_checks = [], ()
+        for number in search:
+            results.append(unique(f"place{number}", {*taken, *own, *results}))
+            definitions.append(Definition(results[-1], graph.tensor(f"array {results[-1]}", ()), searches[number]))
+        lowering = Lowering(graph, names, arrays, known, True, reserved=[*own, *results], hints=expected)
+        program = replace(program, structure=f"({SINGLE * len(search)})", copies=True)
     else:
         definitions = with_kept_values(graph, lowering, definitions)
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
