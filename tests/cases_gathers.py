@@ -103,3 +103,9 @@ row(
     {_data: [0, -40, -1, 1, 1, 0, 1, 2], n: 1, m: 2},
     second=(_table, _values),
 )
+_pairs, _end, _x = data("pairs", 4, 3), data("end", 1), real("x", 5)
+row(
+    "a loop that data end, around a clamp",
+    Table(Sum(_x[_pairs[Abs(3 * i + j - 2), k]] ** 2, (k, 0, _end[0])), (i, 2), (j, 3)),
+    {_end: [1], _pairs: [[0, 1, 9], [2, 2, 9], [3, 0, 9], [1, 4, 9]]},
+)

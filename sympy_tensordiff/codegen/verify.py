@@ -76,9 +76,17 @@ def escape_at(rows: Sequence[Row], facts: Rows, inner: set[str]) -> Escape | Non
         return Escape(rest, tuple(plain), False)
     names = frozenset().union(*(r.form.atoms() for r in plain))
     certain = names <= inner | fresh
-    if certain and find_point(plain, sorted(names)) is None:
+    if certain and not _has_point(plain, sorted(names)):
         return None  # the integers decide where the rational shadow says too much
     return Escape(rest, tuple(plain), certain or (not rest and _is_exact(plain, inner | fresh)))
+
+
+def _has_point(rows: Sequence[Row], names: Sequence[str]) -> bool:
+    """Whether integers meet the rows; where data end a loop, which they do not tell, the rational shadow decides."""
+    try:
+        return find_point(rows, names) is not None
+    except ValueError:
+        return True
 
 
 def _is_exact(rows: Sequence[Row], names: set[str]) -> bool:
