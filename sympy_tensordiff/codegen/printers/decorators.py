@@ -58,8 +58,8 @@ class Decorators:
             "numba": [name for name, mark in marks if mark in text],
             "numba.extending": [
                 name
-                for name in ("intrinsic", "overload", "register_jitable")
-                if f"{name}(" in text or f"@{name}\n" in text
+                for name in ("intrinsic", "lower_builtin", "overload", "register_jitable", "type_callable")
+                if f"@{name}" in text or f"{name}(" in text
             ],
             "numba.core": ["cgutils"] if "cgutils." in text else [],
             "llvmlite": [name for name in ("binding", "ir") if f" {name}." in text],

@@ -1,8 +1,11 @@
-"""Products of matrices as functions that Numba compiles: `np.dot`, i.e. BLAS, on dense arrays of two axes.
+"""Products of matrices as functions that Numba compiles: calls of BLAS on dense arrays.
 
 Each group of labels is one axis: those that both operands keep, over which the function loops, own
 ones, those summed over. An operand whose axes stand in that order, or with the last two groups
 exchanged, is read where it lies; another one, and one that is a diagonal, is copied first.
+
+Numba's own `np.dot` is a function that is compiled for each pair of shapes (0.1 to 0.3 s of CPU each), on arrays with
+as many axes as matrices have, and without a factor: the call of BLAS is written here.
 
 On all cores, the library runs in one thread in each: for panels of rows, or for one of the entries that
 both operands keep. How many panels there are depends on nothing but the rows.
@@ -38,6 +41,95 @@ def panels(rows):
     while count < 64 and rows >= 2*count*({HALF} if count == 1 else {PANEL}):
         count *= 2
     return count'''.replace("{PANEL}", str(PANEL)).replace("{HALF}", str(HALF))
+
+MULTIPLY = '''\
+def multiply(c, c0, a, a0, a_step, a_turned, b, b0, b_step, b_turned, rows, columns, terms, factor):
+    """Fill rows*columns entries of ``c`` with a factor times the product of two matrices, rows*terms and terms*columns.
+
+    Each array is given with the place in it where its matrix begins, and the distance of what stands first in memory:
+    rows, or columns of a matrix that is turned. Without rows or columns, which are None then, an operand is a vector.
+    """
+    m, n = 1 if rows is None else rows, 1 if columns is None else columns
+    a_row, a_term = (1, a_step) if a_turned else (a_step, 1)
+    b_term, b_column = (1, b_step) if b_turned else (b_step, 1)
+    left = a.reshape(-1)[a0 + np.arange(m)[:, None]*a_row + np.arange(terms)*a_term]
+    right = b.reshape(-1)[b0 + np.arange(terms)[:, None]*b_term + np.arange(n)*b_column]
+    c.reshape(-1)[c0:c0 + m*n] = np.dot(left, right).reshape(-1)*c.dtype.type(factor)
+
+
+@type_callable(multiply)
+def type_of_multiply(context):
+    """Numba's type of what ``multiply`` gives, of arrays that lie in memory as they are written."""
+    def typer(c, c0, a, a0, a_step, a_turned, b, b0, b_step, b_turned, rows, columns, terms, factor):
+        return types.void if {c.layout, a.layout, b.layout} == {"C"} else None
+    return typer
+
+
+@lower_builtin(multiply, types.VarArg(types.Any))
+def compiled_multiply(context, builder, signature, values):
+    """The call of BLAS: it sees each matrix turned, since it takes columns to lie in memory one after the other."""
+    kinds, byte = signature.args, ir.IntType(8)
+    pointer, size, real = byte.as_pointer(), context.get_value_type(types.intp), context.get_value_type(kinds[0].dtype)
+
+    def whole(value):
+        return ir.Constant(size, value)
+
+    def number(at):
+        return context.cast(builder, values[at], kinds[at], types.intp)
+
+    def array(at):
+        data = context.make_array(kinds[at])(context, builder, values[at]).data
+        return builder.bitcast(builder.gep(data, [number(at + 1)]), pointer)
+
+    def slot(value):
+        place = cgutils.alloca_once_value(builder, value)
+        return builder.bitcast(place, pointer)
+
+    def step(at):
+        return builder.select(builder.icmp_signed(">", number(at), whole(1)), number(at), whole(1))
+
+    def order(at, turned="t", other="n"):
+        return builder.select(values[at], *(ir.Constant(byte, ord(letter)) for letter in (turned, other)))
+
+    def checked(name, arguments):
+        kind = ir.Constant(byte, ord("s" if kinds[0].dtype == types.float32 else "d"))
+        function = ir.FunctionType(ir.IntType(32), [argument.type for argument in (kind, *arguments)])
+        found = builder.call(cgutils.get_or_insert_function(builder.module, function, name), (kind, *arguments))
+        with builder.if_then(cgutils.is_not_null(builder, found), likely=False):
+            context.call_conv.return_user_exc(builder, RuntimeError, ("BLAS did not compute a product",))
+
+    c, a, b, terms = array(0), array(2), array(6), number(12)
+    rows, columns = (None if kinds[at] == types.none else number(at) for at in (10, 11))
+    factor, zero = context.cast(builder, values[13], kinds[13], kinds[0].dtype), ir.Constant(real, 0.0)
+    lengths = [length for length in (rows, columns, terms) if length is not None]
+    for length in lengths:
+        with builder.if_then(builder.icmp_signed(">=", length, whole(2**31)), likely=False):
+            context.call_conv.return_user_exc(builder, ValueError, ("BLAS counts to 2**31 - 1",))
+    with builder.if_else(builder.icmp_signed("<", terms, whole(1))) as (empty, some):
+        with empty:
+            width = whole(context.get_abi_sizeof(real))
+            for length in lengths[:-1]:
+                width = builder.mul(width, length)
+            cgutils.memset(builder, c, width, 0)
+        with some:
+            if rows is None and columns is None:
+                checked("numba_xxdot", [ir.Constant(byte, 0), terms, a, b, c])
+                place = builder.bitcast(c, real.as_pointer())
+                builder.store(builder.fmul(builder.load(place), factor), place)
+            elif columns is None:
+                first, second = (builder.select(values[5], m, n) for m, n in ((rows, terms), (terms, rows)))
+                sides = [order(5, "n", "t"), first, second]
+                checked("numba_xxgemv", [*sides, slot(factor), a, step(4), b, slot(zero), c])
+            elif rows is None:
+                first, second = (builder.select(values[9], m, n) for m, n in ((terms, columns), (columns, terms)))
+                checked("numba_xxgemv", [order(9), first, second, slot(factor), b, step(8), a, slot(zero), c])
+            else:
+                sides = [order(9), order(5), columns, rows, terms]
+                operands = [b, step(8), a, step(4)]
+                checked("numba_xxgemm", [*sides, slot(factor), *operands, slot(zero), c, columns])
+    return context.get_dummy_value()'''
+
+MULTIPLY_NAMES = ("multiply", "type_of_multiply", "compiled_multiply", "type_callable", "lower_builtin")
 
 
 def is_plain(step: Contraction) -> bool:
@@ -92,48 +184,51 @@ class _Printer:
         order = [*both, *own, *other]
         in_place = order == out
         product = self.target if in_place else self.array("product", order)
-        grouped = self.grouped(product, both, [own, other])
-        self.multiply(first, second, grouped, both, bool(own or other))
+        self.multiply(first, second, product, both, own, other, summed)
         if not in_place:
             self.copy(self.target, out, product, order)
-        if step.factor != 1:
-            text = number_text(step.factor) if step.factor > 0 else "-" + number_text(-step.factor)
-            value = f"{self.target}.dtype.type({text})"
-            # An array without axes is no array any more once it has been multiplied.
-            self.line(1, f"{self.target}[()] *= {value}" if not out else f"{self.target} *= {value}")
         return "\n".join(self.lines)
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append(INDENT * depth + text)
 
-    def multiply(self, first: tuple[str, str], second: tuple[str, str], out: str, both: Labels, has_axes: bool) -> None:
+    def multiply(
+        self,
+        first: tuple[str, bool],
+        second: tuple[str, bool],
+        out: str,
+        both: Labels,
+        own: Labels,
+        other: Labels,
+        summed: Labels,
+    ) -> None:
         """Append the products of two operands, one for each entry of the axes that both keep."""
-        depth, place = 1, ""
-        if self.is_parallel and not both and has_axes:
-            self.panels(first, second, out)
-            return
-        if both:
-            place = f"[{self.names.fresh('place')}]"
-            names = [self.define(wish, text) for wish, text in (("a", first[0]), ("b", second[0]), ("c", out))]
-            first, second, out = (names[0], first[1]), (names[1], second[1]), names[2]
-            self.line(1, f"for {place[1:-1]} in {self.range}({out}.shape[0]):")
-            depth = 2
-        left, right = f"{first[0]}{place}{first[1]}", f"{second[0]}{place}{second[1]}"
-        if has_axes:
-            self.line(depth, f"np.dot({left}, {right}, {out}{place})")
+        rows, columns, terms = (self.length(group) for group in (own, other, summed))
+        factor = self.step.factor
+        scale = number_text(factor) if factor > 0 else "-" + number_text(-factor)
+        a_step, b_step = (rows if first[1] else terms), (terms if second[1] else columns)
+        ends = f"{columns if other else None}, {terms}, {scale})"
+        left, right = f"{first[0]}, {{}}, {a_step}, {first[1]}", f"{second[0]}, {{}}, {b_step}, {second[1]}"
+        if self.is_parallel and own and not both:
+            rows, count = self.define("rows", rows), self.define("count", f"panels({rows})")
+            panel, start = (self.names.fresh(wish) for wish in ("panel", "start"))
+            self.line(1, f"for {panel} in prange({count}):")
+            self.line(2, f"{start} = {rows}*{panel}//{count}")
+            places = (f"{start}*({columns})", start if first[1] else f"{start}*({terms})", "0")
+            depth, rows = 2, f"{rows}*({panel} + 1)//{count} - {start}"
+        elif both:
+            place = self.names.fresh("place")
+            self.line(1, f"for {place} in {self.range}({self.length(both)}):")
+            sizes = [[*own, *other], [*own, *summed], [*summed, *other]]
+            depth, places = 2, tuple(["*".join([place, *(self.lengths[label] for label in group)]) for group in sizes])
         else:
-            self.line(depth, f"{out}{place or '[()]'} = np.dot({left}, {right})")
+            depth, places = 1, ("0", "0", "0")
+        left, right = left.format(places[1]), right.format(places[2])
+        self.line(depth, f"multiply({out}, {places[0]}, {left}, {right}, {rows if own else None}, {ends}")
 
-    def panels(self, first: tuple[str, str], second: tuple[str, str], out: str) -> None:
-        """Append the products of panels of rows of the first operand with the second one."""
-        a, b, c = (self.define(wish, text) for wish, text in (("a", first[0]), ("b", "".join(second)), ("c", out)))
-        rows = self.define("rows", f"{c}.shape[0]")
-        count = self.define("count", f"panels({rows})")
-        panel, start, stop = (self.names.fresh(wish) for wish in ("panel", "start", "stop"))
-        self.line(1, f"for {panel} in prange({count}):")
-        self.line(2, f"{start}, {stop} = {rows}*{panel}//{count}, {rows}*({panel} + 1)//{count}")
-        part = f"np.ascontiguousarray({a}[:, {start}:{stop}]).T" if first[1] else f"{a}[{start}:{stop}]"
-        self.line(2, f"np.dot({part}, {b}, {c}[{start}:{stop}])")
+    def length(self, labels: Labels) -> str:
+        """The number of entries of some axes, as text."""
+        return "*".join(self.lengths[label] for label in labels) or "1"
 
     @property
     def range(self) -> str:
@@ -156,25 +251,17 @@ class _Printer:
         self.line(1, f"{name} = {text}")
         return name
 
-    def operand(self, operand: Operand, both: Labels, rows: Labels, columns: Labels) -> tuple[str, str]:
-        """An operand with one axis per group, and what is to be appended to each of its matrices."""
+    def operand(self, operand: Operand, both: Labels, rows: Labels, columns: Labels) -> tuple[str, bool]:
+        """An array with the groups of axes in this order, and whether the last two are exchanged."""
         labels, array = list(operand.labels), self.names(operand.array)
         if labels == [*both, *columns, *rows] and rows and columns:
-            return self.grouped(array, both, [columns, rows]), ".T"
+            return array, True
         order = [*both, *rows, *columns]
         if labels != order:
             copied = self.array(f"{array}_ordered", order)
             self.copy(copied, order, array, labels)
             array = copied
-        return self.grouped(array, both, [rows, columns]), ""
-
-    def grouped(self, array: str, both: Labels, groups: Sequence[Labels]) -> str:
-        """A dense array with one axis for ``both`` and one for each group, where there are any."""
-        wanted = [group for group in (both, *groups) if group]
-        if all(len(group) == 1 for group in wanted):
-            return array
-        lengths = ["*".join(self.lengths[label] for label in group) for group in wanted]
-        return f"{array}.reshape({', '.join(lengths)})"
+        return array, False
 
     def array(self, wish: str, labels: Labels) -> str:
         """A new array with these axes."""

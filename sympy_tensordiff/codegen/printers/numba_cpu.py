@@ -48,7 +48,7 @@ from sympy_tensordiff.codegen.printers.driver import (
 from sympy_tensordiff.codegen.printers.elementary import ELEMENTARY_NAMES, FUNCTIONS, elementary_functions
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
-from sympy_tensordiff.codegen.printers.matrix_products import PANELS, product_text
+from sympy_tensordiff.codegen.printers.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
 from sympy_tensordiff.codegen.printers.parallel import block_name, blocks_text, head_text
 from sympy_tensordiff.codegen.printers.row_nests import RowPrinter
 from sympy_tensordiff.codegen.printers.rows import RowPlan, has_few_steps, runs_less_often
@@ -90,7 +90,8 @@ HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FU
 OWN_NAMES = frozenset(
     {"njit", "prange", "register_jitable", "types", "intrinsic", "overload", "cgutils", "binding", "ir"}
 )
-OWN_NAMES |= {"real", "compiled_once", "plus", "at", "panels", *TILE_NAMES, *HELPERS, *LIBRARY_NAMES, *ELEMENTARY_NAMES}
+OWN_NAMES |= {"real", "compiled_once", "plus", "at", "panels", *MULTIPLY_NAMES, *TILE_NAMES, *HELPERS, *LIBRARY_NAMES}
+OWN_NAMES |= ELEMENTARY_NAMES
 
 
 class NumbaPrinter(RowPrinter):
@@ -305,6 +306,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         (r"\bat\(", decorators.inner, AT),
         (r" = panels\(", decorators.inner, PANELS),
         (MARK, "", TILE),
+        (r"\bmultiply\(", "", MULTIPLY),
     )
     pieces = [ONCE] if any(text.startswith(decorators.once) for text in functions.texts) else []
     pieces += elementary_functions(functions.texts)
