@@ -42,7 +42,7 @@ class Decorators:
         self.inner = f"{within}{FLAGS})\n"
         self.once = "@compiled_once\n"
         self.plus = f'{within}{FLAGS[:-1]}, "reassoc"}})\n'
-        self.run = f'{entry}error_model="numpy")\n' if self.is_whole else ""
+        self.run = f"{entry}{FLAGS})\n" if self.is_whole else ""
 
     def of(self, step: Step, is_parallel: bool) -> str:
         """What stands before the function of a step."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Array, Fused, Kernel, Program, Scatter, Step
@@ -64,19 +65,49 @@ class Functions:
     """The functions of the kernels, of those that differ in nothing but what is passed to them the first only."""
 
     def __init__(self) -> None:
-        self.texts: list[str] = []
+        self._texts: dict[str, tuple[str, str]] = {}
         self._known: dict[str, str] = {}
         self._names: dict[str, str] = {}
+        self._inlined: frozenset[str] = frozenset()
 
-    def add(self, kernel: Step, text: str, passed: Sequence[str]) -> None:
+    def add(self, kernel: Step, text: str, passed: Sequence[str], decorator: str = "") -> None:
         """The function of a kernel as text; ``passed`` are its parameters, and other names of this kernel alone."""
         own = function_name(kernel)
         places = {name: f"<{place}>" for place, name in enumerate((own, *passed))}
-        pattern = WORD.sub(lambda match: places.get(match[0], match[0]), text)
+        pattern = WORD.sub(lambda match: places.get(match[0], match[0]), decorator + text)
         name = self._known.setdefault(pattern, own)
         self._names[own] = name
         if name == own:
-            self.texts.append(text)
+            self._texts[own] = decorator, text
+
+    @property
+    def texts(self) -> list[str]:
+        """All functions, with their decorators."""
+        return [decorator + text for decorator, text in self._texts.values()]
+
+    @property
+    def called_texts(self) -> list[str]:
+        """Those that the driver calls."""
+        return [decorator + text for name, (decorator, text) in self._texts.items() if name not in self._inlined]
+
+    def inline(self, decorators: Collection[str], most: int) -> None:
+        """Let the driver hold the bodies of functions that it calls once, up to so many lines of them."""
+        users = Counter(self._names.values())
+        lines, chosen = 0, set()
+        for name, (decorator, text) in self._texts.items():
+            lines += text.count("\n")
+            if decorator in decorators and users[name] == 1 and lines <= most:
+                chosen.add(name)
+        self._inlined = frozenset(chosen)
+
+    def body(self, kernel: Step) -> list[str]:
+        """The lines of a function that the driver holds, its docstring as comments; none where it is called."""
+        name = function_name(kernel)
+        if name not in self._inlined:
+            return []
+        _, comment, body = self._texts[name][1].split('"""', 2)
+        comments = [f"# {line.strip()}" for line in comment.splitlines() if line.strip()]
+        return comments + [line.removeprefix(INDENT) for line in body.splitlines() if line.strip()]
 
     def __call__(self, kernel: Step) -> str:
         """The name of the function that runs a kernel."""
@@ -234,6 +265,7 @@ def host_driver(
     for line in size_lines(program, names):
         inner.line(line)
     dtype = f"{names(program.outputs[0].name)}.dtype"
+    types, takes_type = inner.slot(), False
     if around:
         inner = inner.child(around)
     for kernel in program.kernels:
@@ -251,7 +283,21 @@ def host_driver(
             if uncertain:
                 place = inner.child(f"if {' and '.join(f'{text} > 0' for text in uncertain)}:")
         sizes = extents.get(function_name(kernel), ()) if extents else ()
-        place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
+        body = functions.body(kernel)
+        if not body:
+            place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
+            continue
+        read = [names(array) for array in sorted(values(kernel).intersection(uses(kernel).arrays))]
+        entries = {array: names.fresh(f"{array}_entry") for array in read}
+        for array, entry in entries.items():
+            place.line(f"{entry} = {array}[()]")
+        for line in body:
+            if line.startswith("real = "):
+                takes_type = True
+            else:
+                place.line(WORD.sub(lambda match: entries.get(match[0], match[0]), line))
+    if takes_type:
+        types.line(f"real = {dtype}.type")
     return "\n".join(block.render())
 
 

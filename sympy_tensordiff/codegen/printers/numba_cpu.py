@@ -85,6 +85,13 @@ CHAINS = 8
 CHAIN_WEIGHT = 8
 """Of values of no more operations and reads than this."""
 
+INLINED = 400
+"""Lines of kernels that the driver holds itself; the functions of more are compiled apart.
+
+A function that the driver calls is taken through LLVM twice, alone and with the driver. CPU of first calls in s, apart
+and within: loss, gradient and Hessian of a softmax 2.6, TODO.
+"""
+
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
 
 OWN_NAMES = frozenset(
@@ -236,7 +243,9 @@ class NumbaPrinter(RowPrinter):
             self.line(depth + 1, f"{chain} = {greatest}({chain}, {self.scalar(moved)})")
         for chain in chains:
             self.line(depth, f"{own} = {greatest}({own}, {chain})")
-        self.line(depth, f"for {variable} in range({low} + max({stop} - {low}, 0)//{CHAINS}*{CHAINS}, {stop}):")
+        # Numba's own max is one more function to compile.
+        rest = f"{low} + ({stop} - {low} if {low} < {stop} else 0)//{CHAINS}*{CHAINS}"
+        self.line(depth, f"for {variable} in range({rest}, {stop}):")
         self.line(depth + 1, f"{own} = {greatest}({own}, {self.scalar(add.value)})")
 
     def add(self, statement: Add, depth: int) -> None:
@@ -295,12 +304,14 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             text = product_text(step, names, prover.shapes, is_block)
         else:
             text = library_text(step, program, names)
+        decorator = "" if isinstance(step, Correlation) else decorators.of(step, is_block)
         if is_block and isinstance(step, Kernel | Fused):
             text = f"{decorators.once}{text}\n\n\n{decorators.blocks}{blocks_text(step, names, prover)}"
-        elif not isinstance(step, Correlation):
-            text = decorators.of(step, is_block) + text
+            decorator = ""
         rows = [names(array.name) for array in step.rows] if isinstance(step, Fused) else []
-        functions.add(step, text, [*passed_names(step, names), *rows])
+        functions.add(step, text, [*passed_names(step, names), *rows], decorator)
+    if decorators.is_whole:
+        functions.inline((decorators.kernel, decorators.product), INLINED)
     own = (
         (r" = plus\(", decorators.plus, PLUS),
         (r"\bat\(", decorators.inner, AT),
@@ -318,7 +329,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
     arrays = scratch_arrays(program, names) if decorators.is_whole else []
-    pieces += [*functions.texts, decorators.run + host_driver(program, names, functions, around, None, values, arrays)]
+    pieces += [*functions.called_texts, decorators.run + host_driver(program, names, functions, around, None, values, arrays)]
     if arrays:
         pieces.append(decorators.product + scratch_text(program, names, arrays))
         pieces.append(decorators.run + run_text(program, names, arrays))
