@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.tensors import Definition, define_arrays
 from sympy_tensordiff.codegen.ties import with_kept_values
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import uses
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.extrema import shown
 from sympy_tensordiff.simplify.bounds import tighten
@@ -106,6 +106,7 @@ def assemble(
         program = replace(program, structure=f"({SINGLE * len(search)})", copies=True)
     else:
         definitions = with_kept_values(graph, lowering, definitions)
+    definitions = _numbers_last(definitions, results)
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
     if expected is not None:
         program = with_packed_pairs(program, Hints({names[v]: size for v, size in hints.sizes.items() if v in names}))
@@ -115,6 +116,23 @@ def assemble(
     program = with_masks(program)
     verify(program)
     return program
+
+
+def _numbers_last(definitions: Sequence[Definition], results: Sequence[str]) -> list[Definition]:
+    """The definitions with results that are numbers at the end, where nothing reads them.
+
+    A value sums what its derivatives take entry by entry, in an order of their own: with these lowered first, it
+    reads their arrays, and nothing of it is computed again in the order of the value's indices.
+    """
+    read = {node for one in definitions if one.entries is not None for node in reachable(one.entries)}
+    names = {name for one in definitions if one.step is not None for name in uses(one.step).arrays}
+    last = [
+        one
+        for one in definitions
+        if one.name in results and one.entries is not None and not one.array.shape
+        if one.array not in read and one.name not in names
+    ]
+    return [one for one in definitions if one not in last] + last
 
 
 def _lowered(

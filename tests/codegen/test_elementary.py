@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 from every import every
 from numba import njit, types
-from numba.extending import overload
+from numba.extending import lower_builtin, overload, type_callable
 
 from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS, WIDEST, elementary_functions
 
@@ -43,9 +43,12 @@ EDGES = {
 """Where a formula ends or a result begins to overflow or to vanish."""
 
 
+NAMES = {"overload": overload, "types": types, "lower_builtin": lower_builtin, "type_callable": type_callable}
+
+
 def loop_of(name):
     """A compiled loop that applies a function of the text to a vector."""
-    module = {"math": math, "np": np, "overload": overload, "types": types}
+    module = {"math": math, "np": np} | NAMES
     exec("\n\n".join(elementary_functions([f"{name}(x)"])), module)
     exec(f"def loop(x, y):\n    for i in range(x.shape[0]):\n        y[i] = {name}(x[i])", module)
     return njit(error_model="numpy", fastmath={"contract", "nsz", "reassoc"})(module["loop"])
@@ -126,7 +129,7 @@ def test_special_arguments(name, dtype):
 @every("name", [*FUNCTIONS])
 def test_functions_are_python_too(name, dtype):
     """Without a compiler, as with NUMBA_DISABLE_JIT."""
-    module = {"math": math, "np": np, "overload": overload, "types": types}
+    module = {"math": math, "np": np} | NAMES
     exec("\n\n".join(elementary_functions([f"{name}(x)"])), module)
     x = np.array([0.3, 0.9, 1.0, 5.5, 20.0], dtype)
     found = [module[name](at) for at in x]

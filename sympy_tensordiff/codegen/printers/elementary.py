@@ -63,11 +63,11 @@ class Precision:
     def power(self, exponent: str) -> str:
         """2 to the power of an integer, as text; the power is a normal number."""
         # NumPy, which runs the text as Python, shifts an integer within its type; Numba makes a wide one of it.
-        return f"whole(whole({exponent} + {self.bias}) << {self.digits}).view(real)"
+        return f"bits(whole(whole({exponent} + {self.bias}) << {self.digits}), real)"
 
     def stored(self, biased: str) -> str:
         """The power of 2 whose exponent, with the bias, is a natural number, as text."""
-        return f"natural({biased} << natural({self.digits})).view(real)"
+        return f"bits(natural({biased} << natural({self.digits})), real)"
 
     @property
     def round(self) -> float:
@@ -138,7 +138,7 @@ def _whole_part(a: Precision) -> str:
 
 def _biased(a: Precision, times: int, less: int = 0) -> str:
     """The integer n, ``less`` something, with so many times the bias, which makes it positive, as text."""
-    return f"natural(real(shifted).view(natural) - natural({a.round_bits + less - times * a.bias}))"
+    return f"natural(bits(real(shifted), natural) - natural({a.round_bits + less - times * a.bias}))"
 
 
 def _expm1(a: Precision) -> str:
@@ -168,9 +168,9 @@ def _logarithm(a: Precision) -> str:
 def _log(a: Precision) -> str:
     least, scale, inf = a(2.0 ** (1 - a.bias)), a.digits + 2, a("math.inf")
     return f"""
-    bits = real(x*({a(2.0**scale)} if x < {least} else {a(1.0)})).view(whole)
-    k = whole(bits - {a.half_root}) >> {a.digits}
-    f = whole(bits - (k << {a.digits})).view(real) - {a(1.0)}
+    read = bits(real(x*({a(2.0**scale)} if x < {least} else {a(1.0)})), whole)
+    k = whole(read - {a.half_root}) >> {a.digits}
+    f = bits(whole(read - (k << {a.digits})), real) - {a(1.0)}
     n = real(np.int32(k - ({scale} if x < {least} else 0)))
     {_logarithm(a)}
     special = x if x > {a(0.0)} or x != x else -{inf} if x == {a(0.0)} else {a("math.nan")}
@@ -182,9 +182,9 @@ def _log1p(a: Precision) -> str:
     return f"""
     y = x + {a(1.0)}
     lost = (x - (y - {a(1.0)})) + ({a(1.0)} - (y - (y - {a(1.0)})))
-    bits = real(y).view(whole)
-    k = whole(bits - {a.half_root}) >> {a.digits}
-    f = whole(bits - (k << {a.digits})).view(real) - {a(1.0)}
+    read = bits(real(y), whole)
+    k = whole(read - {a.half_root}) >> {a.digits}
+    f = bits(whole(read - (k << {a.digits})), real) - {a(1.0)}
     f = f + lost*{a.power("-min(k, 64)")}
     n = real(np.int32(k))
     {_logarithm(a)}
@@ -234,7 +234,7 @@ def _near(a: Precision, quarters: int) -> str:
     one = {a(1.0)} - h
     sine = r + r*(z*p)
     cosine = one + ((({a(1.0)} - one) - h) + z*z*q)
-    k = np.float64(turns).view(np.int64){f" + {quarters}" * bool(quarters)}
+    k = bits(np.float64(turns), np.int64){f" + {quarters}" * bool(quarters)}
     value = cosine if k & 1 else sine
     value = -value if k & 2 else value
     return {value}"""
@@ -262,6 +262,23 @@ FUNCTIONS: Mapping[str, tuple[str, Callable[[Precision], str], tuple[str, ...]]]
 """What each function computes, its text, and the functions of this table that it calls."""
 
 _ELEMENTARY = """
+def bits(x, kind):
+    \"\"\"The bits of a number as a number of another kind. Numba's own view is compiled for each pair of types.\"\"\"
+    return x.view(kind)
+
+
+@type_callable(bits)
+def type_of_bits(context):
+    \"\"\"Numba's type of the same.\"\"\"
+    return lambda x, kind: kind.dtype
+
+
+@lower_builtin(bits, types.Any, types.Any)
+def compiled_bits(context, builder, signature, values):
+    \"\"\"What takes its place in compiled code.\"\"\"
+    return builder.bitcast(values[0], context.get_value_type(signature.return_type))
+
+
 def elementary(single, double):
     \"\"\"The function of the two that fits the precision of the argument, compiled without reassociation.\"\"\"
 
@@ -274,7 +291,7 @@ def elementary(single, double):
 """
 
 ELEMENTARY_NAMES = frozenset(name + ending for name in FUNCTIONS for ending in ("", "_single", "_double"))
-ELEMENTARY_NAMES |= {"elementary", "overload", "types"}
+ELEMENTARY_NAMES |= {"elementary", "overload", "types", "bits", "type_of_bits", "compiled_bits"}
 """The names of a module that the texts take."""
 
 
