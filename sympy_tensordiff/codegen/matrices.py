@@ -13,7 +13,8 @@ a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 from math import prod
 from typing import NamedTuple
 
@@ -71,6 +72,7 @@ class Split:
     rest: tuple[Node, ...]
     context: Context
     hidden: dict[int, Affine]
+    is_partial: bool = False
 
     def place(self, label: Affine) -> int:
         """Where an axis with this label stands among others: as the indices around the sum, behind those of the sum."""
@@ -85,6 +87,25 @@ class Split:
         both = [label for label in first.labels if label in second.labels and label not in inner]
         one, other = ([label for label in m.labels if label not in both and label not in inner] for m in pair)
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
+
+    def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
+        """The sum over what two matrices alone depend on, within one over the rest; None where that is all or nothing."""
+        labels = {label for matrix in others for label in matrix.labels}
+        own = [Affine.variable(v) for v in self.summed]
+        inner = [v for v, label in zip(self.summed, own, strict=True) if label not in labels]
+        if not inner or len(inner) == len(self.summed):
+            return None
+        outside = [row for row in self.bounds if row.form.atoms().isdisjoint(inner)]
+        return replace(
+            self,
+            summed=tuple(inner),
+            bounds=tuple([row for row in self.bounds if row not in outside]),
+            factors=(*first.factors, *second.factors),
+            left=(*self.left, *(v for v in self.summed if v not in inner)),
+            rows=(*self.rows, *outside),
+            rest=(*self.rest, *(factor for matrix in others for factor in matrix.factors)),
+            is_partial=True,
+        )
 
     def alone(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
         """The variables that are summed in this matrix only, where not in both."""
@@ -102,10 +123,10 @@ class Matrices(Storage):
         for terms in (self._opened(node), self._opened_twice(node, context)):
             split = None if terms is None else self._taken_apart(terms, context)
             chosen = None if split is None else self._chosen(split)
-            if split is not None and chosen is not None:
-                product = yield self._product_of(*chosen, split)
+            if chosen is not None:
+                product = yield self._product_of(*chosen)
                 if product is not None:
-                    return self._put_together(product, split)
+                    return self._put_together(product, chosen[-1])
         return None
 
     def _is_excluded(self, node: Node) -> bool:
@@ -177,22 +198,43 @@ class Matrices(Storage):
         own = [row for row in rows if v in row.form.atoms()]
         return all(row.kind == "ge" and row.form.atoms() <= self.outside | {v} for row in own)
 
-    def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges] | None:
-        """The two groups of factors whose product costs least; None where that is not less than loops cost."""
+    def _chosen(self, split: Split) -> tuple[Matrix, Matrix, Ranges, Split] | None:
+        """The two groups of factors whose product costs least; None where that is not less than loops cost.
+
+        Of products that cost the same, one of two factors within a sum of the others comes first: other sums of these
+        factors may need it, too.
+        """
         found = self._merged([self._matrix((factor,), split) for factor in split.factors])
         if not 2 <= len(found) <= _FACTORS:
             return None
-        iterations = self._iterations(split.context, split.hidden)
-        best: tuple[float, tuple[Matrix, Matrix, Ranges]] | None = None
+        pairs: list[tuple[Matrix, Matrix, Split]] = []
+        for first, second in combinations(found, 2):
+            part = split.partial(first, second, [m for m in found if m is not first and m is not second])
+            if part is not None:
+                pairs.append((first, second, part))
         for number in range(1, 2 ** (len(found) - 1)):
             groups = [[m for n, m in enumerate(found) if (number >> n) & 1 == side] for side in (0, 1)]
-            first, second = (_joined(group) for group in groups)
-            ranges = self._ranges((first, second), split)
+            pairs.append((_joined(groups[0]), _joined(groups[1]), split))
+        iterations = self._iterations(split.context, split.hidden)
+        best: tuple[float, tuple[Matrix, Matrix, Ranges, Split]] | None = None
+        for first, second, part in pairs:
+            ranges = self._ranges((first, second), part)
             if ranges is not None:
-                cost = self._cost(first, second, ranges, split)
-                if is_worth(cost, iterations) and (best is None or cost.units < best[0]):
-                    best = cost.units, (first, second, ranges)
+                cost = self._cost(first, second, ranges, part)
+                units = cost.units
+                if part.is_partial:
+                    units += max(0, iterations // max(cost.summed, 1) - cost.results)
+                    units -= self._along(first, second, part)
+                if is_worth(cost, iterations) and (best is None or units < best[0]):
+                    best = units, (first, second, ranges, part)
         return None if best is None else best[1]
+
+    def _along(self, first: Matrix, second: Matrix, split: Split) -> int:
+        """How many reads run along their last axes as a product sums: a part of a unit cost, to choose among equals."""
+        reads = [
+            part for factor in (*first.factors, *second.factors) for part in reachable(factor) if part.op == "read"
+        ]
+        return sum(bool(read.data) and not read.data[-1].atoms().isdisjoint(split.summed) for read in reads)
 
     def _matrix(self, factors: tuple[Node, ...], split: Split) -> Matrix:
         return Matrix(factors, self.planner.labels(self.graph.mul(factors), split.context, split.summed))
@@ -242,8 +284,14 @@ class Matrices(Storage):
         return total
 
     def _cost(self, first: Matrix, second: Matrix, ranges: Ranges, split: Split) -> ProductCost:
-        batch, rows, columns, summed = (self._volume(labels, ranges) for labels in split.roles(first, second))
-        copied = sum(0 if self._is_whole(m, ranges) else self._volume(m.labels, ranges) for m in (first, second))
+        roles = split.roles(first, second)
+        batch, rows, columns, summed = (self._volume(labels, ranges) for labels in roles)
+        copied = 0
+        for matrix, own in ((first, roles[1]), (second, roles[2])):
+            is_there = self._is_whole(matrix, ranges)
+            if split.is_partial and not is_there:
+                is_there = self._known_array(matrix, (roles[0], own, roles[3]), ranges, split) is not None
+            copied += 0 if is_there else self._volume(matrix.labels, ranges)
         return ProductCost(batch, rows, columns, summed, copied, batch * rows * columns if split.left else 0)
 
     def _volume(self, labels: Iterable[Affine], ranges: Ranges) -> int:
@@ -268,13 +316,17 @@ class Matrices(Storage):
         if max(map(split.place, rows)) > max(map(split.place, columns)):
             # The innermost index is that of the last axis.
             first, second, rows, columns = second, first, columns, rows
-        output = [*both, *rows, *columns]
+        cost = self._cost(first, second, ranges, split)
         operands = []
         for matrix, own in ((first, rows), (second, columns)):
             operand = yield self._operand(matrix, (both, own, summed), ranges, split)
             if operand is None:
                 return None
             operands.append(operand)
+        if split.is_partial:  # in the order in which an operand has its axes, whatever sums ask for
+            (_, one), (_, other) = operands
+            rows, columns = [label for label in one if label in rows], [label for label in other if label in columns]
+        output = [*both, *rows, *columns]
         # Numbers that do not depend on which of the two is first: a product and its transpose are one array.
         found = sorted(operands, key=lambda operand: operand[0])
         numbers = {label: n for n, label in enumerate(dict.fromkeys(label for _, labels in found for label in labels))}
@@ -282,7 +334,6 @@ class Matrices(Storage):
         if key not in self._products:
             left, right = (Operand(array, tuple([numbers[label] for label in labels])) for array, labels in operands)
             step = Contraction(self._fresh("t"), tuple([numbers[label] for label in output]), left, right)
-            cost = self._cost(first, second, ranges, split)
             iterations = self._iterations(split.context, split.hidden)
             self.notes.append(f"{step.array}: {cost}, in place of {iterations} iterations")
             self._products[key] = self._filled(step, [_length(ranges[label]) for label in output]), step.output
@@ -309,30 +360,58 @@ class Matrices(Storage):
             found = yield self._whole(read.args[0], split.context)
             if found is not None:
                 return found, read.data
-        both, own, summed = roles
-        orders = [(*both, *own, *summed), (*both, *summed, *own)]
-        # What is copied is best read along its last axis, and written along that of the copy.
-        if self._volume(summed[-1:], ranges) < self._volume(own[-1:], ranges):
-            orders.reverse()
-        node, around = self.graph.mul(matrix.factors), split.context
-        if alone:
-            bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(alone)]
-            node = self.graph.sum(alone, bounds, node)
-        candidates = [self.planner.under(node, order, [ranges[label] for label in order], around) for order in orders]
-        for candidate in [candidate for candidate in candidates if candidate is not None]:
-            for stored in self.stored.get(candidate.node, ()):
-                same = (stored.candidate.lows, stored.candidate.highs) == (candidate.lows, candidate.highs)
-                if same and all(implied(row, (*self.facts, *candidate.rows)) for row in stored.candidate.rows):
-                    return stored.array, tuple([candidate.forms[n] for n in stored.order]) or candidate.forms
-        chosen = candidates[0]
+        known = self._known_array(matrix, roles, ranges, split)
+        if known is not None:
+            return known
+        node, around = self._matrix_entry(matrix, roles, split), split.context
+        order = self._orders(matrix, roles, ranges, split)[0]
+        chosen = self.planner.under(node, order, [ranges[label] for label in order], around)
         if chosen is None:
             return None
         yield self._keep_shared(node, around)
         for factor in matrix.factors:
             if factor.height and factor.op != "read":  # other sums may need its values, too
                 yield self._temporary(factor, around)
+        known = self._known_array(matrix, roles, ranges, split)
+        if known is not None:
+            return known
         kept = yield self._keep(chosen, around, tuple(range(len(chosen.axes))))
         return kept.array, chosen.forms
+
+    def _matrix_entry(self, matrix: Matrix, roles: tuple[list[Affine], ...], split: Split) -> Node:
+        """An entry of a matrix: the product of its factors, summed over what no other factor depends on."""
+        alone = split.alone(matrix, roles[2])
+        node = self.graph.mul(matrix.factors)
+        bounds = [row for row in split.bounds if not row.form.atoms().isdisjoint(alone)]
+        return self.graph.sum(alone, bounds, node) if alone else node
+
+    def _orders(
+        self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
+    ) -> list[tuple[Affine, ...]]:
+        """The orders of axes in which a matrix may lie, the one first in which it is made."""
+        both, own, summed = roles
+        orders = [(*both, *own, *summed), (*both, *summed, *own)]
+        # What is copied is best read along its last axis, and written along that of the copy.
+        if self._volume(summed[-1:], ranges) < self._volume(own[-1:], ranges):
+            orders.reverse()
+        if split.is_partial:
+            for order in permutations(own):
+                orders += [(*both, *order, *summed), (*both, *summed, *order)]
+        return orders
+
+    def _known_array(
+        self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split
+    ) -> tuple[str, tuple[Affine, ...]] | None:
+        """The array in which a matrix lies, and the labels of its axes."""
+        node = self._matrix_entry(matrix, roles, split)
+        for order in self._orders(matrix, roles, ranges, split):
+            candidate = self.planner.under(node, order, [ranges[label] for label in order], split.context)
+            for stored in () if candidate is None else self.stored.get(candidate.node, ()):
+                assert candidate is not None
+                same = (stored.candidate.lows, stored.candidate.highs) == (candidate.lows, candidate.highs)
+                if same and all(implied(row, (*self.facts, *candidate.rows)) for row in stored.candidate.rows):
+                    return stored.array, tuple([candidate.forms[n] for n in stored.order]) or candidate.forms
+        return None
 
     def _whole(self, tensor: Node, context: Context) -> Recursion[str | None]:
         """The array of a tensor, which is made where it has none."""

@@ -271,9 +271,7 @@ def host_driver(
     for kernel in program.kernels:
         made = [] if isinstance(kernel, Scatter) else [temporaries.get(name) for name in filled_arrays(kernel)]
         place = inner
-        for temporary in made:
-            if temporary is None:
-                continue
+        for temporary in (array for array in made if array is not None):
             if temporary not in scratch:
                 inner.line(f"{names(temporary.name)} = np.empty({temporaries.shape(temporary)}, {dtype})")
             if temporaries.may_be_empty(temporary) and not isinstance(kernel, Fused):
@@ -284,21 +282,28 @@ def host_driver(
                 place = inner.child(f"if {' and '.join(f'{text} > 0' for text in uncertain)}:")
         sizes = extents.get(function_name(kernel), ()) if extents else ()
         body = functions.body(kernel)
-        if not body:
+        if body:
+            takes_type |= _place_body(place, body, kernel, names, values(kernel))
+        else:
             place.line(functions(kernel) + call_text(kernel, names, sizes, values(kernel)))
-            continue
-        read = [names(array) for array in sorted(values(kernel).intersection(uses(kernel).arrays))]
-        entries = {array: names.fresh(f"{array}_entry") for array in read}
-        for array, entry in entries.items():
-            place.line(f"{entry} = {array}[()]")
-        for line in body:
-            if line.startswith("real = "):
-                takes_type = True
-            else:
-                place.line(WORD.sub(lambda match: entries.get(match[0], match[0]), line))
     if takes_type:
         types.line(f"real = {dtype}.type")
     return "\n".join(block.render())
+
+
+def _place_body(place: Block, body: Sequence[str], kernel: Step, names: Names, values: frozenset[str]) -> bool:
+    """Append the body of a kernel's function to a block; whether it takes the type of the results by its name.
+
+    The function would be passed the entries of the arrays ``values``, by the names of these.
+    """
+    read = [names(array) for array in sorted(values.intersection(uses(kernel).arrays))]
+    entries = {array: names.fresh(f"{array}_entry") for array in read}
+    for array, entry in entries.items():
+        place.line(f"{entry} = {array}[()]")
+    lines = [line for line in body if not line.startswith("real = ")]
+    for line in lines:
+        place.line(WORD.sub(lambda match: entries.get(match[0], match[0]), line))
+    return len(lines) < len(body)
 
 
 def used_arguments(program: Program) -> list[str]:

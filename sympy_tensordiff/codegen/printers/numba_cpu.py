@@ -89,7 +89,7 @@ INLINED = 400
 """Lines of kernels that the driver holds itself; the functions of more are compiled apart.
 
 A function that the driver calls is taken through LLVM twice, alone and with the driver. CPU of first calls in s, apart
-and within: loss, gradient and Hessian of a softmax 2.6, TODO.
+and within: loss, gradient and Hessian of a softmax 2.5 and 2.0, the gradient of a logistic regression 1.05 and 0.97.
 """
 
 HELPERS = {name: text for name, text in SCALAR_HELPERS.items() if name not in FUNCTIONS}
@@ -329,7 +329,10 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
     has_calls = not all(isinstance(step, Kernel | Fused) for step in program.kernels)
     around = 'with np.errstate(all="ignore"):' if has_calls and not decorators.is_whole else ""
     arrays = scratch_arrays(program, names) if decorators.is_whole else []
-    pieces += [*functions.called_texts, decorators.run + host_driver(program, names, functions, around, None, values, arrays)]
+    pieces += [
+        *functions.called_texts,
+        decorators.run + host_driver(program, names, functions, around, None, values, arrays),
+    ]
     if arrays:
         pieces.append(decorators.product + scratch_text(program, names, arrays))
         pieces.append(decorators.run + run_text(program, names, arrays))
