@@ -89,7 +89,7 @@ class Split:
         return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
 
     def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """The sum over what two matrices alone depend on, within one over the rest; None where that is all or nothing."""
+        """The sum over what two matrices alone depend on, within one over the rest; None if that is all or nothing."""
         labels = {label for matrix in others for label in matrix.labels}
         own = [Affine.variable(v) for v in self.summed]
         inner = [v for v, label in zip(self.summed, own, strict=True) if label not in labels]
