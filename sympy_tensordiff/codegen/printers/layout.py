@@ -4,6 +4,9 @@ A loop over points, the rows of a matrix with three columns, reads every third n
 from working on vectors; so does one that runs down a column. What is read in strides, again and again by
 a loop around, is therefore copied once with that axis last. Loops and last axes of few steps count as
 unrolled: the loop around them is the innermost.
+
+Of what is read with a stride along an axis, ``x[3*i + 2*k]`` in a loop over ``k``, the residue classes are copied
+(de-interleaved): ``x_classes[(3*i) % 2, 3*i//2 + k]`` runs along rows, whatever else stands in the index.
 """
 
 from __future__ import annotations
@@ -14,13 +17,28 @@ from typing import TypeVar
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.identifiers import unique
-from sympy_tensordiff.codegen.loops import Array, Kernel, Loop, Program, Scatter, Statement, Step, Store
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
+    Array,
+    If,
+    Kernel,
+    Loop,
+    Program,
+    Scatter,
+    Statement,
+    Step,
+    Store,
+)
 from sympy_tensordiff.codegen.printers.rows import has_few_steps, is_short, row_plan
-from sympy_tensordiff.codegen.scalars import Load, Scalar
+from sympy_tensordiff.codegen.scalars import Load, Name, Scalar
 from sympy_tensordiff.codegen.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
 T = TypeVar("T")
+
+MOST_CLASSES = 16
+"""Of more residue classes than these, each reads few of the entries of a cache line, and none is copied."""
 
 Visit = Callable[[Load, str | None, tuple[str, ...]], Load]
 """Gets a read, the variable of the innermost loop around it and those of all long ones; gives what takes its place."""
@@ -34,7 +52,7 @@ def in_reading_order(program: Program) -> Program:
 def _with_copies(program: Program) -> Program:
     prover = Prover(program)
     taken = all_names(program)
-    copies: dict[tuple[str, int], Array] = {}
+    copies: dict[tuple[str, int, int], Array] = {}
     kernels: list[Step] = []
     first: list[Step] = []
     temporaries = list(program.temporaries)
@@ -43,20 +61,32 @@ def _with_copies(program: Program) -> Program:
         fresh: list[Step] = []
 
         def visit(load: Load, variable: str | None, around: tuple[str, ...], fresh: list[Step] = fresh) -> Load:
-            place, rank = _place(load, variable), len(load.index)
-            if place is None or place == rank - 1 or not _is_repeated(load, around):
+            place, factor = _place(load, variable), 1
+            if place is None:
+                place, factor = _stride(load, variable)
+            rank = len(load.index)
+            if place is None or (place == rank - 1 and factor == 1) or not _is_repeated(load, around, factor):
                 return load
             order = _last(place, rank)
-            copy = copies.get((load.array, place))
+            shape, index = _permuted(prover.shapes[load.array], order), _permuted(load.index, order)
+            if factor > 1:
+                if not prover.proves(Row("ge", shape[-1] - 1)):
+                    return load
+                classes = quotient(index[-1], factor)
+                shape = (*shape[:-1], Affine.of(factor), quotient(shape[-1] + (factor - 1), factor))
+                index = (*index[:-1], index[-1] - factor * classes, classes)
+            copy = copies.get((load.array, place, factor))
             if copy is None:
-                name = unique(f"{load.array}_turned", taken)
-                copy = Array(name, _permuted(prover.shapes[load.array], order))
-                copies[load.array, place] = copy
+                name = unique(f"{load.array}_{'turned' if factor == 1 else 'classes'}", taken)
+                copy = copies[load.array, place, factor] = Array(name, shape)
                 taken.add(name)
                 temporaries.append(copy)
+                made = _copying(copy, load.array, order, taken)
+                if factor > 1:
+                    made = _classes(copy, load.array, order, prover.shapes[load.array][place], factor, taken)
                 # Arguments are copied before all else: nothing comes between kernels that may run together.
-                (fresh if load.array in own else first).append(_copying(copy, load.array, order, taken))
-            return Load(copy.name, _permuted(load.index, order))
+                (fresh if load.array in own else first).append(made)
+            return Load(copy.name, index)
 
         kernel = _visited(step, prover, visit) if type(step) is Kernel else step
         kernels += [*fresh, kernel]
@@ -64,7 +94,9 @@ def _with_copies(program: Program) -> Program:
         return program
     notes = [
         f"{copy.name}: a copy of {array} with axis {place} last, along which loops read it"
-        for (array, place), copy in copies.items()
+        if factor == 1
+        else f"{copy.name}: the residue classes of axis {place} of {array} modulo {factor}, along which loops read it"
+        for (array, place, factor), copy in copies.items()
     ]
     return replace(
         program,
@@ -74,10 +106,14 @@ def _with_copies(program: Program) -> Program:
     )
 
 
-def _is_repeated(load: Load, around: Sequence[str]) -> bool:
-    """Whether a long loop around a read repeats it, and no axis is read at one place only."""
+def _is_repeated(load: Load, around: Sequence[str], factor: int) -> bool:
+    """Whether long loops around a read repeat it, and no axis is read at one place only.
+
+    With a stride, an entry is repeated where more loops than axes are in the indices, too.
+    """
     used = {name for form in load.index for name in form.atoms()}
-    return not used.issuperset(around) and not any(form.is_constant for form in load.index)
+    is_repeated = not used.issuperset(around) or (factor > 1 and len(used.intersection(around)) > len(load.index))
+    return is_repeated and not any(form.is_constant for form in load.index)
 
 
 def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> Kernel:
@@ -85,6 +121,17 @@ def _copying(copy: Array, array: str, order: Sequence[int], taken: set[str]) -> 
     axes = [unique(f"i{n}", taken) for n in range(len(order))]
     index = {place: Affine.variable(axis) for place, axis in zip(order, axes, strict=True)}
     return Kernel(copy.name, tuple(axes), (Store(Load(array, tuple([index[m] for m in range(len(order))]))),))
+
+
+def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, factor: int, taken: set[str]) -> Kernel:
+    """The kernel that copies the residue classes of the last axis of ``order``; what is behind its end is 0."""
+    *axes, residue, row = (unique(f"i{n}", taken) for n in range(len(order) + 1))
+    place = factor * Affine.variable(row) + Affine.variable(residue)
+    index = dict(zip(order, [*map(Affine.variable, axes), place], strict=True))
+    entry = Load(array, tuple([index[m] for m in range(len(order))]))
+    total = unique("s", taken)
+    inside = If((Row("ge", extent - 1 - place),), (Add(total, entry),))
+    return Kernel(copy.name, (*axes, residue, row), (Accumulator(total), inside, Store(Name(total))))
 
 
 # ---------------------------------------------------------------------------- reads
@@ -117,6 +164,15 @@ def _place(load: Load, variable: str | None) -> int | None:
         return None
     form = load.index[places[0]]
     return places[0] if abs(form.coefficient(variable)) == 1 and variable not in form.hidden() else None
+
+
+def _stride(load: Load, variable: str | None) -> tuple[int | None, int]:
+    """The axis along which a read runs in steps of a number of entries, and this number."""
+    places = [m for m, form in enumerate(load.index) if variable in form.atoms()]
+    if variable is None or len(places) != 1 or variable in load.index[places[0]].hidden():
+        return None, 1
+    factor = abs(load.index[places[0]].coefficient(variable))
+    return (places[0], factor) if 1 < factor <= MOST_CLASSES else (None, 1)
 
 
 def _last(place: int, rank: int) -> list[int]:
