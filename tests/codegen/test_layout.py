@@ -136,3 +136,37 @@ def test_one_column_is_not_worth_a_copy():
     body = (*total("s", op("mul", load("a", k, 1), load("b", i, k)), ("k", 0, N - 1)), Store(Name("s")))
     program = single((array("a", N, 3), array("b", L, N)), result("r", L), "i", *body)
     assert in_reading_order(program) is program
+
+
+STRIDED = {"3*i + 2*k": (3, 2, 0), "2*k - i": (-1, 2, 6), "4*i - 3*k": (4, -3, 18), "k + 2*i": (2, 1, 1)}
+"""Indices ``a*i + b*k + c`` by a, b, c: with strides, negative ones, and remainders of what is around the loop."""
+
+
+@every("name", [*STRIDED])
+@every("sizes", [(7, 5), (1, 1), (2, 7)])
+def test_residue_classes(name, sizes, uncompiled):
+    """Reads in strides run along copies of residue classes: the value and both gradients, by vectors and matrices."""
+    a, b, c = STRIDED[name]
+    i, k, n, m = td.indices("i k n m")
+    x, y = td.TensorSymbol("x", 5 * n + 3 * m + 19), td.TensorSymbol("y", (n, 4 * n + 3 * m + 19))
+    w, z = td.TensorSymbol("w", m), td.TensorSymbol("z", n)
+    place = a * i + b * k + c
+    residual = td.IndexedSum((x[place] + y[i, place]) * w[k], (k, 0, m - 1)) - z[i]
+    loss = td.IndexedSum(residual**2, (i, 0, n - 1))
+    values = {n: sizes[0], m: min(sizes[1], 6) if b < 0 else sizes[1]}
+    random = np.random.default_rng(1)
+    shapes = [[int(sympy.sympify(extent).subs(values)) for extent in tensor.shape] for tensor in (x, y, w, z)]
+    arrays = [random.uniform(-1, 1, shape) for shape in shapes]
+    exprs = (loss, *td.gradient(loss, (x, y, w)))
+    compiled, expected = (td.lambdify((x, y, w, z), exprs, backend)(*arrays) for backend in ("numba", "numpy"))
+    for found, wanted in zip(compiled, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_residue_classes_are_in_the_plan():
+    i, k, n, m = td.indices("i k n m")
+    x, w = td.TensorSymbol("x", 3 * n + 2 * m), td.TensorSymbol("w", m)
+    sums = td.TensorComprehension(td.IndexedSum(x[3 * i + 2 * k] * w[k], (k, 0, m - 1)), (i, n))
+    assert "x_classes: the residue classes of axis 0 of x modulo 2, along" in td.lambdify((x, w), sums).plan
+    # What is read once is not copied.
+    assert "classes" not in td.lambdify((x, w), td.TensorComprehension(x[3 * i] ** 2, (i, n))).plan

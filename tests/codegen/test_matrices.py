@@ -283,3 +283,28 @@ def test_a_size_in_a_remainder_of_summed_indices():
     left, right = np.random.default_rng(0).random((5, 40, 40)), np.random.default_rng(1).random((40, 2, 30))
     expected = sum(left[:, :, q] @ right[:, (5 + q) % 2] for q in range(40))
     np.testing.assert_allclose(kernel(left, right), expected, rtol=1e-13)
+
+
+def test_products_within_sums_are_shared():
+    """The loss of a CP decomposition and its gradients: one residual, in one layout, one product for two gradients."""
+    r = td.indices("r")
+    X, U, V, W = (
+        td.TensorSymbol("X", (n, m, l)),
+        *(td.TensorSymbol(*one) for one in zip("UVW", ((n, r), (m, r), (l, r)), strict=True)),
+    )
+    model = total(U[i, q] * V[j, q] * W[k, q], (q, 0, r - 1))
+    loss = total((X[i, j, k] - model) ** 2, (i, 0, n - 1), (j, 0, m - 1), (k, 0, l - 1))
+    exprs = (loss, *td.gradient(loss, (U, V, W)))
+    program = build_program((X, U, V, W), exprs)
+    assert sum(isinstance(step, Contraction) for step in program.kernels) == 3
+    assert sum(len(array.shape) == 3 for array in program.temporaries) == 5
+    sizes = (4, 3, 5, 2)
+    random = np.random.default_rng(0)
+    x0, u, v, w0 = random.normal(size=sizes[:3]), *(random.normal(size=(s, 2)) for s in sizes[:3])
+    residual = x0 - np.einsum("iq,jq,kq->ijk", u, v, w0)
+    wanted = [(residual**2).sum()]
+    wanted += [-2 * np.einsum(f"ijk,{a},{b}->{c}", residual, s, t) for a, b, c, s, t in (
+        ("jq", "kq", "iq", v, w0), ("iq", "kq", "jq", u, w0), ("iq", "jq", "kq", u, v),
+    )]  # fmt: skip
+    for found, value in zip(td.lambdify((X, U, V, W), exprs, "numpy")(x0, u, v, w0), wanted, strict=True):
+        np.testing.assert_allclose(found, value, rtol=1e-12)
