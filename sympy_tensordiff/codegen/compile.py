@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +24,7 @@ from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.held import Held, forget, hold
 from sympy_tensordiff.codegen.interrupts import undivided
 from sympy_tensordiff.codegen.loops import NOWHERE, DataCheck, Program
+from sympy_tensordiff.codegen.notice import noticed
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
@@ -210,7 +211,7 @@ class CompiledFunction:
         parallel = self._in_parallel()
         is_compiled = (prepared.dtype, parallel) in self._runs and not self._unsealed
         try:
-            with nullcontext() if is_compiled else undivided(self._forget):
+            with nullcontext() if is_compiled else undivided(self._forget), self._noticed(is_compiled):
                 run = self._load(prepared.dtype, parallel).chosen([*prepared.values, *filled])
                 self._run_quietly(run, prepared.values, filled)
                 loaded, self._unsealed = self._unsealed, []
@@ -223,6 +224,11 @@ class CompiledFunction:
             self._forget()
             return self._compute(prepared, filled)
         return run
+
+    def _noticed(self, is_compiled: bool) -> AbstractContextManager[None]:
+        """What tells of a compilation that takes long."""
+        is_quick = is_compiled or self.backend != "numba"
+        return nullcontext() if is_quick else noticed(len(self._fused.kernels))
 
     def _forget(self) -> None:
         """Load all modules anew."""
