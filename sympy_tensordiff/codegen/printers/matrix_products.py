@@ -214,7 +214,7 @@ class _Printer:
             panel, start = (self.names.fresh(wish) for wish in ("panel", "start"))
             self.line(1, f"for {panel} in prange({count}):")
             self.line(2, f"{start} = {rows}*{panel}//{count}")
-            places = (f"{start}*({columns})", start if first[1] else f"{start}*({terms})", "0")
+            places: tuple[str, ...] = (f"{start}*({columns})", start if first[1] else f"{start}*({terms})", "0")
             depth, rows = 2, f"{rows}*({panel} + 1)//{count} - {start}"
         elif both:
             place = self.names.fresh("place")
