@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from fractions import Fraction
 from itertools import chain, islice
 from itertools import count as count_up
 from typing import Any
@@ -170,7 +171,7 @@ class Differentiation:
         """The cotangents of all leaves from one sweep, as tensors over their axes."""
         if self.is_whole:
             sweep = self.tensor_sweep(leaves).start(self.root, cotangent)
-            return [sweep.of(leaf) for leaf in leaves]
+            return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
         entrywise = Sweep(self.graph, leaves, self.sizes()).start(self.root, cotangent)
         return [self.tabulate(leaf, entrywise) for leaf in leaves]
 
@@ -182,19 +183,45 @@ class Differentiation:
         """The tangent of the expression from those of the leaves, which may repeat."""
         tangents: dict[Node, list[Node]] = {}
         for leaf, tangent in zip(leaves, directions, strict=True):
-            tangents.setdefault(leaf, []).append(tangent)
+            tangents.setdefault(leaf, []).append(self.symmetric_part(leaf, tangent) if self.is_whole else tangent)
         if self.is_whole:
             found = TensorPushforward(self.graph, tangents, self.sizes()).tangent(self.root)
             return self.graph.broadcast(found, self.root.shape)
         axes, shape, body = self.entry()
-        node = Pushforward(self.graph, tangents, self.sizes()).tangent(body)
+        node = Pushforward(self.graph, tangents, self.sizes(), self.graph.symmetric).tangent(body)
         return self.graph.comprehension(axes, shape, node) if shape else node
 
     def tabulate(self, leaf: Node, sweep: Sweep) -> Node:
         extents = self.extents(leaf)
         axes = [self.graph.fresh(name) for name in self.axes(len(extents))]
-        entry = sweep.at(leaf, [Affine.variable(v) for v in axes])
+        entry = self.cotangent_at(sweep, leaf, [Affine.variable(v) for v in axes])
         return self.graph.comprehension(axes, extents, entry) if extents else entry
+
+    def cotangent_at(self, sweep: Sweep, leaf: Node, index: Sequence[Affine]) -> Node:
+        """The derivative by an entry of a leaf: of a symmetric one the mean of those by both entries that are equal."""
+        graph = self.graph
+        entry = sweep.at(leaf, index)
+        if leaf not in graph.symmetric:
+            return entry
+        return graph.scale(Fraction(1, 2), graph.add((entry, sweep.at(leaf, index[::-1]))))
+
+    def symmetric_part(self, leaf: Node, node: Node) -> Node:
+        """A derivative by a leaf, or a direction in which it moves: by a symmetric one its symmetric part.
+
+        That is the projection onto the space in which a symmetric matrix moves, in the last two axes of ``node``.
+        """
+        graph = self.graph
+        if leaf not in graph.symmetric or not node.shape or graph.symmetric.get(node):
+            return node
+        half = Fraction(1, 2)
+        if node.op != "comprehension":
+            labels = range(len(node.shape))
+            exchanged = graph.ein(1, [(node, labels)], (*labels[:-2], labels[-1], labels[-2]))
+            return graph.scale(half, graph.add((node, exchanged)))
+        variables, _, body = graph.open(node)
+        p, q = variables[-2:]
+        exchanged = graph.substitute(body, {p: Affine.variable(q), q: Affine.variable(p)})
+        return graph.comprehension(variables, node.shape, graph.scale(half, graph.add((body, exchanged))))
 
     def entry(self) -> tuple[list[int], tuple[Affine, ...], Node]:
         """The expression entry by entry: its axes, its shape and the entry there; no axes for a scalar."""
@@ -223,7 +250,7 @@ class Differentiation:
             return results, dict(zip(leaves, results, strict=True))
         shape = self.root.shape
         sweep = self.tensor_sweep(leaves).start(self.root, self.graph.delta(shape) if shape else self.graph.one, shape)
-        return [sweep.of(leaf) for leaf in leaves], sweep.cotangents
+        return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves], sweep.cotangents
 
     def entrywise_jacobian(self, leaf: Node) -> Node:
         """The derivative of an entry, as a tensor over the axes of both."""
@@ -232,7 +259,7 @@ class Differentiation:
         extents = self.extents(leaf)
         axes = [graph.fresh(name) for name in self.axes(len(extents), [graph.names[v] for v in value_axes])]
         sweep = Sweep(graph, [leaf], self.sizes()).start(body, graph.one)
-        entry = sweep.at(leaf, [Affine.variable(v) for v in axes])
+        entry = self.cotangent_at(sweep, leaf, [Affine.variable(v) for v in axes])
         extents = (*shape, *extents)
         return graph.comprehension((*value_axes, *axes), extents, entry) if extents else entry
 
@@ -251,7 +278,8 @@ class Differentiation:
         if self.is_whole:
             return self.by_entry(leaf, index), facts
         axes, shape, body = self.entry()
-        node = Sweep(self.graph, [leaf], self.sizes()).start(body, self.graph.one).at(leaf, index)
+        sweep = Sweep(self.graph, [leaf], self.sizes()).start(body, self.graph.one)
+        node = self.cotangent_at(sweep, leaf, index)
         return self.graph.comprehension(axes, shape, node) if shape else node, facts
 
     def by_entry(self, leaf: Node, index: Sequence[Affine]) -> Node:

@@ -13,7 +13,8 @@ Each node is visited once, without recursion; a tangent that is zero is not buil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from fractions import Fraction
 
 import sympy
 
@@ -36,11 +37,20 @@ class Pushforward:
         For each leaf what its tangent is the sum of: tensors of its shape, or scalars.
     sizes : frozenset of int
         The variables that are never bound.
+    symmetric : collection of Node
+        The leaves of which both entries that are equal move by the mean of what the tangent says of them.
     """
 
-    def __init__(self, graph: Graph, tangents: Mapping[Node, Sequence[Node]], sizes: frozenset[int]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        tangents: Mapping[Node, Sequence[Node]],
+        sizes: frozenset[int],
+        symmetric: Container[Node] = (),
+    ) -> None:
         self.graph = graph
         self._sizes = sizes
+        self._symmetric = symmetric
         self._given = tangents
         self._done: dict[Node, Node] = {}
         self._written: dict[Node, tuple[tuple[int, ...], Node] | None] = {}
@@ -115,7 +125,12 @@ class Pushforward:
     def _read(self, node: Node) -> Recursion[Node]:
         tensor = node.args[0]
         if tensor.op == "tensor" or tensor in self._given:
-            return self.graph.add([self._at(table, node.data) for table in self._given.get(tensor, ())])
+            tables = self._given.get(tensor, ())
+            moved = self.graph.add([self._at(table, node.data) for table in tables])
+            if tensor not in self._symmetric:
+                return moved
+            exchanged = self.graph.add([self._at(table, node.data[::-1]) for table in tables])
+            return self.graph.scale(Fraction(1, 2), self.graph.add((moved, exchanged)))
         table = yield self._visit(tensor)
         return self._at(table, node.data)
 

@@ -70,6 +70,8 @@ class Table:
         self.names: list[str] = []
         self.integers: dict[str, Node] = {}
         self.below: dict[str, Affine] = {}
+        self.symmetric: dict[Node, bool] = {}
+        self.positive: set[Node] = set()
         self.granted: dict[Row, None] = {}
         self.zero = self.const(0)
         self.one = self.const(1)
@@ -143,6 +145,8 @@ class Table:
         if tensor.op == "tensor" and self.integers.get(tensor.data[0]) is tensor:
             name = tensor.data[0]
             return self.index(Affine.variable(DataEntry(name, tuple(index), self.below.get(name))))
+        if tensor.op == "tensor" and self.symmetric.get(tensor):
+            index = sorted(index, key=_form_key)
         own = NOTHING.union(*(form.atoms() for form in index))
         return self._node("read", tuple(index), (tensor,), tuple(index), own)
 
@@ -167,6 +171,10 @@ def _takes_tensors(op: str, shape: Shape) -> bool:
 def _is_decidable(op: str, data: Any) -> bool:
     forms = data if op == "read" else (data,) if op == "index" else ()
     return any(form.compounds() and (rounded(form) or parts_in((form,))) for form in forms)
+
+
+def _form_key(form: Affine) -> tuple[Any, ...]:
+    return form.terms, form.constant
 
 
 def _id_of(node: Node) -> int:

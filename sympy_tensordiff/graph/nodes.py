@@ -20,7 +20,9 @@ nodes (`add`, `pow`, `call`, `select`, conditions) of whole tensors have the sha
 of which some may be scalars; products, sums over axes, transposes, deltas are ``ein``.
 
 An entry of a tensor of integers is never a ``read``: it is the index that is one `DataEntry`, as in the
-forms of other reads. ``Graph.integers`` holds the nodes of these tensors by their names, ``Graph.below``
+forms of other reads. ``Graph.symmetric`` says which matrices are known to be symmetric or not, an entry of a
+symmetric variable is one node in both orders of its indices, and ``Graph.positive`` holds the variables that are
+positive definite. ``Graph.integers`` holds the nodes of these tensors by their names, ``Graph.below``
 what those of declared ranges are less than.
 ``Graph.granted`` holds what is taken for granted of sizes and free indices: what their symbols are declared
 to be, and that what divides is positive. Kernels refuse calls with others.
@@ -74,7 +76,6 @@ class Graph(Elementwise):
         self.hints: dict[int, tuple[str, ...]] = {}
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
-        self.symmetric: dict[Node, bool] = {}
 
     # -------------------------------------------------------------- binders
 

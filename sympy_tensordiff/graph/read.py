@@ -134,7 +134,12 @@ class Reader(Tensors):
         shape = tuple(self.affine(extent) for extent in symbol.shape)
         if symbol.below is not None:
             self.graph.below[symbol.name] = self.affine(symbol.below)
-        return self.graph.tensor(symbol.name, shape, is_integer=symbol.dtype is int)
+        node = self.graph.tensor(symbol.name, shape, is_integer=symbol.dtype is int)
+        if symbol.symmetric:
+            self.graph.symmetric[node] = True
+        if symbol.positive:
+            self.graph.positive.add(node)
+        return node
 
     def declare(self, selections: Mapping[str, tuple[Node, int]]) -> None:
         """Note the ranges of tensors of integers, each that of a read's axis; what has been read before has none."""

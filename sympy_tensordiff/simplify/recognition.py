@@ -268,6 +268,8 @@ def _is_repeated(tensor: Node) -> bool:
 
 def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     """Whether a matrix is its own transpose because of how it is made: ``X^T X``, ``A + A^T``, functions of such."""
+    if node.op == "cof":
+        return bool(node.data == 1 and known.get(node.args[0]))
     if node.op == "ein":
         return _may_be_flipped(graph, node) and _flipped(graph, node, known) is node
     if node.op == "add" and not all(known.get(arg, not arg.shape) for arg in node.args):
@@ -275,7 +277,7 @@ def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
     return bool(node.args) and node.op not in _OTHER and all(known.get(arg, not arg.shape) for arg in node.args)
 
 
-_OTHER = frozenset({"comprehension", "cof", "lse"})
+_OTHER = frozenset({"comprehension", "lse"})
 """Matrices that are not made entry by entry of matrices: the inverse may count as if it were."""
 
 

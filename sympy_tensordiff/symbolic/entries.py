@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from sympy import Basic, Expr, Mod, Symbol, Tuple, Wild
+from sympy import Basic, Expr, Mod, Symbol, Tuple, Wild, ordered
 from sympy.core.kind import NumberKind
 from sympy.tensor.array.ndim_array import ArrayKind
 
@@ -33,6 +33,7 @@ class TensorExpr(Node):
     """
 
     is_tensor_expr = True
+    symmetric = False
     __array_ufunc__ = None  # NumPy arrays would take a tensor for a scalar of dtype object
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -155,12 +156,13 @@ class TensorEntry(PrintedEntry, RealScalar):
             raise ArgumentTypeError(f"the tensor of an entry must be a tensor expression, not {tensor!r}{hint}")
         if tensor.rank == 0 and not indices and tensor.is_symbol:
             return tensor
-        return cls._unchecked(tensor, *_checked_indices(tensor, indices))
+        checked = _checked_indices(tensor, indices)
+        return cls._unchecked(tensor, *(ordered(checked) if tensor.symmetric else checked))
 
     @classmethod
     def _trusted(cls, tensor: TensorExpr, indices: Iterable[Expr]) -> Any:
         """The entry at indices known to be valid SymPy expressions, without validation."""
-        indices = tuple(indices)
+        indices = tuple(ordered(indices) if tensor.symmetric else indices)
         return cls._unchecked(tensor, *indices) if indices or not tensor.is_symbol else tensor
 
     @property

@@ -10,7 +10,7 @@ from sympy_tensordiff.errors import ArgumentError, ShapeError
 from sympy_tensordiff.symbolic import entrywise_functions
 from sympy_tensordiff.symbolic.documented import documented
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
-from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul
+from sympy_tensordiff.symbolic.elementwise import Entrywise, TensorAdd, TensorMul
 from sympy_tensordiff.symbolic.matrix_functions import (
     TensorAdjugate,
     TensorDeterminant,
@@ -131,7 +131,7 @@ def diag(A: Expression) -> Any:
 
 
 def transpose(A: Expression, axes: Any = None) -> Any:
-    """The tensor with its axes in another order.
+    """The tensor with its axes in another order; a matrix that is known to be symmetric is its own transpose.
 
     Parameters
     ----------
@@ -151,15 +151,33 @@ def transpose(A: Expression, axes: Any = None) -> Any:
     >>> T = td.TensorSymbol("T", (2, 3, 4))
     >>> td.transpose(T).shape, td.transpose(T, (1, 0, 2)).shape
     ((4, 3, 2), (3, 2, 4))
+    >>> S = td.TensorSymbol("S", (3, 3), symmetric=True)
+    >>> td.transpose(2*td.inv(S) + td.eye(3))
+    2*inv(S) + eye(3)
     """
     A = operand(A, "transpose")
     labels = axis_labels(shape_of(A))
     order = checked_axes(axes, A, "transpose") if axes is not None else tuple(range(len(labels)))[::-1]
     if len(order) < len(labels):
         raise ShapeError(f"transpose: {tuple(order)} does not name all axes of {A}, whose shape is {shape_of(A)}")
-    if order == tuple(range(len(labels))):
+    if order == tuple(range(len(labels))) or (order == (1, 0) and is_symmetric(A)):
         return A
     return EinsumProduct(f"{labels}->{''.join(labels[axis] for axis in order)}", A)
+
+
+def is_symmetric(matrix: Any) -> bool:
+    """Whether a matrix is symmetric because the variables in it are declared so: an inverse, a sum, a power of such."""
+    stack, seen = [matrix], {matrix}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, DeltaTensor | FilledTensor) or not shape_of(node) or node.symmetric:
+            continue
+        if not isinstance(node, TensorInverse | TensorAdjugate | Entrywise):
+            return False
+        parts = [part for part in node.operands if part not in seen]
+        seen.update(parts)
+        stack += parts
+    return True
 
 
 def dot(x: Expression, y: Expression) -> Any:

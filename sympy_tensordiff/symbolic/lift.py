@@ -284,6 +284,8 @@ def _invented(name: str, rank: int) -> tuple[Expr, ...]:
 
 def kind_of(tensor: TensorSymbol | NamedTensor) -> str:
     """What a message says of a tensor behind its shape."""
+    if tensor.symmetric:
+        return ", positive definite" if tensor.positive else ", symmetric"
     below = "" if tensor.below is None else f" below {tensor.below}"
     return f" of integers{below}" if tensor.dtype is int else ""
 

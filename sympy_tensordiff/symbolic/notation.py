@@ -200,6 +200,12 @@ def transposed(matrix: Any) -> Any:
     match matrix:
         case Transposed(inner):
             return inner
+        case Leaf(variable) if getattr(variable, "symmetric", False):
+            return matrix
+        case Inverse(inner) | Call("adj", (inner,)) if transposed(inner) is inner:
+            return matrix
+        case Sum(terms) if _is_symmetric(terms):
+            return matrix
         case Outer(column, row):
             return Outer(row, column)
         case Diagonal():
@@ -207,12 +213,20 @@ def transposed(matrix: Any) -> Any:
         case Constant(name, shape):
             return matrix if name == "identity" else Constant(name, shape[::-1])
         case Product(factors=[factor], divisors=[]):
-            return matrix._replace(factors=(transposed(factor),))
+            moved = transposed(factor)
+            return matrix if moved is factor else matrix._replace(factors=(moved,))
         case Product(factors=factors, divisors=[]):
             return _fewer(matrix, matrix._replace(factors=tuple(map(transposed, factors))))
         case Chain(factors):
             return _fewer(matrix, Chain(tuple(map(transposed, factors[::-1]))))
     return Transposed(matrix)
+
+
+def _is_symmetric(terms: Sequence[tuple[bool, Any]]) -> bool:
+    """Whether the terms of a sum are symmetric, or variables that are there with their transposes."""
+    rest = [(sign, term) for sign, term in terms if transposed(term) is not term]
+    plain = all(isinstance(term, Leaf) or (isinstance(term, Transposed) and isinstance(term.matrix, Leaf)) for _, term in rest)
+    return plain and {(sign, transposed(term)) for sign, term in rest} == set(rest)
 
 
 def _fewer(matrix: Any, moved: Any) -> Any:

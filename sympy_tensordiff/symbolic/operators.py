@@ -29,10 +29,25 @@ def add(*terms: Any) -> Any:
     """The sum of tensors and scalars."""
     checked = aligned([term for term in (operand(term, "operator +") for term in terms) if term != 0], "operator +")
     shape = broadcast_shape(checked, "operator +")
-    kept = [term for term in checked if not _is_zero(term)]
+    kept = _collected([term for term in checked if not _is_zero(term)])
     if not any(map(shape_of, kept)):
         return FilledTensor(Add(*kept), shape)
     return kept[0] if len(kept) == 1 else TensorAdd(*kept)
+
+
+def _collected(terms: list[Any]) -> list[Any]:
+    """Terms of which no two are multiples of one tensor, as in SymPy's sums."""
+    counts: dict[Any, Any] = {}
+    for term in terms:
+        number, rest = _coefficient(term)
+        key = tuple(rest) if len(rest) != 1 else rest[0]
+        counts.setdefault(key, []).append((number, term))
+    if len(counts) == len(terms):
+        return terms
+    sums = [(sum(number for number, _ in found), found[0][1], len(found)) for found in counts.values()]
+    return [
+        term if count == 1 else multiply(number, *_coefficient(term)[1]) for number, term, count in sums if number != 0
+    ]
 
 
 def multiply(*factors: Any) -> Any:

@@ -93,7 +93,8 @@ class PrintedSymbol(Printed):
     def _sympyrepr(self: Any, printer: Any) -> str:
         dtype = ", dtype=int" if self.dtype is int else ""
         dtype += "" if self.below is None else f", below={printer._print(self.below)}"
-        return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])}{dtype})"
+        facts = ", symmetric=True" * self.symmetric + ", positive=True" * self.positive
+        return f"TensorSymbol({self.name!r}, {printer._print(self.args[1])}{dtype}{facts})"
 
     def _latex(self: Any, printer: Any) -> str:
         style = printer._settings.get("mat_symbol_style", "plain") if self.rank else "plain"

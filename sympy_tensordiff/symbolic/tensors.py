@@ -11,7 +11,7 @@ from typing import Any
 from sympy import Basic, Expr, S, Tuple
 from sympy.core.symbol import Str
 
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, TensorDiffError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, TensorDiffError
 from sympy_tensordiff.symbolic import walkers
 from sympy_tensordiff.symbolic.binders import Binder
 from sympy_tensordiff.symbolic.checks import check_reads
@@ -40,11 +40,18 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
         Declares that the integers lie in ``0 … below - 1``, a positive integer or a size. Derivatives and
         kernels rely on it, and every call refuses other data. Without it, a call refuses data that a read
         of the function would take outside of its tensor.
+    symmetric : bool, optional
+        Declares a square matrix to be equal to its transpose: ``S.T`` is ``S``, ``S[j, i]`` is ``S[i, j]``, and the
+        derivative with respect to it is a symmetric matrix. Calls refuse other matrices.
+    positive : bool, optional
+        Declares a matrix to be symmetric and positive definite: kernels factorize it by Cholesky's method, and
+        raise `NotPositiveDefiniteError` where there are no such factors.
 
     Raises
     ------
     ArgumentError, ArgumentTypeError, ShapeError
-        For a name, an extent, a dtype or a range that there cannot be, or a range of real numbers.
+        For a name, an extent, a dtype or a range that there cannot be, or a range of real numbers; for a
+        symmetric tensor that is not a square matrix of real numbers.
 
     Examples
     --------
@@ -59,17 +66,33 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     >>> chosen = TensorSymbol("chosen", 5, dtype=int, below=n)
     >>> chosen.below, chosen.func(*chosen.args) == chosen, idx.below
     (n, True, None)
+    >>> S = TensorSymbol("S", (n, n), symmetric=True)
+    >>> S.T, S[2*i, i] - S[i, 2*i], S.symmetric, S.positive
+    (S, 0, True, False)
     """
 
     is_symbol = True
     _is_leaf = True
     _diff_wrt = True
 
-    def __new__(cls, name: Any, shape: Any, dtype: Any = float, below: Any = None) -> TensorSymbol:
+    def __new__(
+        cls,
+        name: Any,
+        shape: Any,
+        dtype: Any = float,
+        below: Any = None,
+        *,
+        symmetric: bool = False,
+        positive: bool = False,
+    ) -> TensorSymbol:
         extents = shape if isinstance(shape, (tuple, list, Tuple)) else (shape,)
         name = checked_name(name)
         parts: tuple[Any, ...] = Str(name), Tuple(*(checked_extent(e, f"tensor {name}") for e in extents))
-        if not _is_integer(dtype, name):
+        symmetry = dtype if dtype in (_SYMMETRIC, _POSITIVE) else _symmetry(symmetric, positive, name)
+        if symmetry is not None:
+            _check_square(parts[1], name, symmetry, dtype, below)
+            parts = *parts, symmetry
+        elif not _is_integer(dtype, name):
             if below is not None:
                 raise ArgumentError(
                     f"tensor {name} has below={below}, but its entries are real numbers: write dtype=int as well"
@@ -95,12 +118,22 @@ class TensorSymbol(PrintedSymbol, TensorExpr):
     @property
     def dtype(self) -> type:
         """``int`` or ``float``: what the entries are."""
-        return int if len(self._args) > 2 else float
+        return int if self._args[2:3] == (_INT,) else float
 
     @property
     def below(self) -> Any:
         """What all integers of it are declared to be less than; None where nothing is declared."""
         return self._args[3] if len(self._args) > 3 else None
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether this is declared to be a symmetric matrix."""
+        return self._args[2:3] in ((_SYMMETRIC,), (_POSITIVE,))
+
+    @property
+    def positive(self) -> bool:
+        """Whether this is declared to be a positive definite matrix, which is symmetric."""
+        return self._args[2:3] == (_POSITIVE,)
 
     @property
     def is_integer(self) -> bool | None:
@@ -172,7 +205,7 @@ class TensorComprehension(PrintedComprehension, TensorExpr, Binder):
         return self.body.xreplace(Substitution(zip(self.indices, indices, strict=True)))
 
 
-_INT = Str("int")
+_INT, _SYMMETRIC, _POSITIVE = Str("int"), Str("symmetric"), Str("positive")
 _LATEX_NAME = re.compile(r"(?:[^\W\d]|\\[A-Za-z])(?:\w|\\[A-Za-z]|[{}^',])*")
 
 
@@ -183,6 +216,25 @@ def _is_integer(dtype: Any, name: str) -> bool:
             "have is said by the arrays that a kernel gets"
         )
     return dtype is not float
+
+
+def _symmetry(symmetric: bool, positive: bool, name: str) -> Str | None:
+    for word, value in (("symmetric", symmetric), ("positive", positive)):
+        if not isinstance(value, bool):
+            raise ArgumentTypeError(f"tensor {name} has {word}={value!r}: it must be True or False")
+    return _POSITIVE if positive else _SYMMETRIC if symmetric else None
+
+
+def _check_square(shape: Tuple, name: str, symmetry: Str, dtype: Any, below: Any) -> None:
+    """Refuse a symmetric tensor that is not a square matrix of real numbers."""
+    if len(shape) != 2 or shape[0] != shape[1]:
+        meant = "positive definite" if symmetry == _POSITIVE else "symmetric"
+        raise ShapeError(
+            f"tensor {name} is declared {symmetry}=True, which means a {meant} matrix, but its shape is "
+            f"{tuple(shape)}: give it two equal extents, or leave out {symmetry}=True"
+        )
+    if dtype is int or below is not None:
+        raise ArgumentError(f"tensor {name} is declared {symmetry}=True and of integers: only real matrices are that")
 
 
 def _checked_range(below: Any, name: str) -> Expr:

@@ -57,6 +57,7 @@ class _Point:
         self.kernel = kernel
         self.arrays = arrays
         self.position = arguments.index(wrt)
+        self.is_symmetric = isinstance(wrt, TensorSymbol) and wrt.symmetric
         self.start = np.array(arrays[self.position], dtype=np.float64)
         self.value = self.at(self.start)
 
@@ -68,7 +69,8 @@ class _Point:
             return np.asarray(self.kernel(*arrays), dtype=np.float64)
 
     def slope(self, direction: FloatArray) -> _Slope:
-        """The derivative along a direction, from steps of two lengths."""
+        """The derivative along a direction, from steps of two lengths; a symmetric matrix moves by the symmetric part."""
+        direction = (direction + direction.T) / 2 if self.is_symmetric else direction
         step = _STEP * max(1.0, float(np.max(np.abs(self.start), initial=0.0)))
         coarse = [(self.at(self.start + sign * step * direction) - self.value) * sign / step for sign in (1, -1)]
         fine = [(self.at(self.start + sign * step / 2 * direction) - self.value) * sign * 2 / step for sign in (1, -1)]
@@ -97,7 +99,7 @@ def check_derivative(
 
     Every entry of the Jacobian is compared where it is small, otherwise pullbacks of random
     cotangents along random directions. Inputs at which the function has a kink or no value are
-    drawn anew.
+    drawn anew. A symmetric matrix moves symmetrically: both entries that are equal by half of a step.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def random_values(
         array = np.empty(shape, dtype=object if kind == "rational" else np.float64)
         for position in np.ndindex(shape):
             array[position] = number()
-        values[tensor] = array
+        values[tensor] = _as_declared(tensor, array)
     integers = size_symbols(*expressions)
     for symbol in symbols_of(*expressions):
         if symbol in values:
@@ -121,6 +121,16 @@ def random_values(
         else:
             values[symbol] = number()
     return values
+
+
+def _as_declared(tensor: TensorSymbol, array: NDArray[Any]) -> NDArray[Any]:
+    """Random numbers as a symmetric matrix, and a positive definite one, where the tensor is declared to be that."""
+    if not tensor.symmetric:
+        return array
+    array = np.triu(array) + np.triu(array, 1).T
+    if tensor.positive:
+        np.fill_diagonal(array, abs(array).sum(axis=1) + 1)
+    return array
 
 
 def to_double(value: Any) -> NDArray[np.float64]:
