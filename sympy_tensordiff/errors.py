@@ -62,6 +62,10 @@ class SingularMatrixError(TensorDiffError, ValueError):
     """A matrix of a call has no inverse; the message names it."""
 
 
+class NotPositiveDefiniteError(SingularMatrixError):
+    """A matrix of a call that is declared positive definite is not; the message names it."""
+
+
 class ParseError(TensorDiffError, ValueError):
     """A text is not an input of the language, or its tensors do not fit; the message points at the place.
 

@@ -358,7 +358,8 @@ def _arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...
         if isinstance(arg, TensorSymbol):
             reader.tensor(arg)
             arrays[arg.name] = name
-            found.append(Argument("array", name, label, dtype="integer" if arg.dtype is int else "real"))
+            kind: Any = "integer" if arg.dtype is int else "real"
+            found.append(Argument("array", name, label, dtype=kind, symmetric=arg.symmetric))
         elif isinstance(arg, sympy.Symbol | sympy.Idx) and reader.is_integer(arg):
             names[reader.variable(arg)] = name
             found.append(Argument("integer", name, label))

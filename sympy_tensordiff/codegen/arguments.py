@@ -70,6 +70,9 @@ class ArgumentChecker:
         real = [v for a, v in zip(self.arguments, read, strict=True) if a.kind != "integer" and a.dtype == "real"]
         dtype = result_dtype(real)
         converted = tuple(_convert(a, v, dtype) for a, v in zip(self.arguments, read, strict=True))
+        for argument, value in zip(self.arguments, converted, strict=True):
+            if argument.symmetric and isinstance(value, np.ndarray):
+                refuse_asymmetric(f"argument {argument.label}", value)
         return Prepared(converted, shapes, dtype, self._suspects(read, sizes))
 
     def _suspects(self, read: Sequence[Any], sizes: dict[str, int]) -> tuple[DataCheck, ...]:
@@ -309,6 +312,19 @@ def _read(argument: Argument, value: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------- converting
+
+
+def refuse_asymmetric(name: str, matrix: NDArray[Any]) -> None:
+    """Raise unless a matrix equals its transpose, but for the root of the precision times its greatest entry."""
+    gap = np.abs(matrix - matrix.T)
+    tolerance = np.sqrt(np.finfo(matrix.dtype).eps) * np.max(np.abs(matrix), initial=0)
+    if not (gap > tolerance).any():  # nan is for the functions that meet it
+        return
+    i, j = sorted(map(int, np.unravel_index(int(np.nanargmax(gap)), gap.shape)))
+    raise ArgumentError(
+        f"{name} is declared symmetric, but its entries [{i}, {j}] and [{j}, {i}] are {matrix[i, j]:.6g} and "
+        f"{matrix[j, i]:.6g}: pass (S + S.T)/2 of it, or declare it without symmetric=True"
+    )
 
 
 def said_of(label: str, value: NDArray[Any], place: tuple[int, ...]) -> str:

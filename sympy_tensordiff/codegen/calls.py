@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sympy
 
-from sympy_tensordiff.graph.contractions import is_core
-from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.graph.contractions import is_core, is_view
+from sympy_tensordiff.graph.nodes import Graph, Node
 
 STORED = frozenset({"tensor", "comprehension", "inv", "cof", "lse"})
 """What is an array before anything is computed with it, besides sums of products."""
@@ -72,6 +72,34 @@ def determinant(node: Node) -> tuple[str, Node] | None:
         if inner.op == "cof" and inner.data == 0:
             return function, inner.args[0]
     return None
+
+
+def factorized(node: Node) -> Node | None:
+    """The matrix of which a library call needs triangular factors; None for a node that is no such call."""
+    if node.op == "inv" or (node.op == "cof" and node.data == 0):
+        return node.args[0]
+    if (found := determinant(node)) is not None:
+        return found[1]
+    place = solved_place(node) if direction_place(node) is None else None
+    return None if place is None else node.args[place].args[0]
+
+
+def is_positive(graph: Graph, matrix: Node) -> bool:
+    """Whether a matrix is positive definite by what is declared: a sum, a multiple, an inverse, a unit matrix."""
+    stack = [matrix]
+    while stack:
+        node = stack.pop()
+        if node.op in ("inv", "add") and node.shape:
+            stack += node.args
+        elif is_view(node) and node.data.coefficient > 0 and (node.args or len(set(node.data.output)) == 1):
+            if (node.args and node.args[0].shape != node.shape) or len(node.data.extents) != len(node.shape) - (
+                not node.args
+            ):
+                return False
+            stack += node.args
+        elif node not in graph.positive:
+            return False
+    return True
 
 
 def array_operands(node: Node) -> tuple[Node, ...] | None:

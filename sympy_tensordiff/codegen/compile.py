@@ -51,7 +51,7 @@ from sympy_tensordiff.codegen.threads import (
     large_work,
 )
 from sympy_tensordiff.codegen.walk import externals
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, SingularMatrixError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotPositiveDefiniteError, SingularMatrixError
 
 _PRINTERS = {"numpy": "numpy", "numba": "numba_cpu", "cuda": "numba_cuda"}
 BACKENDS = tuple(_PRINTERS)
@@ -308,7 +308,8 @@ class CompiledFunction:
         try:
             run(*values, *results)
         except np.linalg.LinAlgError as error:
-            raise SingularMatrixError(str(error)) from error
+            kind = NotPositiveDefiniteError if "positive definite" in str(error) else SingularMatrixError
+            raise kind(str(error)) from error
 
     def _in_parallel(self) -> frozenset[str]:
         """The kernels that run on several cores in a call with the sizes of the last one."""

@@ -120,7 +120,7 @@ class Argument:
     "scalar": a real number; "integer": an integer (a size or a free index). ``label`` is the
     user's own name, for messages; ``name`` is a safe identifier. Arrays of ``dtype`` "integer"
     are read in index forms only, as `DataEntry`; their entries lie in ``0 … below - 1``, since they are what
-    ``selects`` says, or every call is refused.
+    ``selects`` says, or every call is refused. Calls with another than a ``symmetric`` matrix are refused, too.
     """
 
     kind: Literal["array", "scalar", "integer"]
@@ -130,6 +130,7 @@ class Argument:
     dtype: Literal["real", "integer"] = "real"
     below: Affine | None = None
     selects: str = ""
+    symmetric: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +271,7 @@ class Solve:
     """Fills ``array`` as a contraction of the inverse of ``matrix`` with ``right`` would.
 
     One of the two labels of the matrix stands in ``right`` and is summed over, the other in ``output``.
+    The array of ``matrix`` holds factors, see `Apply`, where ``factored`` names the matrix itself.
     """
 
     array: str
@@ -277,6 +279,7 @@ class Solve:
     matrix: Operand
     right: Operand
     factor: int | Fraction | float = 1
+    factored: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +304,11 @@ class Apply:
     ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan where that is
     negative); "logabsdet", that of its absolute value; "cofactor", the derivative of the determinant,
     ``options[0]`` times (1 or more) by the matrix; "logsumexp" over the axes ``options``. The axes
-    of the value are put into the order ``axes`` where that is not empty.
+    of the value are put into the order ``axes`` where that is not empty. "factors" are the triangular factors
+    of a matrix, with one row more, which says how the rows were exchanged: by Cholesky's method of a positive
+    definite matrix (``options[0]`` is 2), by the same method where it succeeds of a symmetric one (1), else as
+    LU. What several steps need of one matrix they take from there: ``operand`` holds the factors where
+    ``factored`` names the matrix itself.
     """
 
     array: str
@@ -310,6 +317,7 @@ class Apply:
     options: tuple[int, ...] = ()
     axes: tuple[int, ...] = ()
     factor: int | Fraction | float = 1
+    factored: str = ""
 
 
 @dataclass(frozen=True, slots=True)

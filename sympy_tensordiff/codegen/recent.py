@@ -68,7 +68,7 @@ def remember(
     expected: list[tuple[Any, Any, Any]] = []
     for argument, value, converted in zip(arguments, values, prepared.values, strict=True):
         kind = type(value)
-        if argument.dtype == "integer":  # the entries have to be looked at
+        if argument.dtype == "integer" or argument.symmetric:  # the entries have to be looked at
             return None
         if (
             isinstance(converted, np.ndarray)

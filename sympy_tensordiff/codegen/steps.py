@@ -47,11 +47,13 @@ def operands(step: Product) -> tuple[Operand, Operand]:
 
 def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
     """The extent of each label."""
-    return {
-        label: extent
-        for operand in operands(step)
-        for label, extent in zip(operand.labels, shapes[operand.array], strict=True)
-    }
+    found: dict[int, Affine] = {}
+    for operand in operands(step):
+        shape = shapes[operand.array]
+        if isinstance(step, Solve) and step.factored and operand is step.matrix:
+            shape = shape[1:] * 2
+        found.update(zip(operand.labels, shape, strict=True))
+    return found
 
 
 def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
@@ -59,21 +61,32 @@ def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
     if isinstance(step, CofactorTangent):
         return int(5 * shapes[step.matrix.array][0] ** 3)
     if isinstance(step, Contraction | Solve):
-        lengths = {lb: n for op in operands(step) for lb, n in zip(op.labels, shapes[op.array], strict=True)}
+        lengths: dict[int, int] = {}
+        for op in operands(step)[::-1]:  # the axes of factors are longer than those of their matrix
+            for label, length in zip(op.labels, shapes[op.array], strict=True):
+                lengths.setdefault(label, length)
         total = prod(lengths.values())
-        return total + lengths[step.matrix.labels[0]] ** 3 // 3 if isinstance(step, Solve) else total
+        is_factorized = isinstance(step, Solve) and not step.factored
+        return total + lengths[operands(step)[0].labels[0]] ** 3 // 3 if is_factorized else total
     assert isinstance(step, Apply)
     if step.function == "logsumexp":
         return prod(shapes[step.operand])
-    return int(shapes[step.operand][0] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1))
+    if step.function == "factors":
+        return int(shapes[step.operand][0] ** 3 // 3)
+    return int(shapes[step.operand][-1] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1))
 
 
 def describe(step: Step, shapes: Shapes) -> str:
     """What a library call computes, in a line of ``.plan``."""
+    if isinstance(step, Apply) and step.function == "factors":
+        how = ("triangular factors", "factors (Cholesky's where there are such)", "Cholesky factors")[step.options[0]]
+        length = _factor(shapes[step.operand][0])
+        return f"fill {step.array} = {how} of {step.operand}: {length}*{length}*{length}/3 products"
     if isinstance(step, Apply):
+        operand = f"{step.factored} by {step.operand}" if step.factored else step.operand
         options = "".join(f", {option}" for option in step.options)
         axes = f", its axes in the order {step.axes}" if step.axes else ""
-        return f"fill {step.array} = {_times(step)}{step.function}({step.operand}{options}){axes}"
+        return f"fill {step.array} = {_times(step)}{step.function}({operand}{options}){axes}"
     assert not isinstance(step, Kernel | Fused)
     if isinstance(step, Correlation):
         views = (step.output, step.left, step.right)
@@ -84,7 +97,7 @@ def describe(step: Step, shapes: Shapes) -> str:
     letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
     texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in operands(step)]
     if isinstance(step, Solve):
-        texts[0] = f"inv({step.matrix.array})" + texts[0][len(step.matrix.array) :]
+        texts[0] = f"inv({step.factored or step.matrix.array})" + texts[0][len(step.matrix.array) :]
     axes = ", ".join(letters[label] for label in step.output)
     if isinstance(step, CofactorTangent):
         length = _factor(known[step.output[0]])
@@ -95,6 +108,8 @@ def describe(step: Step, shapes: Shapes) -> str:
     if isinstance(step, Solve):
         length = _factor(known[step.matrix.labels[0]])
         how, work = " by solving equations", f"{length}*{length}*{length}/3 + {work}"
+        if step.factored:
+            how, work = f" by {step.matrix.array}", work.partition(" + ")[2]
     return f"fill {step.array}[{axes}] = {_times(step)}sum of {'*'.join(texts)}{how}: {work} products"
 
 
@@ -151,6 +166,8 @@ def check_step(step: Product | Apply, written: Shapes, shape: tuple[Affine, ...]
 
 def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, ...]:
     known: dict[int, Affine] = {}
+    if isinstance(step, Solve) and step.factored:
+        written = {**written, step.matrix.array: _matrix_of(written[step.matrix.array], where)}
     for operand in operands(step):
         if len(operand.labels) != len(written[operand.array]):
             raise VerificationError(f"{where}: {len(operand.labels)} labels for the axes of {operand.array}")
@@ -173,15 +190,24 @@ def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, 
 def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
     if step.function == "logsumexp":
         return tuple([extent for axis, extent in enumerate(shape) if axis not in step.options])
+    shape = _matrix_of(shape, where) if step.factored else shape
     if not _is_square(shape):
         raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")
     results = {"inv": shape, "det": (), "logdet": (), "logabsdet": (), "cofactor": shape * sum(step.options)}
+    results["factors"] = shape[0] + 1, shape[1]
     if step.function not in results:
         raise VerificationError(f"{where}: no library call is named {step.function!r}")
     found = results[step.function]
     if step.axes and sorted(step.axes) != list(range(len(found))):
         raise VerificationError(f"{where}: {step.axes} is no order of {len(found)} axes")
     return tuple([found[axis] for axis in step.axes]) if step.axes else found
+
+
+def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
+    """The shape of the matrix whose factors an array has."""
+    if len(shape) != 2 or shape[0] != shape[1] + 1:
+        raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
+    return shape[1:] * 2
 
 
 def _is_square(shape: tuple[Affine, ...]) -> bool:

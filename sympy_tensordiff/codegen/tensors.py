@@ -10,7 +10,14 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sympy_tensordiff.codegen.calls import determinant, direction_place, is_product, solved_place
+from sympy_tensordiff.codegen.calls import (
+    determinant,
+    direction_place,
+    factorized,
+    is_positive,
+    is_product,
+    solved_place,
+)
 from sympy_tensordiff.codegen.contract import in_pairs
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
@@ -21,6 +28,7 @@ from sympy_tensordiff.graph.entries import entry
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.simplify.recognition import ORDERED, recognise
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,8 @@ def define_arrays(
     """
     if not any(root.whole for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
-    return _Definitions(graph, in_pairs(graph, roots, hints), results, arrays, taken).found
+    pairs = recognise(graph, in_pairs(graph, roots, hints), rules=ORDERED)
+    return _Definitions(graph, pairs, results, arrays, taken).found
 
 
 def _array(graph: Graph, name: str, node: Node) -> Node:
@@ -113,7 +122,20 @@ class _Definitions:
         self.arrays: dict[Node, Node] = {}
         self.done: dict[Node, Node] = {}
         self.found: list[Definition] = []
+        self.factors: dict[Node, str] = {}
+        needed = Counter(filter(None, (factorized(self.moved.get(node, node)) for node in ordered)))
         for node in ordered:
+            matrix = factorized(self.moved.get(node, node))
+            if matrix is not None and matrix not in self.factors:
+                positive = is_positive(graph, matrix)
+                if positive or needed[matrix] > 1:
+                    name = self.factors[matrix] = unique("factors", taken, used)
+                    used.add(name)
+                    kind = 2 if positive else 1 if graph.symmetric.get(matrix) else 0
+                    length, _ = matrix.shape
+                    array = graph.tensor(f"array {name}", (length + 1, length))
+                    step = Apply(name, "factors", self.name(matrix), (kind,))
+                    self.found.append(Definition(name, array, step=step))
             self.found.append(self.definition(node))
             self.arrays[node] = self.found[-1].array
         for root, name in zip(roots, results, strict=True):
@@ -133,16 +155,23 @@ class _Definitions:
     def step(self, node: Node, name: str) -> Product | Apply | None:
         """The library call that computes a node; None where loops do."""
         if (found := determinant(node)) is not None:
-            return Apply(name, found[0], self.name(found[1]))
+            return self.of_factors(name, found[0], found[1])
         match node.op:
             case "inv":
-                return Apply(name, "inv", self.name(node.args[0]))
+                return self.of_factors(name, "inv", node.args[0])
+            case "cof" if node.data:
+                return Apply(name, "cofactor", self.name(node.args[0]), (node.data,))
             case "cof":
-                matrix = self.name(node.args[0])
-                return Apply(name, "cofactor", matrix, (node.data,)) if node.data else Apply(name, "det", matrix)
+                return self.of_factors(name, "det", node.args[0])
             case "lse":
                 return Apply(name, "logsumexp", self.name(node.args[0]), node.data)
         return self.product(node, name) if is_product(node) else None
+
+    def of_factors(self, name: str, function: str, matrix: Node) -> Apply:
+        """A function of a matrix, of its factors where they are computed."""
+        if matrix in self.factors:
+            return Apply(name, function, self.factors[matrix], factored=self.name(matrix))
+        return Apply(name, function, self.name(matrix))
 
     def product(self, node: Node, name: str) -> Product:
         if (place := direction_place(node)) is not None:
@@ -153,9 +182,11 @@ class _Definitions:
                 Operand(self.name(arg), labels) for arg, labels in zip(node.args, node.data.inputs, strict=True)
             )
             return Contraction(name, node.data.output, left, right)
-        matrix = Operand(self.name(node.args[place].args[0]), node.data.inputs[place])
+        inverted, labels = node.args[place].args[0], node.data.inputs[place]
+        own = self.name(inverted)
+        matrix = Operand(self.factors.get(inverted, own), labels)
         right = Operand(self.name(node.args[1 - place]), node.data.inputs[1 - place])
-        return Solve(name, node.data.output, matrix, right)
+        return Solve(name, node.data.output, matrix, right, factored=own if inverted in self.factors else "")
 
     def cofactor_tangent(self, node: Node, place: int, name: str) -> CofactorTangent:
         """The derivative of cofactors in the direction of the operand at ``place``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -115,8 +116,15 @@ def _seed(interpreter: Interpreter, wrt: Expr, level: int, part: Part) -> tuple[
         raise ArgumentError(f"{wrt} is a tensor of integers, by which nothing has a derivative")
     if wrt in interpreter.arrays:
         array = interpreter.arrays[wrt]
+        # Both entries of a symmetric matrix that are equal move by half each.
+        halves = isinstance(wrt, TensorSymbol) and wrt.symmetric
         for position in np.ndindex(array.shape):
-            array[position] = Dual(array[position], dict([part(position)]), level)
+            parts = dict([part(position)])
+            if halves and position != position[::-1]:
+                parts = {key: slope * Fraction(1, 2) for key, slope in parts.items()}
+                key, slope = part(position[::-1])
+                parts[key] = parts.get(key, 0) + slope * Fraction(1, 2)
+            array[position] = Dual(array[position], parts, level)
         return array.shape
     if isinstance(wrt, TensorSymbol):
         raise ArgumentError(f"no value given for the tensor {wrt}")

@@ -311,5 +311,8 @@ RULES: Rules = {
     "ein": (_diagonal, _unmoved, _ordered, _cancelled),
 }
 
+ORDERED: Rules = {"ein": (_ordered,)}
+"""What makes two products with a symmetric operand one."""
+
 SINGLE: tuple[Rules, ...] = tuple({op: (rule,)} for op, rules in RULES.items() for rule in rules)
 """The rules one by one."""

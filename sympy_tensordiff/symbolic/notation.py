@@ -7,7 +7,7 @@ factors are merged and signs pulled out, so that three printers need not do it t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sympy import Basic, Mul, S, Symbol
@@ -225,7 +225,9 @@ def transposed(matrix: Any) -> Any:
 def _is_symmetric(terms: Sequence[tuple[bool, Any]]) -> bool:
     """Whether the terms of a sum are symmetric, or variables that are there with their transposes."""
     rest = [(sign, term) for sign, term in terms if transposed(term) is not term]
-    plain = all(isinstance(term, Leaf) or (isinstance(term, Transposed) and isinstance(term.matrix, Leaf)) for _, term in rest)
+    plain = all(
+        isinstance(term, Leaf) or (isinstance(term, Transposed) and isinstance(term.matrix, Leaf)) for _, term in rest
+    )
     return plain and {(sign, transposed(term)) for sign, term in rest} == set(rest)
 
 

@@ -156,7 +156,10 @@ def imports(pieces: Sequence[str], last: str) -> str:
     text = "\n".join(pieces)
     standard = [f"import {module}" for module in STANDARD if f"{module}." in text]
     standard += [""] if standard else []
-    return "\n".join([*standard, *(["import numpy as np"] if "np." in text else []), *([last] if last else [])])
+    library = ["from scipy.linalg import lapack"] if "getattr(lapack, " in text else []
+    return "\n".join(
+        [*standard, *(["import numpy as np"] if "np." in text else []), *library, *([last] if last else [])]
+    )
 
 
 def without_unused_real(lines: list[str]) -> list[str]:

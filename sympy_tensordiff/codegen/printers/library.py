@@ -8,6 +8,7 @@ are written here are dense, so that their reshaped forms are the same memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from sympy_tensordiff.codegen.loops import (
     Apply,
@@ -51,6 +52,78 @@ def log_determinant(x):
     """The logarithm of the determinant without its overflow; nan where it is negative."""
     sign, value = np.linalg.slogdet(x)
     return value if sign >= 0 else math.nan
+''',
+    "factorized": '''
+def factorized(matrix, kind, name):
+    """The triangular factors of the transpose of a matrix, and the exchanged rows, -1 for those of Cholesky.
+
+    kind: 2 for a positive definite matrix, 1 for a symmetric one, which may be that, 0 for any.
+    """
+    n = len(matrix)
+    result = np.empty((n + 1, n), matrix.dtype)
+    result[:n] = matrix
+    letter = "s" if matrix.dtype.itemsize == 4 else "d"
+    if kind:
+        if not getattr(lapack, letter + "potrf")(result[:n].T, lower=1, clean=0, overwrite_a=1)[1]:
+            result[n] = -1
+            return result
+        if kind == 2:
+            raise np.linalg.LinAlgError(f"{name} is not positive definite: Cholesky's method finds no factors")
+        result[:n] = matrix
+    result[n] = getattr(lapack, letter + "getrf")(result[:n].T, overwrite_a=1)[1]
+    return result
+''',
+    "solve_factorized": '''
+def solve_factorized(factors, right, transposed, name):
+    """The solution x of matrix @ x = right, or of the transposed matrix, from the factors of the matrix."""
+    n = factors.shape[1]
+    triangles, columns = factors[:n].T, right.reshape(n, -1)
+    letter = "s" if factors.dtype.itemsize == 4 else "d"
+    if factors[n, 0] < 0:
+        solution = getattr(lapack, letter + "potrs")(triangles, columns, lower=1)[0]
+    else:
+        if not triangles.diagonal().all():
+            raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse")
+        exchanged = factors[n].astype(np.int32)
+        solution = getattr(lapack, letter + "getrs")(triangles, exchanged, columns, trans=0 if transposed else 1)[0]
+    return solution.reshape(right.shape)
+''',
+    "inverse_factorized": '''
+def inverse_factorized(factors, name):
+    """The inverse of a matrix from its factors."""
+    n = factors.shape[1]
+    triangles = factors[:n].T
+    letter = "s" if factors.dtype.itemsize == 4 else "d"
+    if factors[n, 0] < 0:
+        lower = getattr(lapack, letter + "potri")(triangles, lower=1)[0]
+        result = np.tril(lower, -1)
+        result += result.T
+        np.fill_diagonal(result, lower.diagonal())
+        return result
+    if not triangles.diagonal().all():
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse")
+    return getattr(lapack, letter + "getri")(triangles, factors[n].astype(np.int32))[0].T
+''',
+    "log_determinant_factorized": '''
+def log_determinant_factorized(factors, is_absolute):
+    """The logarithm of the determinant, or of its absolute value, from the factors; nan where it is negative."""
+    n = factors.shape[1]
+    diagonal = factors[:n].diagonal()
+    if factors[n, 0] < 0:
+        return 2*np.log(diagonal).sum()
+    is_negative = (np.count_nonzero(factors[n] != np.arange(n)) + np.count_nonzero(diagonal < 0)) % 2
+    if is_negative and not is_absolute and diagonal.all():
+        return math.nan
+    return np.log(np.abs(diagonal)).sum()
+''',
+    "determinant_factorized": '''
+def determinant_factorized(factors):
+    """The determinant from the factors."""
+    n = factors.shape[1]
+    value = factors[:n].diagonal().prod()
+    if factors[n, 0] < 0:
+        return value*value
+    return -value if np.count_nonzero(factors[n] != np.arange(n)) % 2 else value
 ''',
     "cofactor": '''
 def cofactor(x, order):
@@ -110,7 +183,7 @@ def logsumexp(x, axes):
 }
 """The functions that library calls need besides NumPy's own."""
 
-LIBRARY_NAMES = frozenset({"itertools", *LIBRARY_HELPERS})
+LIBRARY_NAMES = frozenset({"itertools", "lapack", *LIBRARY_HELPERS})
 
 
 def library_text(step: Product | Apply, program: Program, names: Names) -> str:
@@ -131,11 +204,14 @@ def library_text(step: Product | Apply, program: Program, names: Names) -> str:
     return "\n".join([head, *(INDENT + line for line in lines)])
 
 
-def library_helpers(steps: Iterable[Step], texts: Sequence[str]) -> list[str]:
-    """The helper functions that the texts call, in a stable order."""
+def library_helpers(
+    steps: Iterable[Step], texts: Sequence[str], instead: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    """The helper functions that the texts call, in a stable order; those of ``instead`` in place of their own."""
     if all(isinstance(step, Kernel) for step in steps):
         return []
-    return [text.strip("\n") for name, text in LIBRARY_HELPERS.items() if any(f" {name}(" in t for t in texts)]
+    helpers = {**LIBRARY_HELPERS, **instead}
+    return [text.strip("\n") for name, text in helpers.items() if any(f" {name}(" in t for t in texts)]
 
 
 class _Printer:
@@ -146,7 +222,7 @@ class _Printer:
         self.given = {a.name: a.label for a in program.arguments}
         self.lengths: dict[int, str] = {}
         if not isinstance(step, Apply):
-            for operand in operands(step):
+            for operand in operands(step)[::-1]:  # factors have a row more than their matrix
                 for axis, label in enumerate(operand.labels):
                     self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
 
@@ -169,7 +245,15 @@ class _Printer:
             "logabsdet": f"np.linalg.slogdet({matrix})[1]",
             "cofactor": f"cofactor({matrix}, {', '.join(map(str, step.options))})",
             "logsumexp": f"logsumexp({matrix}, {step.options})",
+            "factors": f"factorized({matrix}, {', '.join(map(str, step.options))}, {self.title(step.operand)})",
         }
+        if step.factored:
+            texts = {
+                "inv": f"inverse_factorized({matrix}, {self.title(step.factored)})",
+                "det": f"determinant_factorized({matrix})",
+                "logdet": f"log_determinant_factorized({matrix}, False)",
+                "logabsdet": f"log_determinant_factorized({matrix}, True)",
+            }
         value = _permuted(texts[step.function], range(len(step.axes)), step.axes)
         return [self.docstring(f"a function of {matrix}"), f"{self.target}[...] = {value}"]
 
@@ -198,9 +282,12 @@ class _Printer:
         summed = next(label for label in matrix.labels if label not in out)
         free = next(label for label in matrix.labels if label in out)
         rest = [label for label in out if label != free]
-        left = self.names(matrix.array) + (".T" if matrix.labels[0] == summed else "")
+        is_transposed = matrix.labels[0] == summed
+        left = self.names(matrix.array) + (".T" if is_transposed and not step.factored else "")
         columns = self.grouped(right, [], [[summed], rest] if rest else [[summed]])
         solution = f"solve({left}, {columns}, {self.title(matrix.array)})"
+        if step.factored:
+            solution = f"solve_factorized({left}, {columns}, {is_transposed}, {self.title(step.factored)})"
         solution = self.split(solution, [], [[free], rest] if rest else [[free]])
         return [
             self.docstring(f"the solution of equations with {left}"),
