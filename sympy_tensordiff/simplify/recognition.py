@@ -11,7 +11,7 @@ import sympy
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
-from sympy_tensordiff.graph.patterns import Operand
+from sympy_tensordiff.graph.patterns import Labels, Operand
 from sympy_tensordiff.simplify.passes import Uses, counted, rewritten
 from sympy_tensordiff.simplify.products import build, cancelled, inner_parts, may_cancel, product_of, summed_axes
 
@@ -228,15 +228,20 @@ def _ordered(graph: Graph, node: Node, facts: Facts) -> Node | None:
     if not is_core(node):
         return None
     _, inputs, output, extents = node.data
+    given: list[Operand] = list(zip(node.args, inputs, strict=True))
+    parts = _in_order(given, output, facts.symmetric)
+    return None if parts == given else graph.ein(1, parts, output, dict(enumerate(extents)))
+
+
+def _in_order(parts: Sequence[Operand], output: Labels, known: Mapping[Node, bool]) -> list[Operand]:
+    """The operands of a product, those that are symmetric with their labels in one order."""
     place = {label: 2 * n for n, label in enumerate(output)}
-    parts: list[Operand] = []
-    for arg, labels in zip(node.args, inputs, strict=True):
+    found: list[Operand] = []
+    for arg, labels in parts:
         # What is summed stands behind the first axis and before all others, as in A @ x and X @ A.
         first, second = [place.get(label, 1) for label in labels] if len(labels) == 2 else (0, 0)
-        parts.append((arg, labels[::-1] if first > second and facts.symmetric.get(arg) else labels))
-    if all(labels is own for (_, labels), own in zip(parts, inputs, strict=True)):
-        return None
-    return graph.ein(1, parts, output, dict(enumerate(extents)))
+        found.append((arg, labels[::-1] if first > second and known.get(arg) else labels))
+    return found
 
 
 def _diagonal(graph: Graph, node: Node, facts: Facts) -> Node | None:
@@ -298,7 +303,8 @@ def _flipped(graph: Graph, term: Node, known: dict[Node, bool]) -> Node:
         return graph.transposed(term)
     product = product_of(graph, term)
     parts = inner_parts(term, product.output) if is_core(term) else product.parts
-    return graph.ein(product.coefficient, parts, tuple(product.output)[::-1], product.extents)
+    output = tuple(product.output)[::-1]
+    return graph.ein(product.coefficient, _in_order(parts, output, known), output, product.extents)
 
 
 Rules = Mapping[str, Sequence[Rule]]

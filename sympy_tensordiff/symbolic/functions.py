@@ -152,8 +152,8 @@ def transpose(A: Expression, axes: Any = None) -> Any:
     >>> td.transpose(T).shape, td.transpose(T, (1, 0, 2)).shape
     ((4, 3, 2), (3, 2, 4))
     >>> S = td.TensorSymbol("S", (3, 3), symmetric=True)
-    >>> td.transpose(2*td.inv(S) + td.eye(3))
-    2*inv(S) + eye(3)
+    >>> td.transpose(2*td.inv(S) + td.DeltaTensor(3))
+    2*inv(S) + DeltaTensor(3)
     """
     A = operand(A, "transpose")
     labels = axis_labels(shape_of(A))

@@ -69,7 +69,7 @@ class _Point:
             return np.asarray(self.kernel(*arrays), dtype=np.float64)
 
     def slope(self, direction: FloatArray) -> _Slope:
-        """The derivative along a direction, of a symmetric matrix along its symmetric part, from steps of two lengths."""
+        """The derivative along a direction (of a symmetric matrix: its symmetric part), from steps of two lengths."""
         direction = (direction + direction.T) / 2 if self.is_symmetric else direction
         step = _STEP * max(1.0, float(np.max(np.abs(self.start), initial=0.0)))
         coarse = [(self.at(self.start + sign * step * direction) - self.value) * sign / step for sign in (1, -1)]

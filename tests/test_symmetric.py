@@ -1,0 +1,206 @@
+"""Symmetric and positive definite matrices: how they read, their derivatives, and the factors of the kernels."""
+
+import pickle
+
+import numpy as np
+import pytest
+import sympy
+
+import sympy_tensordiff as td
+from sympy_tensordiff import reference
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    NotPositiveDefiniteError,
+    ShapeError,
+    SingularMatrixError,
+)
+from sympy_tensordiff.testing.values import random_values
+
+n, m, i, j, p, q = td.indices("n m i j p q")
+S = td.TensorSymbol("S", (n, n), symmetric=True)
+K = td.TensorSymbol("K", (n, n), symmetric=True, positive=True)
+A = td.TensorSymbol("A", (n, n))
+B = td.TensorSymbol("B", (n, m))
+w, x, y = td.TensorSymbol("w", n), td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+
+FUNCTIONS = {
+    "bilinear": x @ S @ y,
+    "quadratic": x @ S @ x,
+    "logdet": td.logdet(S @ S + A @ A.T + td.DeltaTensor(n)),
+    "solution": y @ td.inv(S) @ x,
+    "adjugate": y @ td.adj(S) @ x,
+    "determinant": S[0, 0] * S[1, 0] * td.det(S),
+    "entries": td.sum(td.exp(S) * A),
+    "sums": td.IndexedSum(S[i, j] * S[i + 1, j] * (i + 2 * j + 1), (i, 0, n - 2), (j, 0, n - 1)),
+    "one triangle": td.IndexedSum(S[i, j] ** 3, (j, 0, i), (i, 0, n - 1)),
+    "rows and sums": td.IndexedSum((S @ S)[i, j] * x[i] ** 2 * y[j], (i, 0, n - 1), (j, 0, n - 1)),
+}
+
+
+@pytest.mark.parametrize(
+    ("expr", "text"),
+    [
+        (S.T, "S"),
+        (S @ w + S.T @ w, "2*S @ w"),
+        (td.inv(S).T, "inv(S)"),
+        ((S + 2 * td.inv(K) + td.DeltaTensor(n)).T, "DeltaTensor(n) + S + 2*inv(K)"),
+        ((S @ A).T, "(S @ A).T"),
+        (S[j, i] - S[i, j], "0"),
+        (S[2, 1], "S[1, 2]"),
+        (td.gradient(x @ S @ x, S), "outer(x, x)"),
+        (td.gradient(x @ S @ y, S), "(outer(x, y) + outer(y, x))/2"),
+        (td.gradient(x @ S @ x, x), "2*S @ x"),
+        (td.gradient(td.logdet(K), K), "inv(K)"),
+        (td.gradient(y @ td.inv(K) @ y, K), "-outer(inv(K) @ y, inv(K) @ y)"),
+        (td.gradient(td.trace(S @ A), S), "(A + A.T)/2"),
+        (td.diff(x @ S @ y, S[p, q]), "x[p]*y[q]/2 + x[q]*y[p]/2"),
+        (td.diff(x @ S @ y, S[q, p]), "x[p]*y[q]/2 + x[q]*y[p]/2"),
+        (td.diff(S[0, 1], S[1, 0]), "1/2"),
+        (td.diff(S[1, 1], S[1, 1]), "1"),
+        (td.jvp(S @ x, S, A), "(A + A.T) @ x/2"),
+        (td.jvp(S @ x, S, K), "K @ x"),
+        (A + A, "2*A"),
+        (3 * A - A * 2 - A, "zeros((n, n))"),
+    ],
+)
+def test_how_it_reads(expr, text):
+    assert str(expr) == text
+    assert sympy.latex(expr)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_derivatives_of_both_orders_are_those_of_symmetric_steps(function):
+    expr = FUNCTIONS[function]
+    assert td.check_derivative(expr, S, {n: 3}) < 1e-6
+    gradient = td.gradient(expr, S)
+    assert td.check_derivative(gradient, S, {n: 2 if function == "adjugate" else 3}) < 1e-6
+
+
+@pytest.mark.parametrize("function", ["quadratic", "determinant", "sums", "one triangle", "rows and sums"])
+def test_derivatives_are_exact_and_agree(function):
+    """The gradient, the Jacobian, products with the Hessian and derivatives by entries are one symmetric derivative."""
+    expr = FUNCTIONS[function]
+    sizes = {n: 3}
+    values = random_values((expr, S, x, y, A), sizes, seed=4)
+    exact = reference.derivative(expr, (S,), values, sizes)
+    assert (exact == exact.T).all()
+
+    def value(result):
+        return np.asarray(reference.evaluate(result, values, sizes), dtype=object)
+
+    assert (value(td.gradient(expr, S)) == exact).all()
+    entry = td.diff(expr, S[p, q])
+    for at in np.ndindex(3, 3):
+        assert reference.evaluate(entry, values, {**sizes, p: at[0], q: at[1]}) == exact[at]
+    second = reference.hessian(expr, S, values, sizes)
+    direction = values[A]
+    along = np.tensordot(second, direction, 2)
+    assert (value(td.hvp(expr, S, A)) == along).all()
+    assert (value(td.jvp(td.gradient(expr, S), S, A)) == along).all()
+    assert (value(td.hessian(expr, S)) == second).all()
+    assert value(td.jvp(expr, S, A))[()] == np.tensordot(exact, direction, 2)
+
+
+@pytest.fixture
+def matrices():
+    rng = np.random.default_rng(2)
+    root = rng.normal(size=(4, 4))
+    return {"K": root @ root.T + np.eye(4), "S": root + root.T, "A": root, "y": rng.normal(size=4)}
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("matrix", [K, S, A], ids=str)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_one_factorization_for_all(matrix, dtype, backend, matrices):
+    results = (
+        td.inv(matrix),
+        td.inv(matrix) @ y,
+        td.inv(matrix).T @ B,
+        td.det(matrix),
+        td.log(td.abs(td.det(matrix))),
+        -2 * td.inv(matrix).T,
+    )
+    kernel = td.lambdify((matrix, y, B), results, backend=backend)
+    assert kernel.plan.count("n*n*n/3") == 1
+    given = matrices[matrix.name].astype(dtype)
+    right = np.arange(8.0).reshape(4, 2).astype(dtype)
+    vector = matrices["y"].astype(dtype)
+    found = kernel(given, vector, right)
+    inverse = np.linalg.inv(matrices[matrix.name])
+    expected = (
+        inverse,
+        inverse @ matrices["y"],
+        inverse.T @ right,
+        np.linalg.det(matrices[matrix.name]),
+        np.linalg.slogdet(matrices[matrix.name])[1],
+        -2 * inverse.T,
+    )
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(
+            one, other, rtol=1e-9 if dtype is np.float64 else 2e-3, atol=1e-3 * (dtype is np.float32)
+        )
+
+
+def test_the_plan_says_whose_factors(matrices):
+    both = td.lambdify((K, y), (td.inv(K) @ y, td.logdet(K)), "numpy")
+    assert "factors = Cholesky factors of K" in both.plan and "inv(K)[i, j]*y[j] by factors" in both.plan
+    assert "factors" not in td.lambdify((S, y), td.inv(S) @ y, "numpy").plan
+    shifted = td.lambdify(
+        (K, S), (td.inv(2 * K + 3 * td.DeltaTensor(n)), td.inv(K + S), td.inv(K - td.DeltaTensor(n))), "numpy"
+    )
+    assert shifted.plan.count("Cholesky") == 1
+    again = pickle.loads(pickle.dumps(both))
+    assert "from scipy.linalg import lapack" in again.source
+    np.testing.assert_allclose(again(matrices["K"], matrices["y"])[1], np.linalg.slogdet(matrices["K"])[1])
+
+
+def test_negative_and_vanishing_determinants():
+    kernel = td.lambdify((A,), (td.det(A), td.logdet(A), td.log(td.abs(td.det(A)))), "numpy")
+    value, logarithm, absolute = kernel(np.array([[0.0, 1.0], [2.0, 0.0]]))
+    assert value == -2 and np.isnan(logarithm) and absolute == np.log(2)
+    value, logarithm, absolute = kernel(np.ones((2, 2)))
+    assert value == 0 and logarithm == absolute == -np.inf
+
+
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_other_matrices_are_refused_at_the_call(backend):
+    definite = td.lambdify((K,), td.inv(K), backend)
+    with pytest.raises(NotPositiveDefiniteError, match="the matrix K is not positive definite: Cholesky's method"):
+        definite(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    kernel = td.lambdify((S,), (td.inv(S), td.det(S)), backend)
+    with pytest.raises(SingularMatrixError, match="the matrix S is singular"):
+        kernel(np.ones((2, 2)))
+    kernel(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    given = np.array([[1.0, 2.0], [2.5, 1.0]])
+    for _ in range(2):  # calls like the last one are not checked again otherwise
+        with pytest.raises(
+            ArgumentError, match=r"argument S is declared symmetric, but its entries \[0, 1\] and \[1, 0"
+        ):
+            kernel(given)
+    given[1, 0] = 2 + 1e-9  # rounding
+    kernel(given)
+
+
+def test_what_cannot_be_symmetric():
+    for shape in (n, (n, m), (n, n, n), ()):
+        with pytest.raises(ShapeError, match="T is declared symmetric=True, which means a symmetric matrix, but its"):
+            td.TensorSymbol("T", shape, symmetric=True)
+    with pytest.raises(ShapeError, match="positive=True, which means a positive definite matrix"):
+        td.TensorSymbol("T", n, positive=True)
+    with pytest.raises(ArgumentError, match="is declared symmetric=True and of integers: only real matrices are that"):
+        td.TensorSymbol("T", (n, n), dtype=int, symmetric=True)
+    with pytest.raises(ArgumentTypeError, match="tensor T has symmetric=1: it must be True or False"):
+        td.TensorSymbol("T", (n, n), symmetric=1)
+    with pytest.raises(ShapeError, match="two different tensors are called A"):
+        td.gradient(td.sum(A @ td.TensorSymbol("A", (n, n), symmetric=True)), A)
+
+
+def test_a_declared_matrix_is_a_citizen():
+    for symbol in (S, K):
+        assert symbol.func(*symbol.args) == symbol
+        assert eval(sympy.srepr(symbol), {**vars(sympy), **vars(td)}) == symbol
+        assert pickle.loads(pickle.dumps(symbol)) is symbol
+    assert td.TensorSymbol("S", (n, n)) != S and K.positive and K.symmetric and not S.positive and not A.symmetric
