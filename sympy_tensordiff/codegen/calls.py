@@ -38,15 +38,17 @@ def is_product(node: Node) -> bool:
 def solved_place(node: Node) -> int | None:
     """Which operand of a product is an inverse that need not be computed: equations are solved instead.
 
-    One of its axes is summed over; the other one is an axis of the product that the other operand
-    does not have.
+    One of its last two axes is summed over; the other one is an axis of the product that the other operand
+    does not have. Those in front are axes of all three.
     """
     if is_product(node):
         for place, (arg, labels) in enumerate(zip(node.args, node.data.inputs, strict=True)):
-            free = set(labels) - set(node.data.inputs[1 - place])
+            batch, theirs = set(labels[:-2]), set(node.data.inputs[1 - place])
+            free = set(labels[-2:]) - theirs
             if arg.op == "inv" and len(free) == 1 and free.issubset(node.data.output):
-                summed = set(labels) - free
-                if len(summed) == 1 and summed.isdisjoint(node.data.output):
+                summed = set(labels[-2:]) - free
+                is_one = len(summed) == 1 and summed.isdisjoint(node.data.output) and not summed & batch
+                if is_one and len(batch) == len(labels) - 2 and batch.issubset(theirs.intersection(node.data.output)):
                     return place
     return None
 
@@ -56,7 +58,12 @@ def direction_place(node: Node) -> int | None:
     if is_core(node) and len(node.args) == 2:
         for place, labels in enumerate(node.data.inputs):
             tensor, axes = node.args[1 - place], node.data.inputs[1 - place]
-            if tensor.op == "cof" and tensor.data == 2 and len(set(axes)) == 4 and len(set(labels)) == len(labels) == 2:
+            if (
+                tensor.op == "cof"
+                and tensor.data == 2
+                and len(set(axes)) == len(axes) == 4
+                and len(set(labels)) == len(labels) == 2
+            ):
                 for pair, rest in ((axes[:2], axes[2:]), (axes[2:], axes[:2])):
                     if set(pair) == set(labels) and set(rest) == set(node.data.output):
                         return place
@@ -75,7 +82,15 @@ def determinant(node: Node) -> tuple[str, Node] | None:
 
 
 def factorized(node: Node) -> Node | None:
-    """The matrix of which a library call needs triangular factors; None for a node that is no such call."""
+    """The matrix of which a library call needs triangular factors; None for a node that is no such call.
+
+    Of many matrices in one array, a library computes each call from the start.
+    """
+    matrix = _inverted(node)
+    return matrix if matrix is not None and len(matrix.shape) == 2 else None
+
+
+def _inverted(node: Node) -> Node | None:
     if node.op == "inv" or (node.op == "cof" and node.data == 0):
         return node.args[0]
     if (found := determinant(node)) is not None:

@@ -184,7 +184,7 @@ class _Pairing:
         if node.op != "ein" or len(node.args) != 2:
             return node
         for place, (arg, labels) in enumerate(zip(node.args, node.data.inputs, strict=True)):
-            if arg.op == "inv" and len(set(labels)) == 2 and set(labels).isdisjoint(node.data.output):
+            if arg.op == "inv" and len(set(labels)) == len(labels) == 2 and set(labels).isdisjoint(node.data.output):
                 other, theirs = node.args[1 - place], node.data.inputs[1 - place]
                 row, output, fresh = labels[0], node.data.output, len(node.data.extents)
                 moved = tuple([fresh if label == row else label for label in theirs])
@@ -226,7 +226,7 @@ class Direction(NamedTuple):
 def cofactor_direction(operands: Sequence[Labelled], output: Sequence[int]) -> Direction | None:
     """The first cofactors of order 2 that are contracted with a matrix, whatever the einsum does besides."""
     for place, (node, labels) in enumerate(operands):
-        if node.op == "cof" and node.data == 2:
+        if node.op == "cof" and node.data == 2 and len(labels) == 4:
             others = [*operands[:place], *operands[place + 1 :]]
             for pair, rest in ((labels[:2], labels[2:]), (labels[2:], labels[:2])):
                 factors, apart, known = _connected(others, pair)

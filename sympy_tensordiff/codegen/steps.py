@@ -66,14 +66,18 @@ def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
             for label, length in zip(op.labels, shapes[op.array], strict=True):
                 lengths.setdefault(label, length)
         total = prod(lengths.values())
-        is_factorized = isinstance(step, Solve) and not step.factored
-        return total + lengths[operands(step)[0].labels[0]] ** 3 // 3 if is_factorized else total
+        if not isinstance(step, Solve) or step.factored:
+            return total
+        return total + prod(lengths[label] for label in step.matrix.labels) * lengths[step.matrix.labels[-1]] // 3
     assert isinstance(step, Apply)
     if step.function == "logsumexp":
         return prod(shapes[step.operand])
     if step.function == "factors":
         return int(shapes[step.operand][0] ** 3 // 3)
-    return int(shapes[step.operand][-1] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1))
+    return int(
+        prod(shapes[step.operand][:-2])
+        * shapes[step.operand][-1] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1)
+    )
 
 
 def describe(step: Step, shapes: Shapes) -> str:
@@ -106,8 +110,8 @@ def describe(step: Step, shapes: Shapes) -> str:
     work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
     how = ""
     if isinstance(step, Solve):
-        length = _factor(known[step.matrix.labels[0]])
-        how, work = " by solving equations", f"{length}*{length}*{length}/3 + {work}"
+        *batch, row, column = [_factor(known[label]) for label in step.matrix.labels]
+        how, work = " by solving equations", f"{'*'.join([*batch, row, row, column])}/3 + {work}"
         if step.factored:
             how, work = f" by {step.matrix.array}", work.partition(" + ")[2]
     return f"fill {step.array}[{axes}] = {_times(step)}sum of {'*'.join(texts)}{how}: {work} products"
@@ -180,7 +184,9 @@ def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, 
         raise VerificationError(f"{where}: the labels {step.output} are no output of {left} and {right}")
     if isinstance(step, Solve):
         matrix = written[step.matrix.array]
-        if len(left) != 2 or not _is_square(matrix) or len(left & right) != 1 or left <= output:
+        own, batch = set(step.matrix.labels[-2:]), set(step.matrix.labels[:-2])
+        fits = len(own) == 2 and batch <= right & output and not batch & own
+        if not fits or not _is_square(matrix) or len(own & right) != 1 or own <= output:
             raise VerificationError(f"{where}: one axis of a square matrix is summed over")
     if isinstance(step, CofactorTangent) and not (left == right == output and _is_square(written[step.matrix.array])):
         raise VerificationError(f"{where}: two square matrices are needed, under the labels {step.output}")
@@ -193,7 +199,9 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
     shape = _matrix_of(shape, where) if step.factored else shape
     if not _is_square(shape):
         raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")
-    results = {"inv": shape, "det": (), "logdet": (), "logabsdet": (), "cofactor": shape * sum(step.options)}
+    batch, matrix = shape[:-2], shape[-2:]
+    results = {"inv": shape, "cofactor": batch + matrix * sum(step.options)}
+    results |= dict.fromkeys(("det", "logdet", "logabsdet"), batch)
     results["factors"] = shape[0] + 1, shape[1]
     if step.function not in results:
         raise VerificationError(f"{where}: no library call is named {step.function!r}")
@@ -211,4 +219,4 @@ def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
 
 
 def _is_square(shape: tuple[Affine, ...]) -> bool:
-    return len(shape) == 2 and shape[0] == shape[1]
+    return len(shape) >= 2 and shape[-2] == shape[-1]

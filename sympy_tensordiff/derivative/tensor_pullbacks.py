@@ -125,17 +125,23 @@ def _labels(operands: Sequence[Operand]) -> list[Label]:
 
 def _inverse(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
     """D inv(X)[i,j] / d X[a,b] = -inv(X)[i,a] inv(X)[b,j]"""
-    outer = axes_of(prefix)
-    factors: list[Operand] = [(cotangent, (*outer, "i", "j")), (node, ("i", "a")), (node, ("b", "j"))]
+    batch = tuple(range(len(node.shape) - 2))
+    outer = (*axes_of(prefix), *batch)
+    factors: list[Operand] = [
+        (cotangent, (*outer, "i", "j")),
+        (node, (*batch, "i", "a")),
+        (node, (*batch, "b", "j")),
+    ]
     return graph.ein(-1, factors, (*outer, "a", "b"))
 
 
 def _cofactor(graph: Graph, node: Node, cotangent: Node, prefix: int) -> Node:
     """D cof(k, X) / d X = cof(k + 1, X)"""
     outer = axes_of(prefix)
-    own = tuple(range(2 * node.data))
+    own = tuple(range(len(node.shape)))
+    batch = own[: len(own) - 2 * node.data]
     derivative = graph.cofactor(node.data + 1, node.args[0])
-    return graph.ein(1, [(cotangent, (*outer, *own)), (derivative, (*own, "a", "b"))], (*outer, "a", "b"))
+    return graph.ein(1, [(cotangent, (*outer, *own)), (derivative, (*own, "a", "b"))], (*outer, *batch, "a", "b"))
 
 
 def softmax(graph: Graph, node: Node) -> Node:

@@ -82,11 +82,15 @@ class TensorPushforward:
         """D inv(X)[H] = -inv(X) H inv(X),  D cof(k, X)[H] = cof(k + 1, X) : H,  D lse(X)[H] = sum(softmax(X) H)"""
         graph = self.graph
         if node.op == "inv":
-            return graph.ein(-1, [(node, (0, 1)), (tangent, (1, 2)), (node, (2, 3))], (0, 3))
+            batch = tuple(range(4, 2 + len(node.shape)))
+            factors = [(node, (*batch, 0, 1)), (tangent, (*batch, 1, 2)), (node, (*batch, 2, 3))]
+            return graph.ein(-1, factors, (*batch, 0, 3))
         own = tuple(range(len(node.shape)))
         if node.op == "cof":
             derivative = graph.cofactor(node.data + 1, node.args[0])
-            return graph.ein(1, [(derivative, (*own, "a", "b")), (tangent, ("a", "b"))], own)
+            return graph.ein(
+                1, [(derivative, (*own, "a", "b")), (tangent, (*own[: len(tangent.shape) - 2], "a", "b"))], own
+            )
         labels = tuple(range(len(tangent.shape)))
         operands: list[Operand] = [(softmax(graph, node), labels), (tangent, labels)]
         return graph.ein(1, operands, [axis for axis in labels if axis not in node.data])

@@ -140,8 +140,9 @@ class Contractions(Arithmetic):
         return self.ein(1, [(scalar, ())], labels, dict(enumerate(shape)))
 
     def transposed(self, matrix: Node) -> Node:
-        """The matrix with its axes exchanged."""
-        return self.ein(1, [(matrix, (0, 1))], (1, 0))
+        """A matrix with its axes exchanged, or all matrices in the last two axes of a tensor."""
+        *batch, row, column = range(len(matrix.shape))
+        return self.ein(1, [(matrix, (*batch, row, column))], (*batch, column, row))
 
     def is_zero(self, node: Node) -> bool:
         """Whether a node is the number 0, or a tensor of zeros."""
@@ -164,35 +165,33 @@ class Contractions(Arithmetic):
     # -------------------------------------------------------------- matrices
 
     def inverse(self, matrix: Node) -> Node:
-        """The inverse; of an inverse, a transpose, a multiple what they are the inverse of."""
+        """The inverses of the matrices in the last two axes; of inverses, transposes, multiples what they invert."""
         if matrix.op == "inv":
             return matrix.args[0]
         if is_view(matrix) and matrix.data.coefficient != 0:
-            coefficient, _, output, _ = matrix.data
+            coefficient, inputs, output, _ = matrix.data
             factor = 1 / Fraction(coefficient) if isinstance(coefficient, int) else 1 / coefficient
-            if matrix.args and matrix.args[0].shape == matrix.shape and len(set(output)) == 2:
-                labels = matrix.data.inputs[0]
-                if len(set(labels)) == 2:
-                    return self.ein(factor, [(self.inverse(matrix.args[0]), labels)], output)
-            if not matrix.args and output[0] == output[1]:
+            if matrix.args and matrix.args[0].shape == matrix.shape and _moves_matrices(inputs[0], output):
+                return self.ein(factor, [(self.inverse(matrix.args[0]), inputs[0])], output)
+            if not matrix.args and len(output) == 2 and output[0] == output[1]:
                 return self.ein(factor, (), output, {output[0]: matrix.shape[0]})
         return self._node("inv", None, (matrix,), None, NOTHING, matrix.shape)
 
     def cofactor(self, order: int, matrix: Node) -> Node:
         """The derivative of the determinant, ``order`` times by the matrix: axes ``i1 j1 … ik jk``.
 
-        0 is the determinant, 1 the transposed adjugate; all of them are polynomials in the entries, at
-        singular matrices too.
+        The matrices stand in the last two axes; those in front come first. 0 is the determinant, 1 the transposed
+        adjugate; all of them are polynomials in the entries, at singular matrices too.
         """
-        shape = matrix.shape
+        shape, count = matrix.shape, len(matrix.shape) - 2
         if is_view(matrix) and matrix.args and matrix.data.coefficient == 1 and matrix.args[0].shape == shape:
             labels, output = matrix.data.inputs[0], matrix.data.output
-            if labels == output[::-1] and len(set(labels)) == 2:
-                pairs = [(2 * n, 2 * n + 1) for n in range(order)]
-                axes = [label for pair in pairs for label in pair[::-1]]
+            if _moves_matrices(labels, output) and labels != output:
+                pairs = [(count + 2 * n, count + 2 * n + 1) for n in range(order)]
+                axes = [*range(count), *(label for pair in pairs for label in pair[::-1])]
                 inner = self.cofactor(order, matrix.args[0])
-                return self.ein(1, [(inner, axes)], range(2 * order)) if order else inner
-        return self._node("cof", order, (matrix,), order, NOTHING, shape * order)
+                return self.ein(1, [(inner, axes)], range(count + 2 * order)) if order else inner
+        return self._node("cof", order, (matrix,), order, NOTHING, shape[:count] + shape[count:] * order)
 
     def logsumexp(self, axes: tuple[int, ...], tensor: Node) -> Node:
         """``log(sum(exp(tensor)))`` over some axes, which the result has no more."""
@@ -206,6 +205,12 @@ class Contractions(Arithmetic):
         if node.op == "inv":
             return self.inverse(args[0])
         return self.cofactor(node.data, args[0]) if node.op == "cof" else self.logsumexp(node.data, args[0])
+
+
+def _moves_matrices(labels: Sequence[int], output: Sequence[int]) -> bool:
+    """Whether a view of a tensor exchanges rows and columns, its last two axes, or nothing."""
+    ends = labels[-2:] in (output[-2:], output[:-3:-1])
+    return len(set(output)) == len(output) == len(labels) and labels[:-2] == output[:-2] and ends
 
 
 def _id_of(operand: Operand) -> int:

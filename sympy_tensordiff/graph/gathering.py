@@ -160,14 +160,16 @@ class Gathering:
             if node.op != "cof" or node.data != 1:
                 continue
             determinant = graph.cofactor(0, node.args[0])
-            for m, (other, _) in enumerate(self.operands):
+            for m, (other, theirs) in enumerate(self.operands):
+                if list(theirs) != list(labels[:-2]):
+                    continue
                 factors = other.args if other.op == "mul" else (other,)
                 divisor = next((f for f in factors if f.op == "pow" and f.args[0] is determinant), None)
                 if divisor is None or not _is_negative(divisor.args[1:]):
                     continue
                 self.operands = [part for k, part in enumerate(self.operands) if k not in (n, m)]
-                self.add(graph.mul((other, determinant)), ())
-                self.add(graph.inverse(node.args[0]), labels[::-1])
+                self.add(graph.mul((other, determinant)), theirs)
+                self.add(graph.inverse(node.args[0]), (*labels[:-2], labels[-1], labels[-2]))
                 return True
         return False
 

@@ -53,6 +53,7 @@ class Reader(Tensors):
         self.scalars: set[str] = set()
         self.limits: set[int] = set()
         self.divisors: set[Affine] = set()
+        self.ranges: dict[int, Affine] = {}
         self.selections: dict[str, tuple[Node, int]] = {}
         self._done: dict[Any, Node] = {}
         super().__init__()
@@ -228,6 +229,7 @@ class Reader(Tensors):
     def _comprehension(self, expr: TensorComprehension, scope: Scope) -> Recursion[Node]:
         extents = [self.affine(extent, scope) for extent in expr.shape]
         variables = [self.bind(symbol) for symbol in expr.indices]
+        self.ranges.update(zip(variables, extents, strict=True))
         body = yield self._visit(expr.body, {**scope, **dict(zip(expr.indices, variables, strict=True))})
         return self.graph.comprehension(variables, extents, body) if extents else body
 
@@ -237,8 +239,12 @@ class Reader(Tensors):
             # Outermost first: the bounds see the variables around them.
             v = self.bind(symbol)
             form = Affine.variable(v)
-            rows += [Row("ge", form - self.affine(bound, scope)) for bound in bound_forms(low, sympy.Max)]
-            rows += [Row("ge", self.affine(bound, scope) - form) for bound in bound_forms(high, sympy.Min)]
+            lows = [self.affine(bound, scope) for bound in bound_forms(low, sympy.Max)]
+            highs = [self.affine(bound, scope) for bound in bound_forms(high, sympy.Min)]
+            rows += [Row("ge", form - bound) for bound in lows]
+            rows += [Row("ge", bound - form) for bound in highs]
+            if lows == [Affine()] and len(highs) == 1 and highs[0].atoms().isdisjoint(scope.values()):
+                self.ranges[v] = highs[0] + 1
             variables.append(v)
             scope = {**scope, symbol: v}
         self.limits.update(*(row.form.atoms() for row in rows))

@@ -15,8 +15,10 @@ import sympy
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.graph.applications import Scope
 from sympy_tensordiff.graph.conditions import Conditions
+from sympy_tensordiff.graph.einsums import tensor_of
 from sympy_tensordiff.graph.nodes import Graph, Node, replace
 from sympy_tensordiff.graph.trampoline import Recursion
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.symbolic.einsum import DeltaTensor, EinsumProduct, FilledTensor
 from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorFunction, TensorMul, TensorPow
 from sympy_tensordiff.symbolic.matrix_functions import (
@@ -34,6 +36,9 @@ Build = Callable[[Graph, Any, Sequence[Node]], Node]
 class Tensors(Conditions):
     """The part of the reader that knows whole tensors."""
 
+    ranges: dict[int, Affine]
+    """How many values variables have that begin at 0."""
+
     def _whole(self, expr: Any, scope: Scope) -> Recursion[Node]:
         """The node of a whole tensor, or of a scalar that is made of such."""
         operands = []
@@ -41,9 +46,22 @@ class Tensors(Conditions):
             operands.append((yield self._visit(operand, scope)))
         bound = frozenset(scope.values())
         if bound and any(not operand.free.isdisjoint(bound) for operand in operands):
+            if isinstance(expr, _OF_MATRICES) and all(v in self.ranges for v in operands[0].free & bound):
+                return self._of_all(expr, operands[0], sorted(operands[0].free & bound))
             node: Node = yield self._visit(_by_entries(expr), scope)
             return node
         return _BUILD[type(expr)](self.graph, expr, operands)
+
+    def _of_all(self, expr: Any, matrix: Node, around: Sequence[int]) -> Node:
+        """A function of a matrix that depends on indices ``around`` it: one entry of that of all such matrices."""
+        graph = self.graph
+        variables, _, body = graph.open(matrix)
+        extents = *(self.ranges[v] for v in around), *matrix.shape
+        whole = _BUILD[type(expr)](graph, expr, [tensor_of(graph, (*around, *variables), extents, body)])
+        axes = [graph.fresh(name) for name in "ijkl"[: len(expr.shape)]]
+        axes += [graph.fresh(f"i{n}") for n in range(4, len(expr.shape))]
+        entry = graph.read(whole, [Affine.variable(v) for v in (*around, *axes)])
+        return graph.comprehension(axes, whole.shape[len(around) :], entry) if axes else entry
 
     def _applied(self, expr: TensorFunction, scope: Scope) -> Recursion[Node]:
         """A function of entries, for all entries at once."""
@@ -82,7 +100,8 @@ def _by_entries(expr: Any) -> Any:
     if entry is None:
         raise UnsupportedError(
             f"{expr} depends on an index around it, and a {type(expr).__name__} has no entries in index notation; "
-            "give the matrix entries that no index around it changes"
+            "give the index around it a range that starts at 0 and ends at a size, or the matrix entries that no index "
+            "around it changes"
         )
     return TensorComprehension._trusted(entry, zip(axes, expr.shape, strict=True)) if axes else entry
 
@@ -102,6 +121,8 @@ def _cofactor(graph: Graph, expr: TensorCofactor, operands: Sequence[Node]) -> N
 def _logsumexp(graph: Graph, expr: TensorLogSumExp, operands: Sequence[Node]) -> Node:
     return graph.logsumexp(tuple(int(axis) for axis in expr.axes), operands[0])
 
+
+_OF_MATRICES = (TensorInverse, TensorDeterminant, TensorAdjugate, TensorCofactor)
 
 _BUILD: dict[type[TensorExpr], Build] = {
     EinsumProduct: _einsum,

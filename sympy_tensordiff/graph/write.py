@@ -104,7 +104,8 @@ class Writer(TensorWriter):
     def read(self, node: Node, scope: Scope) -> Recursion[Any]:
         if node.args[0].op == "cof" and node.args[0].data == 1:  # an entry of the adjugate
             matrix = yield self.visit(node.args[0].args[0], scope)
-            return TensorEntry._trusted(TensorAdjugate(matrix), tuple(self.form(f, scope) for f in node.data[::-1]))
+            *batch, row, column = [self.form(f, scope) for f in node.data]
+            return TensorEntry._trusted(TensorAdjugate(matrix), (*batch, column, row))
         tensor = yield self.visit(node.args[0], scope)
         if not node.data and node.args[0].op == "tensor":
             return tensor

@@ -27,7 +27,7 @@ from sympy_tensordiff.symbolic.matrix_functions import (
     TensorLogSumExp,
 )
 from sympy_tensordiff.symbolic.measures import measures
-from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS
+from sympy_tensordiff.symbolic.subscripts import FROM_I, LETTERS, axis_labels
 
 Labelled = tuple[Any, tuple[int, ...]]
 """An operand in SymPy's terms and its labels."""
@@ -172,7 +172,7 @@ class TensorWriter(Forms, ABC):
         for arg, labels in parts:
             if arg.op == "cof" and arg.data == 1:
                 matrix = yield self.visit(arg.args[0], scope)
-                operands.append((TensorAdjugate(matrix), labels[::-1]))
+                operands.append((TensorAdjugate(matrix), (*labels[:-2], labels[-1], labels[-2])))
             else:
                 operands.append(((yield self.visit(arg, scope)), labels))
         extents = [self.form(extent, scope) for extent in node.data.extents]
@@ -223,5 +223,6 @@ def _cofactor(order: int, matrix: Any) -> Any:
     if order == 0:
         return TensorDeterminant(matrix)
     if order == 1:
-        return EinsumProduct("ij->ji", TensorAdjugate(matrix))
+        *batch, row, column = axis_labels(matrix.shape)
+        return EinsumProduct(f"{''.join(batch)}{row}{column}->{''.join(batch)}{column}{row}", TensorAdjugate(matrix))
     return TensorCofactor(order, matrix)

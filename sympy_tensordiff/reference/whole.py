@@ -7,7 +7,7 @@ once for all places at which they occur.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations, product
 from typing import Any, Protocol, TypeAlias
 
@@ -188,8 +188,15 @@ def _entrywise(function: Callable[..., Number]) -> Rule:
 
 
 def _of_matrix(function: Callable[[ObjectArray], ObjectArray]) -> Rule:
-    """The rule of a function of a matrix."""
-    return lambda whole, node, env: function(whole.operand(node.args[0], env))
+    """The rule of a function of a matrix, of each in the last two axes."""
+    return lambda whole, node, env: _of_each(function, whole.operand(node.args[0], env))
+
+
+def _of_each(function: Callable[[ObjectArray], ObjectArray], array: ObjectArray) -> ObjectArray:
+    if array.ndim == 2:
+        return function(array)
+    found = [np.asarray(function(matrix), dtype=object) for matrix in array.reshape(-1, *array.shape[-2:])]
+    return np.stack(found).reshape(array.shape[:-2] + found[0].shape)
 
 
 def _function(whole: WholeTensors, node: TensorFunction, env: Environment) -> ObjectArray:
@@ -200,7 +207,7 @@ def _function(whole: WholeTensors, node: TensorFunction, env: Environment) -> Ob
 
 
 def _cofactor(whole: WholeTensors, node: TensorCofactor, env: Environment) -> ObjectArray:
-    return cofactors(int(node.args[0]), whole.operand(node.args[1], env))
+    return _of_each(partial(cofactors, int(node.args[0])), whole.operand(node.args[1], env))
 
 
 def _log_sum_exp(whole: WholeTensors, node: TensorLogSumExp, env: Environment) -> ObjectArray:

@@ -75,7 +75,7 @@ class _AtSizes:
                 factor = 0 if EMPTY in lengths else coefficient
                 return graph.ein(factor, zip(args, inputs, strict=True), output, dict(enumerate(lengths)))
             case "cof" if EMPTY in args[0].shape:
-                return graph.one  # the determinant of no entries
+                return graph.broadcast(graph.one, shape)  # the determinant of no entries
             case "lse" if any(args[0].shape[axis] == EMPTY for axis in node.data):
                 return self.without_value(graph.rebuild(node, args), "logsumexp")
             case "pow" if args[0] is graph.zero and args[1].op == "const" and args[1].data < 0:

@@ -79,7 +79,7 @@ def _inverse(graph: Graph, product: Product) -> list[Operand] | None:
     """sum_b inv(A)[a, b] A[b, c] = delta[a, c]"""
     parts = product.parts
     for n, (node, labels) in enumerate(parts):
-        if node.op != "inv":
+        if node.op != "inv" or len(labels) != 2:
             continue
         for m, (other, others) in enumerate(parts):
             if other is not node.args[0]:

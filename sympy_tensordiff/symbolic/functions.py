@@ -237,7 +237,7 @@ def logdet(A: Expression) -> Any:
     Parameters
     ----------
     A : Expr
-        Of rank 2, both extents equal.
+        Of rank 2, both extents equal; or of any order with the matrices in its last two axes.
 
     Raises
     ------
@@ -255,19 +255,20 @@ def logdet(A: Expression) -> Any:
 
 
 def solve(A: Expression, b: Expression) -> Any:
-    """The solution ``x`` of ``A @ x = b``, of a vector or of the columns of a matrix.
+    """The solution ``x`` of ``A @ x = b``, of a vector or of the columns of a matrix, as `numpy.linalg.solve`.
 
     Parameters
     ----------
     A : Expr
-        Of rank 2, both extents equal.
+        Of rank 2, both extents equal; or of any order with the matrices in its last two axes.
     b : Expr
-        Of rank 1 or 2.
+        Of rank 1, or with the columns in its last two axes; those in front are those of ``A``, or one of the two
+        has none.
 
     Raises
     ------
     ShapeError
-        If ``A`` is no square matrix, or the extents differ.
+        If the last two axes of ``A`` are no square matrix, or the extents differ.
 
     Examples
     --------
@@ -275,8 +276,29 @@ def solve(A: Expression, b: Expression) -> Any:
     >>> X, y = td.TensorSymbol("X", (3, 3)), td.TensorSymbol("y", 3)
     >>> td.solve(X, y)
     inv(X) @ y
+    >>> td.solve(td.TensorSymbol("A", (7, 3, 3)), y).shape
+    (7, 3)
     """
-    return inv(A) @ operand(b, "solve")
+    inverse, right = inv(A), operand(b, "solve")
+    *batch, row, column = axis_labels(shape_of(inverse))
+    rank = len(shape_of(right))
+    if len(batch) == 0 and rank <= 2:
+        return inverse @ right
+    if rank == 0:
+        raise ShapeError(f"solve: {b} is a scalar; give a vector, or matrices in its last two axes")
+    free = [label for label in LETTERS if label not in (*batch, row, column)]
+    columns = free[:1] if rank > 1 else []
+    front = batch[-(rank - 2) :] if 2 < rank <= len(batch) + 2 else []
+    if rank - 2 > len(batch) or (front and len(front) < len(batch)):
+        if batch:
+            raise ShapeError(
+                f"solve: the axes in front of the matrices are {shape_of(inverse)[:-2]} in {A} and "
+                f"{shape_of(right)[:-2]} in {b}: they must be the same, or one of the two has none"
+            )
+        front = batch = free[1 : rank - 1]
+    theirs = "".join([*front, column, *columns])
+    mine = "".join([*(batch if len(shape_of(inverse)) > 2 else []), row, column])
+    return EinsumProduct(f"{mine},{theirs}->{''.join([*batch, row, *columns])}", inverse, right)
 
 
 # ---------------------------------------------------------------------------- reductions

@@ -20,24 +20,26 @@ _SECTIONS = """
 Parameters
 ----------
 matrix : Expr
-    Of rank 2, both extents equal.
+    Of rank 2, both extents equal; or of any order with the matrices in its last two axes, of which each is taken.
 
 Raises
 ------
 ShapeError
-    If it is no square matrix.
+    If the last two axes are no square matrix.
 """
 
 
 def square(value: Any, owner: str) -> Any:
-    """``value`` as a square matrix."""
+    """``value`` as a square matrix, or a tensor of such, which stand in its last two axes."""
     matrix = operand(value, owner)
     shape = shape_of(matrix)
-    if len(shape) != 2:
+    if len(shape) < 2:
         raise ShapeError(f"{owner} needs a square matrix, but {matrix} has rank {len(shape)} (shape {shape})")
-    if not same_extent(*shape):
+    if not same_extent(*shape[-2:]):
+        row = len(shape) - 2
         raise ShapeError(
-            f"{owner} needs a square matrix, but axis 0 of {matrix} has extent {shape[0]} and axis 1 extent {shape[1]}"
+            f"{owner} needs a square matrix, but axis {row} of {matrix} has extent {shape[-2]} and axis {row + 1} "
+            f"extent {shape[-1]}"
         )
     return matrix
 
@@ -75,6 +77,8 @@ class TensorInverse(MatrixFunction):
     >>> X = td.TensorSymbol("X", (3, 3))
     >>> td.TensorInverse(X).shape, td.inv(X) == td.TensorInverse(X)
     ((3, 3), True)
+    >>> td.inv(td.TensorSymbol("X", (7, 3, 3))).shape
+    (7, 3, 3)
     >>> td.gradient(td.trace(td.TensorInverse(X)), X)
     -inv(X).T @ inv(X).T
     """
@@ -94,7 +98,7 @@ class TensorDeterminant(MatrixFunction):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        return ()
+        return shape_of(args[0])[:-2]
 
 
 @documented(_SECTIONS)
@@ -153,7 +157,8 @@ class TensorCofactor(TensorOperation):
 
     @classmethod
     def _inferred(cls, *args: Any) -> Shape:
-        return int(args[0]) * shape_of(args[1])
+        shape = shape_of(args[1])
+        return (*shape[:-2], *int(args[0]) * shape[-2:])
 
     @property
     def order(self) -> int:

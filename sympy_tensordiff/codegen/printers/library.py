@@ -51,7 +51,7 @@ def inverse(matrix, name):
 def log_determinant(x):
     """The logarithm of the determinant without its overflow; nan where it is negative."""
     sign, value = np.linalg.slogdet(x)
-    return value if sign >= 0 else math.nan
+    return np.where(sign >= 0, value, math.nan)
 ''',
     "factorized": '''
 def factorized(matrix, kind, name):
@@ -129,9 +129,13 @@ def determinant_factorized(factors):
 def cofactor(x, order):
     """The derivative of the determinant of x, order times by x, at singular x too: axes i1 j1 ... ik jk.
 
-    With x = u diag(s) v it is that of diag(s), products of all s but some, under u and v.
+    With x = u diag(s) v it is that of diag(s), products of all s but some, under u and v. Of many matrices, those of
+    all of them.
     """
-    n = len(x)
+    n = x.shape[-1]
+    if x.ndim > 2:
+        each = [cofactor(matrix, order) for matrix in x.reshape(-1, n, n)]
+        return np.stack(each).reshape(x.shape[:-2] + (n,)*(2*order))
     result = np.zeros((n,)*(2*order), x.dtype)
     if not np.isfinite(x).all():
         return result + math.nan
@@ -222,8 +226,10 @@ class _Printer:
         self.given = {a.name: a.label for a in program.arguments}
         self.lengths: dict[int, str] = {}
         if not isinstance(step, Apply):
-            for operand in operands(step)[::-1]:  # factors have a row more than their matrix
+            for operand in operands(step):
+                is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.matrix
                 for axis, label in enumerate(operand.labels):
+                    axis = 1 if is_factorized else axis  # the factors of a matrix have a row more
                     self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
 
     def title(self, array: str) -> str:
@@ -279,19 +285,22 @@ class _Printer:
 
     def solve(self, step: Solve) -> list[str]:
         matrix, right, out = step.matrix, step.right, step.output
-        summed = next(label for label in matrix.labels if label not in out)
-        free = next(label for label in matrix.labels if label in out)
-        rest = [label for label in out if label != free]
-        is_transposed = matrix.labels[0] == summed
-        left = self.names(matrix.array) + (".T" if is_transposed and not step.factored else "")
-        columns = self.grouped(right, [], [[summed], rest] if rest else [[summed]])
+        *batch, row, column = matrix.labels
+        summed, free = (column, row) if row in out else (row, column)
+        rest = [label for label in out if label != free and label not in batch]
+        is_transposed = row == summed
+        left = self.names(matrix.array)
+        if is_transposed and not step.factored:
+            left = _permuted(left, matrix.labels, [*batch, column, row])
+        groups = [rest] if rest or batch else []  # a batch of vectors is one of matrices of one column
+        columns = self.grouped(right, batch, [[summed], *groups])
         solution = f"solve({left}, {columns}, {self.title(matrix.array)})"
         if step.factored:
             solution = f"solve_factorized({left}, {columns}, {is_transposed}, {self.title(step.factored)})"
-        solution = self.split(solution, [], [[free], rest] if rest else [[free]])
+        solution = self.split(solution, batch, [[free], *groups])
         return [
             self.docstring(f"the solution of equations with {left}"),
-            f"{self.target}[...] = {_permuted(solution, [free, *rest], out)}",
+            f"{self.target}[...] = {_permuted(solution, [*batch, free, *rest], out)}",
         ]
 
     def cofactor_tangent(self, step: CofactorTangent) -> list[str]:
