@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 from benchmarks.contestants import OURS
@@ -15,13 +16,11 @@ PAGE = f"""# Benchmarks
 {END}
 """
 METHOD = f"""\
-All ways to compute a row have been compared before they were timed, in double precision with the one by hand. They
-run in turn, round by round, with the same number of threads. Times are medians; a ratio is the median of the ratios
-within the rounds, with its quartiles. *Rival* is the fastest of all forms of JAX and PyTorch that differentiate on
-their own. The *limit* is the time of the row's additions and multiplications, counted by hand, at the rate of
-products of matrices, or that of its arguments and results at the rate of a stream of as many bytes (which is higher
-where a cache holds them), whichever takes longer; the *share* is the part of it that the kernel reaches. In the mean
-a ratio counts as {CAP:g} at most.
+All forms of a row are compared in double precision before they are timed. They run in turn, with the same number of
+threads. Times are medians in milliseconds; a ratio is the median of the ratios within the rounds. *Rival* is the
+fastest form of JAX or PyTorch that differentiates on its own, *hand* is NumPy by hand. The *limit* is the longer of two
+times: that of the row's operations at the rate of a matrix product, and that of its bytes at the rate of a stream. The
+*share* is the limit divided by our time. In the mean a ratio counts as {CAP:g} at most.
 """
 
 
@@ -65,63 +64,56 @@ def summary(run: Run) -> str:
     return "\n".join(text)
 
 
+HEAD = ("row", "type", "ours", "rival", "time", "ratio", "hand", "ratio", "limit", "share")
+
+
 def table(run: Run) -> str:
     """One line for each row and element type."""
-    head = (
-        "row",
-        "sizes",
-        "type",
-        "ours ms",
-        "rival",
-        "ms",
-        "ratio",
-        "by hand in NumPy ms",
-        "ratio",
-        "limit ms",
-        "share",
-    )
-    text = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    text = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
     for result in run.results:
         ours = result.fastest([OURS])
         rival, hand = result.rival, result.fastest(["numpy"])
-        cells = [result.row.name, " ".join(f"{k}={v}" for k, v in result.sizes.items()), result.dtype]
-        cells.append("" if ours is None else milliseconds(result.median(ours)))
-        for label, name in ((rival, True), (hand, False)):
-            cells += [label or ""] * name
-            cells += ["", ""] if label is None else [milliseconds(result.median(label)), spread(result.ratio(label))]
+        cells = [result.row.name, result.dtype, "" if ours is None else milliseconds(result.median(ours))]
+        for label, names in ((rival, [rival or ""]), (hand, [])):
+            cells += names
+            ratio = None if label is None else result.ratio(label)
+            cells += ["" if label is None else milliseconds(result.median(label)), f"{ratio.median:.2f}" if ratio else ""]
         cells += [milliseconds(run.limit(result)), "" if ours is None else f"{run.share(result, ours):.0%}"]
         text.append("| " + " | ".join(cells) + " |")
     return "\n".join(text)
 
 
-def all_forms(run: Run) -> str:
-    """Every form that was timed, and every gap."""
-    text = ["| row | type | form | ms | ratio |", "|---|---|---|---|---|"]
-    for result in run.results:
-        for label in result.times:
-            cells = (
-                result.row.name,
-                result.dtype,
-                label,
-                milliseconds(result.median(label)),
-                spread(result.ratio(label)),
-            )
-            text.append("| " + " | ".join(cells) + " |")
-        text += [f"| {result.row.name} | {result.dtype} | {label} | {why} | |" for label, why in result.gaps.items()]
-    return "\n".join(text)
+def write_forms(run: Run, path: Path) -> None:
+    """A table in CSV of every form that was timed, with the quartiles of its ratio, and of every gap."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(("row", "type", "form", "ms", "ratio", "lower quartile", "upper quartile", "gap"))
+        for result in run.results:
+            for label in result.times:
+                ratio = result.ratio(label)
+                numbers = [] if ratio is None else [f"{x:.2f}" for x in (ratio.median, ratio.low, ratio.high)]
+                time = milliseconds(result.median(label))
+                rows.writerow((result.row.name, result.dtype, label, time, *(numbers or ("", "", "")), ""))
+            for label, why in result.gaps.items():
+                rows.writerow((result.row.name, result.dtype, label, "", "", "", "", why))
 
 
 def write_page(run: Run, page: Path, plot: Path | None) -> None:
-    """Put the tables between the marks of ``page``, which is begun where it does not exist; what is around stays."""
+    """Put the table between the marks of ``page``, a new page where there is none; all forms go into a file of its name."""
     text = page.read_text(encoding="utf-8") if page.exists() else PAGE
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{page}: the marks {BEGIN} and {END} are missing")
     picture = [] if plot is None else [f"![Ratios of times]({relative(plot, page)})", ""]
-    rows = "\n".join(f"- `{name}`: {what}" for name, what in {r.row.name: r.row.what for r in run.results}.items())
+    described = {r.row.name: (r.row.what, ", ".join(f"{k}={v}" for k, v in r.sizes.items())) for r in run.results}
+    rows = "\n".join(f"- `{name}` ({sizes}): {what}" for name, (what, sizes) in described.items())
+    forms = (page.parent if plot is None else plot.parent) / f"{page.stem}_forms.csv"
+    write_forms(run, forms)
     parts = [METHOD, run.head().replace("\n", "; "), "", summary(run).replace("\n", "; "), "", *picture]
-    parts += [table(run), "", "## Rows", "", rows, "", "## All forms", "", all_forms(run), ""]
+    parts += [table(run), "", f"{{download}}`Every form with its quartiles <{relative(forms, page)}>`", ""]
+    parts += ["## Rows", "", rows, ""]
     page.write_text(before + BEGIN + "\n\n" + "\n".join(parts) + "\n" + END + after, encoding="utf-8")
 
 

@@ -60,7 +60,9 @@ def test_a_row_with_all_peers_that_are_here(tmp_path: Path) -> None:
     assert {*found["agree"], *found["gaps"]} == forms | {"ours, numba"}
     assert {"ours, numba", "numpy, by hand"} <= set(found["times"]) == set(found["agree"])
     assert found["doubled"][1] == 2.0
-    assert "| logistic-gradient | n=7 d=3 | float32 |" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert "| logistic-gradient | float32 |" in text and "- `logistic-gradient` (n=7, d=3): " in text
+    assert "logistic-gradient,float32,\"ours, numba\"," in (tmp_path / "page_forms.csv").read_text(encoding="utf-8")
     assert picture.read_text(encoding="utf-8").count("<svg") == 1
 
 
@@ -186,7 +188,10 @@ def test_a_page_keeps_what_is_written_around_the_tables(tmp_path: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert text.startswith("above\n") and text.endswith("\nbelow\n") and "\nold\n" not in text
     assert "](_static/plot.svg)" in text
-    assert "| matmul | n=5 | float64 | 2 | jax, best | 4 | 2.00 (2.00 … 2.33) |" in text
+    assert "| matmul | float64 | 2 | jax, best | 4 | 2.00 |" in text
+    assert "<_static/page_forms.csv>" in text
+    forms = (tmp_path / "_static" / "page_forms.csv").read_text(encoding="utf-8")
+    assert 'matmul,float64,"jax, best",4,2.00,2.00,2.33,' in forms
     page.write_text("no marks", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"marks .* are missing"):
         report.write_page(results(), page, None)
