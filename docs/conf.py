@@ -13,7 +13,8 @@ author = "The sympy_tensordiff developers"
 copyright = "2026, the sympy_tensordiff developers"
 release = version = installed_version("sympy-tensordiff")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "katex", "error_index", "gallery"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions += ["katex", "error_index", "gallery", "reference_pages"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 

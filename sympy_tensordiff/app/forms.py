@@ -38,7 +38,7 @@ def parsed_input(source: str, language: str | None = None) -> Any:
     return parsed
 
 
-def written(parsed: Any, expression: Any, form: str, *, unicode: bool = True) -> str:
+def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) -> str:
     """An expression of the tensors of an input in one of the `FORMS`."""
     if form == "python":
         return python_program(parsed, arguments_of(parsed, expression))

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import FORMS, checks, parsed_input, written
+from sympy_tensordiff.app.forms import FORMS, checks, form_text, parsed_input
 from sympy_tensordiff.app.page import Page
 from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.parsing.api import LANGUAGES, language_of
@@ -81,6 +81,7 @@ def run(arguments: list[str]) -> int:
     try:
         text, origin = read_input(given, options.file)
         language = options.language or language_of(text)
+        options.by_default = options.form is None
         options.form = options.form or ("text" if language == "thesis" else language)
         with working():
             return _answer(_parsed(text, language, options), options)
@@ -183,11 +184,14 @@ def _answer(parsed: Any, options: argparse.Namespace) -> int:
     page = Page(sys.stdout)
     expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)
     try:
-        text = written(parsed, expression, options.form, unicode=page.unicode)
+        text = form_text(parsed, expression, options.form, unicode=page.unicode)
     except UnsupportedError as error:
         if options.form not in ("text", "matrix"):
             raise
-        raise UnsupportedError(f"{error}; another --form can say it: index, latex or pretty") from None
+        if not options.by_default:
+            raise UnsupportedError(f"{error}; another --form can say it: index, latex or pretty") from None
+        print(f"--form {options.form} cannot say this, here is --form index", file=sys.stderr)
+        text = form_text(parsed, expression, "index", unicode=page.unicode)
     page.say("\n".join(line.rstrip() for line in text.splitlines()).rstrip())
     if options.graph is not None:
         graph = td.draw_graph(parsed.expression if options.expression else parsed, simplify=options.simplify)

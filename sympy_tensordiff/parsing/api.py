@@ -106,9 +106,10 @@ def language_of(text: str) -> str:
         depth += {"(": 1, ")": -1}.get(mark[0], 0)
         if mark[0] == "=" and depth <= 0:
             return "index"
-    if len(text) > LONGEST or not code.strip() or re.search(r"\bexpression\b", code) or _DECLARES_ORDERS.match(code):
+    if len(text) > LONGEST or not code.strip() or _THESIS.search(code):
         return "thesis"
     return "matrix"
 
 
-_DECLARES_ORDERS = re.compile(r"\s*declare\s*($|[^\sA-Za-z]|[A-Za-z]\w*\b\s*($|[\d.]+\s*($|[^-+*/^@.'\s\d])))")
+# Matrix formulas declare shapes in brackets, or nothing behind the name: a number there is an order.
+_THESIS = re.compile(r"\bexpression\b|^\s*declare\s*(\w+\s*)?$|^\s*declare\s+\w+\s+[\d.]+\s*($|\w)")

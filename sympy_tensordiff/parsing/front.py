@@ -94,7 +94,7 @@ class Language:
     signs : Mapping
         What to write in place of a character that the language does not have; under "" for all others.
     groups : tuple
-        Terminals that are told by one word where all are expected, the word, and the terminals that it tells as well.
+        Terminals that one word names where all are expected, the word, and the other terminals that it names.
     slip : callable
         What is said about a frequent slip: of the token found, the terminals expected, and the tokens before; "" where
         it is none.
@@ -275,8 +275,8 @@ def found(token: Token) -> str:
 def _words(language: Language, expected: set[str]) -> str:
     """The expected terminals in words."""
     words = []
-    for group, word, told in language.groups:
+    for group, word, covered in language.groups:
         if group <= expected:
             words.append(word)
-            expected = expected - group - told
+            expected = expected - group - covered
     return " or ".join([*words, *(word for name, word in WORDS.items() if name in expected)])

@@ -39,7 +39,7 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
         )
     if is_called(token, expected, before):
         return (
-            f"`{cut(before[-1])}` is no function: the functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}; write a "
+            f"`{cut(before[-1])}` is not a function: the functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}; write a "
             "product with its letters, as in `a *(i,i->i) (b + c)`"
         )
     if token.type in ("LEFT", "LETTERS"):

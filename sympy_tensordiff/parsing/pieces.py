@@ -77,7 +77,7 @@ def at_least(part: Piece, level: Level) -> Part:
     return part if part.level >= level else piece(("(", part, ")"), Level.ATOM, part.rank)
 
 
-def written(whole: Piece) -> str:
+def piece_text(whole: Piece) -> str:
     """The text."""
     texts: list[str] = []
     stack: list[Part] = [whole]

@@ -12,7 +12,7 @@ from sympy_tensordiff.parsing.api import parse
 from sympy_tensordiff.parsing.indexed.write import to_index_text
 from sympy_tensordiff.parsing.matrix.write import to_matrix_text
 from sympy_tensordiff.parsing.parsed import ParsedExpression
-from sympy_tensordiff.parsing.pieces import written
+from sympy_tensordiff.parsing.pieces import piece_text
 from sympy_tensordiff.parsing.text_writer import Writer
 from sympy_tensordiff.symbolic.indices import as_expr
 from sympy_tensordiff.symbolic.named import in_full
@@ -77,13 +77,13 @@ def to_text(expr: Any, language: str = "thesis") -> str:
         raise ArgumentError(f"to_text writes the languages 'thesis', 'index' and 'matrix', not {language!r}")
     if not isinstance(expr, ParsedExpression):
         writer = Writer(expr)
-        text = written(writer.run())
+        text = piece_text(writer.run())
         if writer.extents:
             tensors = writer.names or {"x": S.One}
             _refuse_summed(writer, tensors, _read_back(_whole(text, tensors, [*tensors][:1])))
         return text
     writer = Writer(expr.expression, expr.tensors.values())
-    text = _whole(written(writer.run()), expr.tensors, [argument.name for argument in expr.arguments])
+    text = _whole(piece_text(writer.run()), expr.tensors, [argument.name for argument in expr.arguments])
     again = _read_back(text)
     _refuse_summed(writer, expr.tensors, again)
     _refuse_other_sizes(expr, again)

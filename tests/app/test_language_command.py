@@ -286,10 +286,17 @@ def test_wrong_commands(run, arguments, reason):
 # ---------------------------------------------------------------------------- no answer
 
 
+def test_an_answer_that_the_default_form_cannot_say(run):
+    code, out, err = run("declare X 2 expression adj(X) derivative wrt X")
+    assert code == 0
+    assert out == "TensorComprehension(TensorCofactor(2, X)[j, i, k, l], (i, n), (j, n), (k, n), (l, n))\n"
+    assert err == "--form text cannot say this, here is --form index\n"
+
+
 def test_what_the_language_cannot_say(run):
     """The message names the forms that can."""
     query = "declare X 2 expression adj(X) derivative wrt X"
-    code, out, err = run(query)
+    code, out, err = run("--form", "text", query)
     assert (code, out) == (1, "")
     assert err.startswith("error: ")
     assert err.endswith("; another --form can say it: index, latex or pretty\n")

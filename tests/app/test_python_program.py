@@ -8,7 +8,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import parsed_input, written
+from sympy_tensordiff.app.forms import form_text, parsed_input
 from sympy_tensordiff.errors import UnsupportedError
 
 EXAMPLES = json.loads(files("sympy_tensordiff.app.web").joinpath("static", "examples.json").read_text("utf-8"))
@@ -29,7 +29,7 @@ SOURCES = {example["title"]: (example["language"], example["source"]) for exampl
 def program(language: str, source: str) -> tuple:
     parsed = parsed_input(source, {"text": "thesis"}.get(language, language))
     derivative = parsed.derivative()
-    return parsed, derivative, written(parsed, derivative, "python")
+    return parsed, derivative, form_text(parsed, derivative, "python")
 
 
 @every("language, source", SOURCES)
@@ -62,7 +62,7 @@ def test_what_it_looks_like() -> None:
 def test_names_that_python_does_not_allow(name) -> None:
     x = td.TensorSymbol(name, 3)
     with pytest.raises(UnsupportedError, match=f"the tensor {name} cannot have this name in a Python program"):
-        written(td.ParsedExpression({name: x}, td.sin(x), (x,)), td.jacobian(td.sin(x), x), "python")
+        form_text(td.ParsedExpression({name: x}, td.sin(x), (x,)), td.jacobian(td.sin(x), x), "python")
 
 
 def test_expressions_that_python_cannot_name() -> None:
@@ -73,4 +73,4 @@ def test_expressions_that_python_cannot_name() -> None:
         (theta, td.sin(theta), "this cannot be written in Python; see the index notation"),
     ]:
         with pytest.raises(UnsupportedError, match=message):
-            written(td.ParsedExpression({tensor.name: tensor}, expression, (tensor,)), expression, "python")
+            form_text(td.ParsedExpression({tensor.name: tensor}, expression, (tensor,)), expression, "python")

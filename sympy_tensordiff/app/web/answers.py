@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import checks, parsed_input, written
+from sympy_tensordiff.app.forms import checks, parsed_input, form_text
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
@@ -100,7 +100,7 @@ def answer(request: Request) -> Answer:
             return {"check": form(lambda: "\n".join(checks(parsed, derivative)))}
         if request.want == "numbers":
             return {"numbers": form(lambda: numbers(parsed, derivative, request.sizes))}
-        return {"code": form(lambda: written(parsed, derivative, request.want))}
+        return {"code": form(lambda: form_text(parsed, derivative, request.want))}
     except ParseError as error:
         place = {"line": error.line, "column": error.column, "text": str(error)}
         return {"error": error.message, "place": place}
@@ -126,8 +126,8 @@ def derived(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tup
 def formulas(parsed: Any, derivative: Any) -> Answer:
     """The expression, and the derivative in the notations of the package."""
     notations: dict[str, Callable[[], str]] = {
-        "latex": lambda: written(parsed, derivative, "latex"),
-        "index": lambda: written(parsed, derivative, "index"),
+        "latex": lambda: form_text(parsed, derivative, "latex"),
+        "index": lambda: form_text(parsed, derivative, "index"),
         "einsum": lambda: einsum(derivative),
         "matrix": lambda: matrix(derivative),
     }
@@ -137,14 +137,14 @@ def formulas(parsed: Any, derivative: Any) -> Answer:
         "wrt": [tensor.name for tensor in parsed.arguments],
         "assumed": list(parsed.assumed),
         "shape": shape(derivative),
-        "expression": form(lambda: written(parsed, parsed.expression, "latex")),
+        "expression": form(lambda: form_text(parsed, parsed.expression, "latex")),
         "derivative": {name: form(write) for name, write in notations.items()},
         "reading": reading(derivative) or reading(parsed.expression),
     }
 
 
 def reading(expr: Any) -> str:
-    """What brackets with conditions below mean, where a formula is written so; else nothing."""
+    """What brackets with conditions below mean, where a formula is form_text so; else nothing."""
     if not isinstance(expr, td.TensorComprehension):
         return ""
     bounds = ", ".join(f"{index} < {extent}" for index, extent in expr.limits)

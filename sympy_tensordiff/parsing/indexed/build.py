@@ -245,8 +245,8 @@ class Builder:
             if name in self.names.tensors:
                 raise part.error(f"{cut(name)} is a tensor; its indices stand in brackets, as in {cut(name)}[i]")
             names = [*FUNCTIONS, *REDUCTIONS, *STRUCTURES]
-            told = ", ".join(one for one in names if one.islower() or one.lower() not in names)
-            raise part.error(f"{cut(name)} is no function; the functions are {told}")
+            known = ", ".join(one for one in names if one.islower() or one.lower() not in names)
+            raise part.error(f"{cut(name)} is not a function; the functions are {known}")
         one = self.number if name in FUNCTIONS else self.condition
         values = [one(operand, scope) for operand in part.parts]
         if not called.least <= len(values) <= (called.most or len(values)):

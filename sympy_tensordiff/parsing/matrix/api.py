@@ -20,7 +20,7 @@ from sympy_tensordiff.parsing.front import (
     read,
 )
 from sympy_tensordiff.parsing.matrix.build import Builder
-from sympy_tensordiff.parsing.matrix.orders import inferred, plainly
+from sympy_tensordiff.parsing.matrix.orders import inferred, order_word
 from sympy_tensordiff.parsing.matrix.shapes import FUNCTIONS, OF_SIZES, Axes, Shapes
 from sympy_tensordiff.parsing.parsed import ParsedExpression
 from sympy_tensordiff.symbolic.indices import indices
@@ -89,8 +89,8 @@ def read_matrix(text: str) -> ParsedExpression:
     orders, assumed = inferred(nodes, names, orders, _is_numpy(nodes))
     tensors, expression = _built(nodes, orders, declared)
     arguments = tuple(_argument(node, tensors) for node in root.of_kind("argument"))
-    told = tuple(f"{name} is {plainly(order)}" for name, order in assumed.items())
-    return ParsedExpression(tensors, expression, arguments, told)
+    assumptions = tuple(f"{name} is {order_word(order)}" for name, order in assumed.items())
+    return ParsedExpression(tensors, expression, arguments, assumptions)
 
 
 def _names(nodes: list[Tree]) -> dict[str, Tree]:

@@ -96,28 +96,28 @@ def _ambiguous(
 ) -> ParseError:
     """The error that shows two readings."""
     differing = [name for name in first if first[name] != second[name]]
-    told = " and ".join(map(cut, differing))
+    listed = " and ".join(map(cut, differing))
     is_one = len(differing) == 1
-    words = [plainly(o[differing[0]]) if is_one else said(differing, o) for o in (first, second)]
+    words = [order_word(o[differing[0]]) if is_one else order_words(differing, o) for o in (first, second)]
     shown = cut(" ".join(root.source.split()))
     declarations = [", ".join(declaration(name, orders[name]) for name in differing) for orders in (first, second)]
     shown = shown.replace("declare ", "", 1)
     ends = ", " + shown if has_declarations else f" {shown}"
     either = " or ".join(f"`declare {text}{ends}`" for text in declarations)
     return names[differing[0]].error(
-        f"{told} may be {words[0]} or {words[1]}, and nothing here decides; write {either}"
+        f"{listed} may be {words[0]} or {words[1]}, and nothing here decides; write {either}"
     )
 
 
-def said(names: Sequence[str], orders: Mapping[str, int]) -> str:
+def order_words(names: Sequence[str], orders: Mapping[str, int]) -> str:
     """The orders of some names in words."""
     kinds = {orders[name] for name in names}
     if len(kinds) == 1:
         return _PLURAL[kinds.pop()]
-    return " and ".join(plainly(orders[name]) for name in names)
+    return " and ".join(order_word(orders[name]) for name in names)
 
 
-def plainly(order: int) -> str:
+def order_word(order: int) -> str:
     """The order of a name, for which a vector is a column."""
     return WORDS[order].replace("column ", "")
 
