@@ -56,10 +56,14 @@ def test_right_without_shapes(name):
 
 def test_the_page_is_made_of_these_parts():
     text, module = shown(), script()
-    rows = re.findall(r"^\| \[.*\n", text, re.MULTILINE)
-    sections = re.split(r"^(?=\(case-)", text, flags=re.MULTILINE)[1:]
-    parts = [module.Part(row, section) for row, section in zip(rows, sections, strict=True)]
-    assert [re.match(r"\| \[(\w+)\]", row)[1] for row in rows] == list(TASKS)
+    rows = re.findall(r"^\| \[?\d.*\n", text, re.MULTILINE)
+    sections = {part.split(")")[0]: part for part in re.split(r"^\(case-", text, flags=re.MULTILINE)[1:]}
+    names = [re.match(r"\| \[?(\w+)", row)[1] for row in rows]
+    assert names == list(TASKS) and [name for name in names if f"[{name}]" in text] == list(sections)
+    parts = [
+        module.Part(row, f"(case-{sections[name]}" if name in sections else "")
+        for name, row in zip(names, rows, strict=True)
+    ]
     assert module.page(parts, SHOWN_VERSION) == text, "run docs/regenerate_baseline.py"
 
 
