@@ -77,7 +77,10 @@ def table(run: Run) -> str:
         for label, names in ((rival, [rival or ""]), (hand, [])):
             cells += names
             ratio = None if label is None else result.ratio(label)
-            cells += ["" if label is None else milliseconds(result.median(label)), f"{ratio.median:.2f}" if ratio else ""]
+            cells += [
+                "" if label is None else milliseconds(result.median(label)),
+                f"{ratio.median:.2f}" if ratio else "",
+            ]
         cells += [milliseconds(run.limit(result)), "" if ours is None else f"{run.share(result, ours):.0%}"]
         text.append("| " + " | ".join(cells) + " |")
     return "\n".join(text)
@@ -100,7 +103,7 @@ def write_forms(run: Run, path: Path) -> None:
 
 
 def write_page(run: Run, page: Path, plot: Path | None) -> None:
-    """Put the table between the marks of ``page``, a new page where there is none; all forms go into a file of its name."""
+    """Put the table between the marks of ``page``, which may be new, and all forms into a file of its name."""
     text = page.read_text(encoding="utf-8") if page.exists() else PAGE
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)

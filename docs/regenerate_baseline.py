@@ -33,9 +33,9 @@ of `sympy.IndexedBase`, and differentiated three ways: by `sympy.diff`, by `.doi
 |---|---|---|---|
 {summary}
 
-Each answer is compared with the sum written out over small arrays and differentiated by each entry: with random rational
-entries, at every value of the free indices inside of the arrays, for two choices of the sizes. The answers of `td.diff`
-are evaluated by an exact interpreter and as NumPy kernels. "Wrong at 8 of 20" counts these points.
+Each answer is compared with the sum written out over small arrays and differentiated by each entry: with random
+rational entries, at every value of the free indices inside of the arrays, for two choices of the sizes. The answers of
+`td.diff` are evaluated by an exact interpreter and as NumPy kernels. "Wrong at 8 of 20" counts these points.
 
 - Arrays are real and have shapes. `td.diff` uses the shapes: a result without a condition is right for all entries.
 - An empty range is 0 in `td.IndexedSum`; `sympy.Sum` follows Karr's convention. Both agree at the sizes compared.

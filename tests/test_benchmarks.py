@@ -62,7 +62,7 @@ def test_a_row_with_all_peers_that_are_here(tmp_path: Path) -> None:
     assert found["doubled"][1] == 2.0
     text = page.read_text(encoding="utf-8")
     assert "| logistic-gradient | float32 |" in text and "- `logistic-gradient` (n=7, d=3): " in text
-    assert "logistic-gradient,float32,\"ours, numba\"," in (tmp_path / "page_forms.csv").read_text(encoding="utf-8")
+    assert 'logistic-gradient,float32,"ours, numba",' in (tmp_path / "page_forms.csv").read_text(encoding="utf-8")
     assert picture.read_text(encoding="utf-8").count("<svg") == 1
 
 

@@ -209,6 +209,11 @@ def generate_code(
     Nothing but this package needs to be installed, also for ``backend="cuda"``. Functions that no
     backend knows are listed in the text, under ``FUNCTIONS``; they are yours to supply.
 
+    Returns
+    -------
+    str
+        The text of a Python module.
+
     Examples
     --------
     >>> import sympy_tensordiff as td

@@ -92,6 +92,11 @@ def clear_cache() -> int:
     ``SYMPY_TENSORDIFF_CACHE``, else ``sympy_tensordiff`` in the user's folder for caches; with the
     value ``off`` nothing is kept on disk, and nothing is removed. Files of other kinds stay.
 
+    Returns
+    -------
+    int
+        The number of files removed.
+
     Examples
     --------
     >>> import sympy_tensordiff as td

@@ -218,6 +218,11 @@ def jacobian(T: Any, wrt: Any) -> Any:
         A tensor expression or a scalar.
     wrt : TensorSymbol, Symbol or tuple of them
 
+    Returns
+    -------
+    Expr or tuple of Expr
+        A tensor expression of shape ``T.shape + wrt.shape``; a tuple for a tuple.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -299,6 +304,11 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         A scalar expression.
     wrt : TensorSymbol, Symbol or tuple of them
     v : Expr or tuple of Expr
+        A tensor expression of the shape of ``wrt``; a tuple for a tuple.
+
+    Returns
+    -------
+    Expr or tuple of Expr
         A tensor expression of the shape of ``wrt``; a tuple for a tuple.
 
     Examples

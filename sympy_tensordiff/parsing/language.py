@@ -39,8 +39,8 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
         )
     if is_called(token, expected, before):
         return (
-            f"`{cut(before[-1])}` is not a function: the functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}; write a "
-            "product with its letters, as in `a *(i,i->i) (b + c)`"
+            f"`{cut(before[-1])}` is not a function: the functions are {', '.join((*FUNCTIONS, *OF_MATRICES))}; "
+            "write a product with its letters, as in `a *(i,i->i) (b + c)`"
         )
     if token.type in ("LEFT", "LETTERS"):
         return "an operator is missing before the parenthesis: write a product as `a *(i,i->i) (b + c)`"

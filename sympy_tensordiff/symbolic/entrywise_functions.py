@@ -170,6 +170,11 @@ Where operands are tied, a number takes the whole derivative; otherwise they sha
 def maximum(*operands: Any) -> Any:
     """The largest of the operands, entry by entry.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -183,6 +188,11 @@ def maximum(*operands: Any) -> Any:
 @documented(_OF_OPERANDS)
 def minimum(*operands: Any) -> Any:
     """The smallest of the operands, entry by entry.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
 
     Examples
     --------

@@ -58,6 +58,11 @@ ShapeError
 def zeros(shape: Any) -> Any:
     """The tensor of zeros.
 
+    Returns
+    -------
+    Expr
+        A constant tensor of this shape.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -70,6 +75,11 @@ def zeros(shape: Any) -> Any:
 @documented(_FILLED)
 def ones(shape: Any) -> Any:
     """The tensor of ones.
+
+    Returns
+    -------
+    Expr
+        A constant tensor of this shape.
 
     Examples
     --------
@@ -87,6 +97,11 @@ def trace(A: Expression) -> Any:
     ----------
     A : Expr
         Of rank 2, both extents equal.
+
+    Returns
+    -------
+    Expr
+        A scalar.
 
     Raises
     ------
@@ -110,6 +125,11 @@ def diag(A: Expression) -> Any:
     ----------
     A : Expr
         Of rank 1 or 2.
+
+    Returns
+    -------
+    Expr
+        A matrix for a vector, a vector for a matrix.
 
     Raises
     ------
@@ -139,6 +159,11 @@ def transpose(A: Expression, axes: Any = None) -> Any:
         A tensor expression.
     axes : tuple of int, optional
         Axis ``n`` of the result is axis ``axes[n]`` of ``A``. By default the reverse order.
+
+    Returns
+    -------
+    Expr
+        A tensor expression with the axes in another order.
 
     Raises
     ------
@@ -188,6 +213,11 @@ def dot(x: Expression, y: Expression) -> Any:
     x, y : Expr
         Of rank 1 and of one extent.
 
+    Returns
+    -------
+    Expr
+        A scalar.
+
     Raises
     ------
     ShapeError
@@ -210,6 +240,11 @@ def outer(A: Expression, B: Expression) -> Any:
     ----------
     A, B : Expr
         Tensor expressions of any rank, or scalars.
+
+    Returns
+    -------
+    Expr
+        A tensor expression whose shape is that of the first operand, then that of the second.
 
     Raises
     ------
@@ -239,6 +274,11 @@ def logdet(A: Expression) -> Any:
     A : Expr
         Of rank 2, both extents equal; or of any order with the matrices in its last two axes.
 
+    Returns
+    -------
+    Expr
+        A scalar.
+
     Raises
     ------
     ShapeError
@@ -264,6 +304,11 @@ def solve(A: Expression, b: Expression) -> Any:
     b : Expr
         Of rank 1, or with the columns in its last two axes; those in front are those of ``A``, or one of the two
         has none.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of the right-hand side.
 
     Raises
     ------
@@ -308,6 +353,11 @@ def solve(A: Expression, b: Expression) -> Any:
 def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The sum of the entries, over all axes or some.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -323,6 +373,11 @@ def sum(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 @documented(OVER_AXES)
 def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The mean of the entries, over all axes or some.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -342,6 +397,11 @@ def mean(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 @documented(OVER_AXES)
 def logsumexp(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """``log(sum(exp(A)))`` over all axes or some, without overflow.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -364,6 +424,11 @@ def softmax(A: Expression, axis: Any = -1) -> Any:
         A tensor expression of rank > 0.
     axis : int or tuple of int, optional
         As in `sum`; None means all. By default the last.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``.
 
     Raises
     ------

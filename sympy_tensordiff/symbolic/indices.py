@@ -57,6 +57,13 @@ class Substitution(dict[Expr, Expr]):
 def indices(names: str) -> Any:
     """Integer symbols for the names, returned as `sympy.symbols` does: one name, one symbol.
 
+    Returns
+    -------
+    Symbol or tuple of Symbol
+        One symbol for one name, a tuple for several.
+
+    Examples
+    --------
     >>> i, j = indices("i j")
     >>> i.is_integer
     True

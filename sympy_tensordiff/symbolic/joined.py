@@ -26,6 +26,11 @@ def stack(tensors: Sequence[Expression], axis: int = 0) -> Any:
     axis : int
         The place of the new axis in the result.
 
+    Returns
+    -------
+    Expr
+        A tensor expression with one more axis.
+
     Raises
     ------
     ArgumentError
@@ -63,6 +68,11 @@ def concatenate(tensors: Sequence[Expression], axis: int = 0) -> Any:
     tensors : sequence of Expr
         At least one.
     axis : int
+
+    Returns
+    -------
+    Expr
+        A tensor expression with a longer axis.
 
     Raises
     ------
@@ -118,6 +128,11 @@ def kron(A: Expression, B: Expression) -> Any:
     A, B : Expr
         Tensors; the one of lower rank has axes of extent 1 in front.
 
+    Returns
+    -------
+    Expr
+        A tensor expression whose extents are the products of those of the operands.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -150,6 +165,11 @@ def cross(x: Expression, y: Expression) -> Any:
     ----------
     x, y : Expr
         Of one shape, whose last extent is 3.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of vectors of length 3.
 
     Raises
     ------

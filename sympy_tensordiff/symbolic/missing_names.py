@@ -33,6 +33,7 @@ INSTEAD = MappingProxyType(
         "subtract": "x - y",
         "multiply": "x*y",
         "divide": "x/y",
+        "cholesky": "td.solve(S, x), td.logdet(S)",
         "slogdet": "td.log(td.abs(td.det(S)))",
         "lstsq": "td.inv(A.T @ A) @ (A.T @ x)",
         **dict.fromkeys(("matmul", "mm"), "A.T @ A"),

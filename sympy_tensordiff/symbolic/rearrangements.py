@@ -42,6 +42,11 @@ def reshape(A: Expression, shape: Any) -> Any:
     shape : int, Expr, or sequence of them
         One extent may be -1: it is what is left.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the new shape.
+
     Raises
     ------
     ShapeError
@@ -74,6 +79,11 @@ def ravel(A: Expression) -> Any:
     ----------
     A : Expr
         A tensor expression, or a scalar.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of rank 1.
 
     Examples
     --------
@@ -136,6 +146,11 @@ def moveaxis(A: Expression, source: Any, destination: Any) -> Any:
     source, destination : int or tuple of int
         The axes, and where each of them goes; negative ones count from the last.
 
+    Returns
+    -------
+    Expr
+        A tensor expression with the axes in another order.
+
     Raises
     ------
     ShapeError
@@ -169,6 +184,11 @@ def flip(A: Expression, axis: Any = None) -> Any:
     axis : int or tuple of int, optional
         By default all.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``.
+
     Raises
     ------
     ShapeError
@@ -201,6 +221,11 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
     axis : int or tuple of int, optional
         By default, all entries move in the order of `ravel`.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``.
+
     Raises
     ------
     ShapeError
@@ -230,6 +255,11 @@ def roll(A: Expression, shift: Any, axis: Any = None) -> Any:
 def tril(A: Expression, k: int = 0) -> Any:
     """The entries at and below a diagonal, 0 above it.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -242,6 +272,11 @@ def tril(A: Expression, k: int = 0) -> Any:
 @documented(_TRIANGLE)
 def triu(A: Expression, k: int = 0) -> Any:
     """The entries at and above a diagonal, 0 below it.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``.
 
     Examples
     --------
@@ -270,6 +305,11 @@ def pad(A: Expression, pad_width: Any, constant_values: Any = 0) -> Any:
         How many entries before and behind: for all axes, or for each.
     constant_values : Expr or number
         A scalar.
+
+    Returns
+    -------
+    Expr
+        A tensor expression with longer axes.
 
     Raises
     ------

@@ -55,6 +55,11 @@ ShapeError
 def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest entry, over all axes or some; entries that are tied share the derivative equally.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -69,6 +74,11 @@ def max(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The smallest entry, over all axes or some; entries that are tied share the derivative equally.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -81,6 +91,11 @@ def min(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 @documented(OVER_AXES)
 def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
     """The product of the entries, over all axes or some.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -95,6 +110,11 @@ def prod(A: Expression, axis: Any = None, keepdims: bool = False) -> Any:
 @documented(OVER_AXES)
 def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The mean of ``(A - mean(A))**2``, over all axes or some; ``ddof`` is subtracted from the number of entries.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
 
     Examples
     --------
@@ -115,6 +135,11 @@ def var(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) -> Any:
     """The root of `var`.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A`` without the axes; a scalar without any axis.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -128,6 +153,11 @@ def std(A: Expression, axis: Any = None, keepdims: bool = False, ddof: int = 0) 
 def cumsum(A: Expression, axis: int | None = None) -> Any:
     """The sums of the entries up to each one.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``; of rank 1 without an axis.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -140,6 +170,11 @@ def cumsum(A: Expression, axis: int | None = None) -> Any:
 @documented(_RUNNING)
 def cumprod(A: Expression, axis: int | None = None) -> Any:
     """The products of the entries up to each one.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``; of rank 1 without an axis.
 
     Examples
     --------
@@ -193,6 +228,11 @@ def square(A: Scalar) -> Any:
     ----------
     A : Expr or number
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the shape of ``A``; a scalar for a scalar.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -209,6 +249,11 @@ def clip(A: Scalar, low: Any = None, high: Any = None) -> Any:
     ----------
     A, low, high : Expr or number
         Tensors, repeated to one shape as in NumPy, and scalars.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
 
     Notes
     -----
@@ -234,6 +279,11 @@ def where(condition: Any, A: Scalar, B: Scalar) -> Any:
         0; or a relation between scalars.
     A, B : Expr or number
         They and the condition are repeated to one shape as in NumPy.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
 
     Raises
     ------
@@ -272,6 +322,11 @@ def _relation(relation: Any, A: Any, B: Any) -> Any:
 def greater(A: Scalar, B: Scalar) -> Any:
     """1 where ``A > B``, 0 elsewhere, entry by entry; the derivative is 0.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -285,6 +340,11 @@ def greater(A: Scalar, B: Scalar) -> Any:
 def less(A: Scalar, B: Scalar) -> Any:
     """1 where ``A < B``, 0 elsewhere, entry by entry; the derivative is 0.
 
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
+
     Examples
     --------
     >>> import sympy_tensordiff as td
@@ -297,6 +357,11 @@ def less(A: Scalar, B: Scalar) -> Any:
 @documented(_OF_TWO)
 def equal(A: Scalar, B: Scalar) -> Any:
     """1 where the entries are equal, 0 elsewhere; the derivative is 0.
+
+    Returns
+    -------
+    Expr
+        A tensor expression of the broadcast shape; a scalar for scalars.
 
     Examples
     --------
@@ -320,6 +385,11 @@ def norm(A: Scalar, ord: Any = 2) -> Any:
     ord : number, infinity or "fro"
         2 and "fro": the root of the sum of squares. 1: the sum of absolute values. Another positive
         number ``p``: the p-th root of the sum of their powers. Infinity: the largest one.
+
+    Returns
+    -------
+    Expr
+        A scalar.
 
     Raises
     ------

@@ -212,8 +212,8 @@ _LATEX_NAME = re.compile(r"(?:[^\W\d]|\\[A-Za-z])(?:\w|\\[A-Za-z]|[{}^',])*")
 def _is_integer(dtype: Any, name: str) -> bool:
     if dtype is not float and dtype is not int and dtype != _INT:
         raise ArgumentTypeError(
-            f"tensor {name} has the dtype {dtype!r}: the entries are float (the default) or int; how many bits they "
-            "have is said by the arrays that a kernel gets"
+            f"tensor {name}: dtype must be float or int, got {dtype!r}; a shape of several axes is a tuple, as in "
+            f'TensorSymbol("{name}", (n, m)), and the precision follows the arrays of the call'
         )
     return dtype is not float
 

@@ -236,7 +236,7 @@ declare x[3], y[4] x'*y | the formula makes axes of sizes 3 and 4 equally long
 x'*x derivative wrt y | y does not occur; differentiate with respect to x
 x'*sin | sin is a function: write sin(…), or take another name
 x'*lambda | lambda is a word of Python
-x y | `y` stands behind an operand; write a product with `*`, and `derivative wrt` at the end
+x y | `y` follows an operand; write a product with `*`, and `derivative wrt` at the end
 A[i, j] | entries such as A[i, j] are index notation, which reads declare A[n, n]
 A\\b | does not belong to matrix formulas; write inv(A)*b
 sum(A, axis=1) | a formula is an expression without `=`; index notation reads f[i] = …

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import checks, parsed_input, form_text
+from sympy_tensordiff.app.forms import checks, form_text, parsed_input
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols

@@ -22,7 +22,7 @@ def slip(token: Token, expected: Collection[str], before: list[Token]) -> str:
     """What is said about frequent slips; nothing where it is none of them."""
     if token.type in ("NAME", "NUMBER", "LEFT") and "STAR" in expected:
         hint = "write a product with `*`, and `derivative wrt` behind the one definition"
-        return f"{found(token)} stands behind an operand; {hint}"
+        return f"{found(token)} follows an operand; {hint}"
     if set(expected) == {"DECLARE"}:
         return f"{found(token)} is not expected here, but `declare`; an input reads {EXAMPLE}"
     if token.type == "NUMBER" and "LEFT_BRACKET" in expected and "EQUALS" in expected:

@@ -13,6 +13,7 @@ from sympy.logic.boolalg import Boolean
 from sympy_tensordiff.errors import ParseError, TensorDiffError
 from sympy_tensordiff.parsing.front import Tree, cut, known
 from sympy_tensordiff.parsing.indexed.names import Names
+from sympy_tensordiff.parsing.language import OF_MATRICES
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import NumberError, Numbers, read_number
 from sympy_tensordiff.symbolic.indices import indices
@@ -244,9 +245,14 @@ class Builder:
         if called is None:
             if name in self.names.tensors:
                 raise part.error(f"{cut(name)} is a tensor; its indices stand in brackets, as in {cut(name)}[i]")
+            if name in OF_MATRICES:
+                raise part.error(
+                    f"{name} is a function of whole matrices, and not of index notation: write a matrix formula, "
+                    f"without =, as in `declare X[n, n] {name}(X) derivative wrt X`"
+                )
             names = [*FUNCTIONS, *REDUCTIONS, *STRUCTURES]
-            known = ", ".join(one for one in names if one.islower() or one.lower() not in names)
-            raise part.error(f"{cut(name)} is not a function; the functions are {known}")
+            listed = ", ".join(one for one in names if one.islower() or one.lower() not in names)
+            raise part.error(f"{cut(name)} is not a function; the functions are {listed}")
         one = self.number if name in FUNCTIONS else self.condition
         values = [one(operand, scope) for operand in part.parts]
         if not called.least <= len(values) <= (called.most or len(values)):

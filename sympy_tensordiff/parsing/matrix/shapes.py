@@ -212,7 +212,8 @@ class Shapes:
         name = node.text
         if name not in FUNCTIONS:
             raise node.error(
-                f"{name} is not a function of matrix formulas: these are {', '.join(sorted(FUNCTIONS))}; a product has a *"
+                f"{name} is not a function of matrix formulas: these are {', '.join(sorted(FUNCTIONS))}; "
+                "a product has a *"
             )
         least, most = counts(name)
         if not least <= len(parts) <= most:
