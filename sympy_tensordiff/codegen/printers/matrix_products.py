@@ -74,32 +74,32 @@ def compiled_multiply(context, builder, signature, values):
     def whole(value):
         return ir.Constant(size, value)
 
-    def number(at):
-        return context.cast(builder, values[at], kinds[at], types.intp)
+    def number(argument):
+        return context.cast(builder, values[argument], kinds[argument], types.intp)
 
-    def array(at):
-        data = context.make_array(kinds[at])(context, builder, values[at]).data
-        return builder.bitcast(builder.gep(data, [number(at + 1)]), pointer)
+    def array(argument):
+        data = context.make_array(kinds[argument])(context, builder, values[argument]).data
+        return builder.bitcast(builder.gep(data, [number(argument + 1)]), pointer)
 
     def slot(value):
         place = cgutils.alloca_once_value(builder, value)
         return builder.bitcast(place, pointer)
 
-    def step(at):
-        return builder.select(builder.icmp_signed(">", number(at), whole(1)), number(at), whole(1))
+    def step(argument):
+        return builder.select(builder.icmp_signed(">", number(argument), whole(1)), number(argument), whole(1))
 
-    def order(at, turned="t", other="n"):
-        return builder.select(values[at], *(ir.Constant(byte, ord(letter)) for letter in (turned, other)))
+    def order(argument, turned="t", other="n"):
+        return builder.select(values[argument], *(ir.Constant(byte, ord(letter)) for letter in (turned, other)))
 
     def checked(name, arguments):
         kind = ir.Constant(byte, ord("s" if kinds[0].dtype == types.float32 else "d"))
-        function = ir.FunctionType(ir.IntType(32), [argument.type for argument in (kind, *arguments)])
+        function = ir.FunctionType(ir.IntType(32), [one.type for one in (kind, *arguments)])
         found = builder.call(cgutils.get_or_insert_function(builder.module, function, name), (kind, *arguments))
         with builder.if_then(cgutils.is_not_null(builder, found), likely=False):
             context.call_conv.return_user_exc(builder, RuntimeError, ("BLAS did not compute a product",))
 
     c, a, b, terms = array(0), array(2), array(6), number(12)
-    rows, columns = (None if kinds[at] == types.none else number(at) for at in (10, 11))
+    rows, columns = (None if kinds[argument] == types.none else number(argument) for argument in (10, 11))
     factor, zero = context.cast(builder, values[13], kinds[13], kinds[0].dtype), ir.Constant(real, 0.0)
     lengths = [length for length in (rows, columns, terms) if length is not None]
     for length in lengths:
