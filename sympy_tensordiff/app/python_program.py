@@ -90,7 +90,7 @@ class _Names(ast.NodeTransformer):
         """What `TensorSymbol` takes after the name."""
         extents = [self.written(extent) for extent in tensor.shape]
         text = extents[0] if len(extents) == 1 else f"({', '.join(extents)})"
-        facts = ", symmetric=True" * tensor.symmetric + ", positive=True" * tensor.positive
+        facts: str = ", symmetric=True" * tensor.symmetric + ", positive=True" * tensor.positive
         return text + ", dtype=int" * (tensor.dtype is int) + facts
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

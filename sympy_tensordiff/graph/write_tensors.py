@@ -223,6 +223,6 @@ def _cofactor(order: int, matrix: Any) -> Any:
     if order == 0:
         return TensorDeterminant(matrix)
     if order == 1:
-        *batch, row, column = axis_labels(matrix.shape)
+        *batch, row, column = list(axis_labels(matrix.shape))
         return EinsumProduct(f"{''.join(batch)}{row}{column}->{''.join(batch)}{column}{row}", TensorAdjugate(matrix))
     return TensorCofactor(order, matrix)

@@ -54,8 +54,8 @@ class Keys:
                 return _digest(node.op, key, *reduced), tuple(_digest(node.op, axis) for axis in rest)
             batch, own = axes[:-2], axes[-2:]
             own = own[::-1] if node.op == "inv" else own * node.data
-            colours = [_digest(node.op, str(n // 2), axis) for n, axis in enumerate(own)]
-            return key_of, (*(_digest(node.op, axis) for axis in batch), *colours)
+            ends = tuple(_digest(node.op, str(n // 2), axis) for n, axis in enumerate(own))
+            return key_of, (*(_digest(node.op, axis) for axis in batch), *ends)
         order = sorted if node.op in COMMUTATIVE else list
         read = [[axes[n] for _, axes in args if axes] for n in range(len(node.shape))]
         colours = tuple(_digest(node.op, data, *order(axes)) for axes in read)

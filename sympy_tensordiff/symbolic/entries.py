@@ -33,7 +33,6 @@ class TensorExpr(Node):
     """
 
     is_tensor_expr = True
-    symmetric = False
     __array_ufunc__ = None  # NumPy arrays would take a tensor for a scalar of dtype object
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -53,6 +52,11 @@ class TensorExpr(Node):
     def shape(self) -> tuple[Expr, ...]:
         """The extents, one per axis."""
         raise NotImplementedError
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether this is a variable that is declared to be a symmetric matrix."""
+        return False
 
     @property
     def _op_priority(self) -> float:

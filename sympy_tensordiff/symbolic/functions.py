@@ -325,7 +325,7 @@ def solve(A: Expression, b: Expression) -> Any:
     (7, 3)
     """
     inverse, right = inv(A), operand(b, "solve")
-    *batch, row, column = axis_labels(shape_of(inverse))
+    *batch, row, column = list(axis_labels(shape_of(inverse)))
     rank = len(shape_of(right))
     if len(batch) == 0 and rank <= 2:
         return inverse @ right
