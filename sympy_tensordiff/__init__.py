@@ -27,6 +27,8 @@ from sympy_tensordiff.parsing.api import parse as parse
 from sympy_tensordiff.parsing.indexed.api import parse_indexed as parse_indexed
 from sympy_tensordiff.parsing.parsed import ParsedExpression as ParsedExpression
 from sympy_tensordiff.parsing.to_text import to_text as to_text
+from sympy_tensordiff.structure.api import structured_hessian as structured_hessian
+from sympy_tensordiff.structure.api import structured_jacobian as structured_jacobian
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.einsum import DeltaTensor as DeltaTensor
 from sympy_tensordiff.symbolic.einsum import EinsumProduct as EinsumProduct
@@ -237,6 +239,8 @@ __all__ = [
     "square",
     "stack",
     "std",
+    "structured_hessian",
+    "structured_jacobian",
     "sum",
     "tan",
     "tanh",
