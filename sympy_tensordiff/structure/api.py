@@ -18,7 +18,7 @@ from sympy_tensordiff.structure.operator import StructuredOperator
 from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.terms import Term, hessian_terms, jacobian_terms
-from sympy_tensordiff.structure.values import GroupKernel, add_values, integer_tensors, reads_in, unused
+from sympy_tensordiff.structure.values import Assembler, GroupKernel, integer_tensors, reads_in, unused
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -50,6 +50,7 @@ class StructuredDerivative:
         self._wrt = wrt
         self._options = {"parallel": False, **options}
         self._groups = grouped(terms)
+        self._assembler = Assembler()
         self._kernels: dict[Any, Any] = {}
         self._patterns: dict[Any, Pattern] = {}
         outputs = self._functions if len(self._functions) > 1 else self._functions[0]
@@ -129,12 +130,10 @@ class StructuredDerivative:
         dense = len(pattern.points) == len(self._groups)
         kernels = [self.kernel(group) for group in self._groups if dense or not group.dense]
         if out is None:
-            out = np.zeros(len(pattern.columns))
+            out = np.empty(len(pattern.columns), _dtype(arrays))
         elif out.shape != pattern.columns.shape:
             raise ArgumentError(f"out has the shape {out.shape}, the values have {pattern.columns.shape}: ask structure")
-        else:
-            out[...] = 0
-        return add_values(out, kernels, pattern, arrays)
+        return self._assembler.assemble(kernels, pattern, arrays, out)
 
     def kernel(self, group: Group) -> GroupKernel:
         """The kernel of a group, compiled once."""
@@ -318,6 +317,12 @@ def _several(wrt: Any) -> tuple[Any, ...]:
     if len(set(variables)) < len(variables):
         raise ArgumentError(f"wrt holds a variable twice: {', '.join(map(str, variables))}")
     return variables
+
+
+def _dtype(arrays: Sequence[Any]) -> Any:
+    """That of the kernels' results."""
+    real = [a.dtype for a in arrays if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+    return np.result_type(*real) if real else np.dtype(np.float64)
 
 
 def _shape(tensor: Any, known: dict[Any, Any]) -> tuple[int, ...]:

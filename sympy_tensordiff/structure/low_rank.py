@@ -107,6 +107,6 @@ def _matrix(
     group = Group(own, (), (Term(own, (), sympy.S.One, place, Place(0, ())),), False)
     pattern = find_pattern([group], (derivative.shapes(known)[axis], [()]), known)
     result = np.zeros((rank, pattern.shape[0]))
-    target = pattern.targets[0][0][0]
-    np.add.at(result.T, pattern.rows[target], values.reshape(rank, -1).T)
+    counts = np.diff(pattern.starts) if pattern.starts is not None else 1
+    np.add.at(result.T, np.repeat(pattern.rows, counts), values.reshape(rank, -1).T[pattern.sources])
     return result

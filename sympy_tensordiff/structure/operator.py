@@ -15,6 +15,7 @@ from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.solve import solve_with, suggest
 from sympy_tensordiff.structure.terms import Term
+from sympy_tensordiff.structure.values import Assembler
 
 if TYPE_CHECKING:
     from sympy_tensordiff.structure.api import StructuredDerivative
@@ -90,10 +91,8 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         group = Group(term.binders, rows, (term._replace(conditions=rows),), False)
         pattern = find_pattern([group], self._derivative.shapes(self._known), self._known)
         if pattern.points[0] is not None:
-            from sympy_tensordiff.structure.values import add_values
-
-            values = np.zeros(len(pattern.columns))
-            add_values(values, [self._derivative.kernel(group)], pattern, self._arrays)
+            values = np.empty(len(pattern.columns), self.dtype)
+            Assembler().assemble([self._derivative.kernel(group)], pattern, self._arrays, values)
             np.add.at(result, pattern.columns, values)
 
     def block(self, i: int, j: int) -> BlockOperator:

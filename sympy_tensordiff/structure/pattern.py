@@ -16,26 +16,32 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class Group(NamedTuple):
-    """Terms over the same points; ``dense`` of them fill blocks."""
+    """Terms over the same points; where they are ``dense``, they fill blocks."""
 
     binders: tuple[Binder, ...]
     conditions: tuple[Any, ...]
     terms: tuple[Term, ...]
     dense: bool
 
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """The values of the terms, each once."""
+        return tuple(dict.fromkeys(term.value for term in self.terms))
+
 
 class Pattern(NamedTuple):
-    """Compressed rows, and for each group its points and for each of its terms the positions of the values.
+    """Compressed rows, the points of each group (None: it has none at these sizes), and where each entry comes from.
 
-    ``points[g]`` is None where the group has none at these sizes. ``targets[g][t]`` holds for each point of the group the
-    position in the values, and a second array for the mirrored entry or None; positions past the last are dropped.
+    The values of all groups stand one after the other, each group's `Group.values` in turn at all of its points. Entry
+    ``e`` is the sum of those at ``sources[starts[e]:starts[e + 1]]``; ``starts`` is None where each has one source.
     """
 
     shape: tuple[int, int]
     indptr: NDArray[Any]
     columns: NDArray[Any]
     points: tuple[list[NDArray[np.int64]] | None, ...]
-    targets: tuple[tuple[tuple[NDArray[Any], NDArray[Any] | None], ...], ...]
+    sources: NDArray[Any]
+    starts: NDArray[Any] | None
 
     @property
     def rows(self) -> NDArray[Any]:
@@ -89,22 +95,38 @@ def find_pattern(
     shape = int(starts[0][-1]), int(starts[1][-1])
     points = [points_of(group, known) for group in groups]
     keys: list[NDArray[np.int64]] = []
+    sources: list[NDArray[np.int64]] = []
+    first = 0
     for group, at in zip(groups, points, strict=True):
-        for term in group.terms if at is not None else ():
-            row, column = _flat_places(term, group, at or [], sizes, starts, known)
+        if at is None:
+            continue
+        count, values = len(at[0]) if at else 1, group.values
+        for term in group.terms:
+            row, column = _flat_places(term, group, at, sizes, starts, known)
+            own = first + count * values.index(term.value) + np.arange(count)
             for r, c in ((row, column), (column, row)) if term.mirrored else ((row, column),):
-                key = r * shape[1] + c
-                keys.append(np.where(r >= c, key, shape[0] * shape[1]) if lower else key)
-    entries, positions = _unique(keys, shape[0] * shape[1])
-    counts = np.bincount(entries // max(shape[1], 1), minlength=shape[0])
-    dtype = np.int32 if max(*shape, len(entries)) < 2**31 else np.int64
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(dtype)
-    pieces = iter(np.split(positions, np.cumsum([len(k) for k in keys])[:-1]) if keys else [])
-    targets = tuple(
-        tuple((next(pieces), next(pieces) if term.mirrored else None) for term in group.terms) if at is not None else ()
-        for group, at in zip(groups, points, strict=True)
-    )
-    return Pattern(shape, indptr, (entries % max(shape[1], 1)).astype(dtype), tuple(points), targets)
+                inside = np.flatnonzero(r >= c) if lower else slice(None)
+                keys.append((r * shape[1] + c)[inside])
+                sources.append(own[inside])
+        first += count * len(values)
+    return _sorted(keys, sources, shape, tuple(points), first)
+
+
+def _sorted(
+    keys: list[NDArray[np.int64]], sources: list[NDArray[np.int64]], shape: tuple[int, int], points: Any, total: int
+) -> Pattern:
+    """Equal keys are one entry. The keys of a term are sorted as a rule, and a stable sort merges sorted runs."""
+    everything = np.concatenate([*keys, np.empty(0, np.int64)])
+    order = np.argsort(everything, kind="stable")
+    ordered = everything[order]
+    new = np.flatnonzero(np.diff(ordered, prepend=-1))
+    entries = ordered if len(new) == len(ordered) else ordered[new]
+    dtype = np.int32 if max(*shape, len(ordered), total) < 2**31 else np.int64
+    rows, columns = np.divmod(entries, max(shape[1], 1))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))]).astype(dtype)
+    source = np.concatenate([*sources, np.empty(0, np.int64)])[order].astype(dtype)
+    starts = None if len(new) == len(ordered) else np.append(new, len(ordered)).astype(dtype)
+    return Pattern(shape, indptr, columns.astype(dtype), points, source, starts)
 
 
 def points_of(group: Group, known: Mapping[Any, Any]) -> list[NDArray[np.int64]] | None:
@@ -135,24 +157,6 @@ def _flat_places(
             total = total * length + position
         flat.append(np.broadcast_to(total + start[place.tensor], (count,)))
     return flat[0], flat[1]
-
-
-def _unique(keys: Sequence[NDArray[np.int64]], dropped: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The sorted distinct keys below ``dropped``, and the place of each key among them.
-
-    The keys of one term are sorted as a rule, and a stable sort merges sorted runs.
-    """
-    everything = np.concatenate(keys) if keys else np.empty(0, np.int64)
-    order = np.argsort(everything, kind="stable")
-    ordered = everything[order]
-    new = np.empty(len(ordered), bool)
-    if len(ordered):
-        new[0] = True
-        np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
-    positions = np.empty(len(ordered), np.int32 if len(ordered) < 2**31 else np.int64)
-    positions[order] = np.cumsum(new, dtype=positions.dtype) - 1
-    entries = ordered[new]
-    return entries[: np.searchsorted(entries, dropped)], positions
 
 
 def _count(shape: tuple[int, ...]) -> int:

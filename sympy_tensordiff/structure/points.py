@@ -8,6 +8,7 @@ arrays, quotients, alternatives) bounds or removes the points as soon as its ind
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,10 @@ def evaluate(expr: Any, values: Values) -> Any:
     if isinstance(expr, sympy.floor | sympy.ceiling):
         top, bottom = (evaluate(part, values) for part in sympy.fraction(sympy.together(expr.args[0])))
         return top // bottom if isinstance(expr, sympy.floor) else -(-top // bottom)
+    if isinstance(expr, sympy.core.relational.Relational):
+        # Denominators are positive integers: they do not change the sign.
+        difference = evaluate(sympy.fraction(sympy.together(expr.lhs - expr.rhs))[0], values)
+        return _COMPARISONS[type(expr)](difference, 0)
     for kinds, function in _OPERATIONS:
         if isinstance(expr, kinds):
             return _fold(function, [evaluate(arg, values) for arg in expr.args])
@@ -193,12 +198,16 @@ _OPERATIONS: tuple[tuple[Any, Any], ...] = (
     (sympy.Min, np.minimum),
     (sympy.And, np.logical_and),
     (sympy.Or, np.logical_or),
-    (sympy.Eq, np.equal),
-    (sympy.Ne, np.not_equal),
-    (sympy.Le, np.less_equal),
-    (sympy.Lt, np.less),
-    (sympy.Ge, np.greater_equal),
-    (sympy.Gt, np.greater),
+)
+_COMPARISONS: Mapping[Any, Any] = MappingProxyType(
+    {
+        sympy.Eq: np.equal,
+        sympy.Ne: np.not_equal,
+        sympy.Le: np.less_equal,
+        sympy.Lt: np.less,
+        sympy.Ge: np.greater_equal,
+        sympy.Gt: np.greater,
+    }
 )
 
 

@@ -265,6 +265,8 @@ def _cases(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
         return [(conditions, sympy.Add(*parts)) for conditions, parts in together.items()]
     if isinstance(value, IndexedSum):
         return [(_is_filled(value), value)]
+    if value.is_integer and not value.is_number and not _holds_values(value) and not value.has(IndexedSum):
+        return [((sympy.Ne(value, 0),), value)]
     return [((), value)] if value != 0 else []
 
 
@@ -283,7 +285,11 @@ def _is_filled(total: IndexedSum) -> tuple[Boolean, ...]:
     """The conditions under which a sum has a summand, as far as its ranges do not depend on one another."""
     bound = {limit[0] for limit in total.args[1:]}
     ranges = [(low, high) for _, low, high in total.args[1:] if not _symbols((low, high)) & bound]
-    return tuple(c for low, high in ranges if (c := sympy.Le(low, high)) != sympy.true)
+    conditions = [c for low, high in ranges if (c := sympy.Le(low, high)) != sympy.true]
+    cases = _cases(total.args[0])
+    if len(cases) == 1:
+        conditions += [c for c in cases[0][0] if not c.free_symbols & bound]
+    return tuple(conditions)
 
 
 def _holds_values(condition: Any) -> bool:

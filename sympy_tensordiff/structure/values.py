@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -27,48 +28,46 @@ class GroupKernel:
     """
 
     def __init__(self, args: Sequence[Any], group: Group, options: dict[str, Any]) -> None:
-        self.distinct = list(dict.fromkeys(term.value for term in group.terms))
-        self.which = [self.distinct.index(term.value) for term in group.terms]
+        self.number = len(group.values)
         self._is_box = _is_box(group)
-        self._buffers: list[tuple[NDArray[Any], ...]] = []
         arguments = list(args)
         if not group.binders:
-            axis = (sympy.Dummy("t", integer=True), sympy.S.One)
-            results = [TensorComprehension(value, axis) for value in self.distinct]
+            axes: list[tuple[Any, Any]] = [(sympy.Dummy("t", integer=True), sympy.S.One)]
+            moved: dict[Any, Any] = {}
         elif self._is_box:
             names = {b.index: sympy.Dummy(b.index.name, integer=True) for b in group.binders}
             moved = {b.index: names[b.index] + b.low for b in group.binders}
             axes = [(names[b.index], b.high - b.low + 1) for b in group.binders]
-            results = [TensorComprehension(value.xreplace(moved), *axes) for value in self.distinct]
         else:
             step, count = sympy.Dummy("t", integer=True), sympy.Symbol(unused("points", args), integer=True)
             lists = [TensorSymbol(unused(f"at_{n}", args), count, dtype=int) for n in range(len(group.binders))]
-            at = {b.index: coordinates[step] for b, coordinates in zip(group.binders, lists, strict=True)}
-            results = [TensorComprehension(value.xreplace(at), (step, count)) for value in self.distinct]
+            moved = {b.index: coordinates[step] for b, coordinates in zip(group.binders, lists, strict=True)}
+            axes = [(step, count)]
             arguments += lists
-        self._kernel = lambdify(tuple(arguments), tuple(results), "numba", **options)
+        values = [value.xreplace(moved) for value in group.values]
+        results = tuple(TensorComprehension(value, *axes) for value in _with_roots(values, axes))
+        self._kernel = lambdify(tuple(arguments), results, "numba", **options)
 
-    def __call__(self, arrays: Sequence[Any], points: Points) -> tuple[NDArray[Any], ...]:
-        """One flat array for each of ``distinct``. Give them to `release` when they have been read."""
+    def fill(self, arrays: Sequence[Any], points: Points, out: NDArray[Any]) -> None:
+        """Write the values, one after the other, into the flat array ``out``."""
         given = (*arrays, *points) if points and not self._is_box else tuple(arrays)
-        try:
-            buffer = self._buffers.pop()
-        except IndexError:
-            return self._kernel(*given)  # type: ignore[no-any-return]
-        count = len(points[0]) if points else 1
-        if buffer[0].size != count or any(np.result_type(np.float64, a) != buffer[0].dtype for a in _real(arrays)):
-            return self._kernel(*given)  # type: ignore[no-any-return]
-        self._kernel(*given, out=buffer)
-        return buffer
-
-    def release(self, buffer: tuple[NDArray[Any], ...]) -> None:
-        """Use the arrays again in a later call: new memory costs as much as the values."""
-        if len(self._buffers) < 2:
-            self._buffers.append(buffer)
+        shape = [-1]
+        if points and self._is_box:
+            shape = [int(c[-1] - c[0]) + 1 for c in points]
+        self._kernel(*given, out=tuple(part.reshape(shape) for part in out.reshape(self.number, -1)))
 
 
-def _real(arrays: Sequence[Any]) -> list[Any]:
-    return [a for a in arrays if getattr(a, "dtype", None) == np.float32]
+def _with_roots(values: Sequence[Any], axes: Sequence[tuple[Any, Any]]) -> list[Any]:
+    """The values with the roots that several of them hold as entries of tensors, which are computed once.
+
+    Half-integer powers of one base are powers of its square root.
+    """
+    powers = [{p for p in v.atoms(sympy.Pow) if p.exp.is_Rational and p.exp.q == 2} for v in values]
+    counts = Counter(base for own in powers for base in {p.base for p in own})
+    index = tuple(i for i, _ in axes)
+    roots = {base: TensorComprehension(sympy.sqrt(base), *axes)[index] for base, n in counts.items() if n > 1}
+    chosen = {p: roots[p.base] ** (2 * p.exp) for own in powers for p in own if p.base in roots}
+    return [value.xreplace(chosen) for value in values]
 
 
 def _is_box(group: Group) -> bool:
@@ -87,32 +86,54 @@ def unused(name: str, args: Sequence[Any]) -> str:
     return name
 
 
-def add_values(
-    out: NDArray[Any], kernels: Sequence[GroupKernel], pattern: Pattern, arrays: Sequence[Any]
-) -> NDArray[Any]:
-    """Add the values of all terms into ``out``, in the order of the pattern."""
-    for kernel, points, targets in zip(kernels, pattern.points, pattern.targets, strict=True):
-        if points is None:
-            continue
-        values = kernel(arrays, points)
-        for which, both in zip(kernel.which, targets, strict=True):
-            for target in both:
-                if target is not None:
-                    _add()(out, target, np.ravel(values[which]))
-        kernel.release(values)
-    return out
+class Assembler:
+    """Computes the values of patterns; the memory in between is used again, since new memory costs as much."""
+
+    def __init__(self) -> None:
+        self._buffers: list[NDArray[Any]] = []
+
+    def assemble(
+        self, kernels: Sequence[GroupKernel], pattern: Pattern, arrays: Sequence[Any], out: NDArray[Any]
+    ) -> NDArray[Any]:
+        """The values of all entries of a pattern into ``out``."""
+        counts = [
+            0 if points is None else kernel.number * (len(points[0]) if points else 1)
+            for kernel, points in zip(kernels, pattern.points, strict=True)
+        ]
+        buffer = self._buffer(sum(counts), out.dtype)
+        for kernel, points, part in zip(kernels, pattern.points, np.split(buffer, np.cumsum(counts)), strict=False):
+            if points is not None:
+                kernel.fill(arrays, points, part)
+        if pattern.starts is None:
+            np.take(buffer, pattern.sources, out=out, mode="clip")
+        else:
+            _compiled()(out, pattern.starts, pattern.sources, buffer)
+        if not self._buffers:
+            self._buffers.append(buffer)
+        return out
+
+    def _buffer(self, length: int, dtype: Any) -> NDArray[Any]:
+        try:
+            buffer = self._buffers.pop()
+        except IndexError:
+            return np.empty(length, dtype)
+        return buffer if buffer.size == length and buffer.dtype == dtype else np.empty(length, dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_buffers": []}
 
 
 @cache
-def _add() -> Callable[..., None]:
-    return numba.njit(nogil=True)(_add_at)  # type: ignore[no-any-return]
+def _compiled() -> Callable[..., None]:
+    return numba.njit(nogil=True)(_sums)  # type: ignore[no-any-return]
 
 
-def _add_at(out: NDArray[Any], target: NDArray[Any], values: NDArray[Any]) -> None:
-    length = out.shape[0]
-    for n in range(target.shape[0]):
-        if target[n] < length:
-            out[target[n]] += values[n]
+def _sums(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:
+    for entry in range(out.shape[0]):
+        total = values[sources[starts[entry]]]
+        for n in range(starts[entry] + 1, starts[entry + 1]):
+            total += values[sources[n]]
+        out[entry] = total
 
 
 def integer_tensors(args: Sequence[Any]) -> list[TensorSymbol]:
