@@ -29,6 +29,7 @@ from sympy_tensordiff.parsing.parsed import ParsedExpression as ParsedExpression
 from sympy_tensordiff.parsing.to_text import to_text as to_text
 from sympy_tensordiff.structure.api import structured_hessian as structured_hessian
 from sympy_tensordiff.structure.api import structured_jacobian as structured_jacobian
+from sympy_tensordiff.structure.nlp import nlp as nlp
 from sympy_tensordiff.symbolic.canonical import canonical as canonical
 from sympy_tensordiff.symbolic.einsum import DeltaTensor as DeltaTensor
 from sympy_tensordiff.symbolic.einsum import EinsumProduct as EinsumProduct
@@ -215,6 +216,7 @@ __all__ = [
     "minimum",
     "moveaxis",
     "name",
+    "nlp",
     "norm",
     "ones",
     "outer",

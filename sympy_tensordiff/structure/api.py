@@ -159,7 +159,7 @@ class StructuredDerivative:
         kernel = self._kernels.get(transposed)
         if kernel is None:
             kernel = self._kernels[transposed] = self._product_kernel(transposed)
-        parts = _split(vector, rows if transposed else columns)
+        parts = split(vector, rows if transposed else columns)
         result = kernel(*arrays, *parts)
         return np.concatenate([np.ravel(part) for part in result])
 
@@ -167,7 +167,7 @@ class StructuredDerivative:
 
     @property
     def _variables(self) -> tuple[Any, ...]:
-        return _several(self._wrt)
+        return variables_of(self._wrt)
 
     def _product_kernel(self, transposed: bool) -> Any:
         sides = self._functions if transposed else self._variables
@@ -261,7 +261,7 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
     own = as_operand(loss, "the loss")
     if shape := tuple(getattr(own, "shape", ())):
         raise ArgumentError(f"the loss has the shape {shape}: a Hessian is that of a scalar, sum it first")
-    return StructuredDerivative(args, [own], wrt, hessian_terms(own, _several(wrt)), True, **options)
+    return StructuredDerivative(args, [own], wrt, hessian_terms(own, variables_of(wrt)), True, **options)
 
 
 def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> StructuredDerivative:
@@ -304,10 +304,11 @@ def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> Structur
     functions = [as_operand(f, "the function") for f in (T if isinstance(T, tuple | list) else (T,))]
     if not functions:
         raise ArgumentError("structured_jacobian needs at least one function")
-    return StructuredDerivative(args, functions, wrt, jacobian_terms(functions, _several(wrt)), False, **options)
+    return StructuredDerivative(args, functions, wrt, jacobian_terms(functions, variables_of(wrt)), False, **options)
 
 
-def _several(wrt: Any) -> tuple[Any, ...]:
+def variables_of(wrt: Any) -> tuple[Any, ...]:
+    """The variables, each once, as a tuple."""
     variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
     if not variables:
         raise ArgumentError("wrt is empty: name at least one variable")
@@ -329,6 +330,7 @@ def _shape(tensor: Any, known: dict[Any, Any]) -> tuple[int, ...]:
     return tuple(int(evaluate(sympy.sympify(extent), known)) for extent in getattr(tensor, "shape", ()))
 
 
-def _split(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+def split(vector: NDArray[Any], shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+    """The parts of a flat vector, each in its shape."""
     ends = np.cumsum([int(np.prod(shape, dtype=np.int64)) for shape in shapes])
     return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.solve import solve_with, suggest
-from sympy_tensordiff.structure.terms import Term
+from sympy_tensordiff.structure.terms import Place, Term
 from sympy_tensordiff.structure.values import Assembler
 
 if TYPE_CHECKING:
@@ -78,13 +79,18 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
         result = np.array(self.sparse_part.diagonal())
         for group in self._derivative.dense_groups:
             for term in group.terms:
-                if term.row.tensor == term.column.tensor:
+                if not self.is_symmetric or term.row.tensor == term.column.tensor:
                     self._add_diagonal(result, term)
         return result
 
     def _add_diagonal(self, result: NDArray[Any], term: Term) -> None:
         """Where row and column are equal is one more condition on the points of a term."""
-        equal = tuple(sympy.Eq(r, c) for r, c in zip(term.row.indices, term.column.indices, strict=True))
+        if self.is_symmetric:
+            pairs = list(zip(term.row.indices, term.column.indices, strict=True))
+        else:
+            sides = zip((term.row, term.column), self._derivative.shapes(self._known), strict=True)
+            pairs = [tuple(_position(place, shapes) for place, shapes in sides)]
+        equal = tuple(sympy.Eq(row, column) for row, column in pairs)
         rows = tuple(c for c in (*term.conditions, *equal) if c != sympy.true)
         if sympy.false in rows:
             return
@@ -238,6 +244,14 @@ class BlockOperator(StructuredOperator):
     def tocsr(self, limit: int = MOST_ENTRIES) -> Any:
         """All entries of the block in compressed rows."""
         return self._whole.tocsr(limit)[self._rows, self._columns] if self.has_dense_terms else self.sparse_part
+
+
+def _position(place: Place, shapes: Sequence[tuple[int, ...]]) -> Any:
+    """The row or column as one integer expression, at the sizes of a call."""
+    total = sympy.Integer(0)
+    for index, length in zip(place.indices, shapes[place.tensor], strict=True):
+        total = sympy.expand(total * length + index)
+    return total + sum(int(np.prod(shape, dtype=np.int64)) for shape in shapes[: place.tensor])
 
 
 def check_limit(entries: int, limit: int) -> None:

@@ -117,9 +117,10 @@ def _sorted(
 ) -> Pattern:
     """Equal keys are one entry. The keys of a term are sorted as a rule, and a stable sort merges sorted runs."""
     everything = np.concatenate([*keys, np.empty(0, np.int64)])
+    keys.clear()
     order = np.argsort(everything, kind="stable")
     ordered = everything[order]
-    new = np.flatnonzero(np.diff(ordered, prepend=-1))
+    new = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else order
     entries = ordered if len(new) == len(ordered) else ordered[new]
     dtype = np.int32 if max(*shape, len(ordered), total) < 2**31 else np.int64
     rows, columns = np.divmod(entries, max(shape[1], 1))

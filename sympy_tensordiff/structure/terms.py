@@ -153,11 +153,13 @@ def _second(scalar: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
 
 
 def _products(cut: _Cut, left: Expr, right: Expr, value: Expr, variables: tuple[Expr, ...]) -> Iterator[Term]:
-    """All terms of one second partial derivative; of equal sums both orders of the terms appear without a mirror."""
-    for one in _reads_of(cut, left, variables):
-        for other in _reads_of(cut, right, variables):
-            factor = value * one.value * other.value
-            yield Term((*one.binders, *other.binders), (), factor, one.place, other.place, mirrored=left != right)
+    """All terms of one second partial derivative; of a pair that differs, the other order is the mirrored one."""
+    rights = _reads_of(cut, right, variables)
+    for a, one in enumerate(_reads_of(cut, left, variables)):
+        for b, other in enumerate(rights):
+            if left != right or a <= b:
+                binders, mirrored = (*one.binders, *other.binders), left != right or a < b
+                yield Term(binders, (), value * one.value * other.value, one.place, other.place, mirrored)
 
 
 def _reads_of(cut: _Cut, symbol: Expr, variables: tuple[Expr, ...]) -> list[_First]:
@@ -252,7 +254,7 @@ def _normalised(terms: Any) -> tuple[Term, ...]:
 def _cases(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
     """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside."""
     if isinstance(value, Piecewise) and not any(_holds_values(c) for _, c in value.args):
-        return _branches(value)
+        return _branches(value.args)
     if isinstance(value, KroneckerDelta):
         return [((sympy.Eq(*value.args[:2]),), sympy.S.One)]
     if isinstance(value, sympy.Mul):
@@ -267,12 +269,24 @@ def _cases(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
         return [(_is_filled(value), value)]
     if value.is_integer and not value.is_number and not _holds_values(value) and not value.has(IndexedSum):
         return [((sympy.Ne(value, 0),), value)]
-    return [((), value)] if value != 0 else []
+    return _split_where_zero(value) or [((), value)] if value != 0 else []
 
 
-def _branches(value: Piecewise) -> list[tuple[tuple[Boolean, ...], Expr]]:
+def _split_where_zero(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
+    """The cases of a condition inside of the value, where the value is 0 in one of them: ``sin(delta*x)``."""
+    for node in value.atoms(Piecewise, KroneckerDelta):
+        if value.has(IndexedSum) or (isinstance(node, Piecewise) and any(_holds_values(c) for _, c in node.args)):
+            continue
+        choice = node.rewrite(Piecewise) if isinstance(node, KroneckerDelta) else node
+        parts = [(value.xreplace({node: part}), condition) for part, condition in choice.args]
+        if any(part == 0 for part, _ in parts):
+            return _branches(parts)
+    return []
+
+
+def _branches(pieces: Any) -> list[tuple[tuple[Boolean, ...], Expr]]:
     found, before = [], sympy.true
-    for part, condition in value.args:
+    for part, condition in pieces:
         own = sympy.And(before, condition)
         if own != sympy.false:
             rows = () if own == sympy.true else (own,)
