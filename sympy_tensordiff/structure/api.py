@@ -23,8 +23,6 @@ from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 Call = tuple[tuple[Any, ...], dict[Any, Any]]
-MOST_ENTRIES = 20_000_000
-"""A matrix with more entries is not made out of dense terms, unless the caller raises the limit: 160 MB of values."""
 
 
 class StructuredDerivative:
@@ -131,8 +129,9 @@ class StructuredDerivative:
         kernels = [self.kernel(group) for group in self._groups if dense or not group.dense]
         if out is None:
             out = np.empty(len(pattern.columns), _dtype(arrays))
-        elif out.shape != pattern.columns.shape:
-            raise ArgumentError(f"out has the shape {out.shape}, the values have {pattern.columns.shape}: ask structure")
+        elif (out.shape, out.dtype) != (pattern.columns.shape, _dtype(arrays)):
+            given, needed = f"{out.shape} and {out.dtype}", f"{pattern.columns.shape} and {_dtype(arrays)}"
+            raise ArgumentError(f"out has the shape and type {given}, the values have {needed}")
         return self._assembler.assemble(kernels, pattern, arrays, out)
 
     def kernel(self, group: Group) -> GroupKernel:
@@ -223,8 +222,8 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
     -------
     StructuredDerivative
         Called with arrays, it gives a `StructuredOperator`, which is a ``scipy.sparse.linalg.LinearOperator`` with
-        ``diagonal``, ``block``, ``tocsr``, ``toarray`` and ``solve``. Its ``structure`` and ``values`` are what interior
-        point solvers ask for.
+        ``diagonal``, ``block``, ``tocsr``, ``toarray`` and ``solve``. Its ``structure`` and ``values`` are what
+        interior point solvers ask for.
 
     Raises
     ------

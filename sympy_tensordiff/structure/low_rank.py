@@ -30,7 +30,7 @@ class _Factors(NamedTuple):
 
 
 def low_rank_factors(operator: StructuredOperator, most: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Arrays ``left``, ``right`` with ``left.T @ right`` the sum of the dense terms, where their rank is at most ``most``.
+    """Arrays ``left``, ``right``: ``left.T @ right`` is the sum of the dense terms, of rank at most ``most``.
 
     None where a term is no such product, has conditions, or the rank is larger.
     """
@@ -61,8 +61,9 @@ def _factors(term: Term) -> _Factors | None:
     indices = {b.index for b in term.binders}
     if any(c.free_symbols & indices for c in term.conditions):
         return None
-    value, inner = term.value, ()
-    outside, sums = [], []
+    value, inner = term.value, tuple[Binder, ...]()
+    outside: list[Expr] = []
+    sums: list[Expr] = []
     for factor in sympy.Mul.make_args(value):
         (sums if isinstance(factor, IndexedSum) and factor.free_symbols & indices else outside).append(factor)
     if len(sums) == 1:
@@ -88,9 +89,7 @@ def _length(binder: Binder, known: dict[Any, Any]) -> int:
     return max(0, int(evaluate(binder.high, known)) - int(evaluate(binder.low, known)) + 1)
 
 
-def _matrix(
-    operator: StructuredOperator, inner: tuple[Binder, ...], side: Any, axis: int
-) -> NDArray[Any]:
+def _matrix(operator: StructuredOperator, inner: tuple[Binder, ...], side: Any, axis: int) -> NDArray[Any]:
     """One factor: a row for each point of the inner indices, a column for each place on an axis of the matrix."""
     derivative, known = operator._derivative, operator._known
     own, value, place = side

@@ -47,10 +47,9 @@ class NonlinearProgram:
         lagrangian = factor * objective
         for constraint, multiplier in zip(constraints, multipliers, strict=True):
             lagrangian += _inner(constraint, multiplier)
-        options = {"parallel": False}
-        self._objective = lambdify(arguments, objective, **options)
-        self._gradient = lambdify(arguments, gradient(objective, variables), **options)
-        self._constraints = lambdify(arguments, tuple(constraints), **options) if constraints else None
+        self._objective = lambdify(arguments, objective, parallel=False)
+        self._gradient = lambdify(arguments, gradient(objective, variables), parallel=False)
+        self._constraints = lambdify(arguments, tuple(constraints), parallel=False) if constraints else None
         self._jacobian = structured_jacobian(arguments, list(constraints), variables) if constraints else None
         self._hessian = structured_hessian((*arguments, factor, *multipliers), lagrangian, variables)
         self._variables, self._tensors = variables, tuple(constraints)

@@ -139,7 +139,8 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
 
     def _entries(self) -> int:
         """At most so many entries do the dense blocks have."""
-        rows, columns = ([int(np.prod(s, dtype=np.int64)) for s in side] for side in self._derivative.shapes(self._known))
+        sides = self._derivative.shapes(self._known)
+        rows, columns = ([int(np.prod(shape, dtype=np.int64)) for shape in side] for side in sides)
         blocks = {(t.row.tensor, t.column.tensor) for g in self._derivative.dense_groups for t in g.terms}
         return sum(rows[a] * columns[b] for a, b in blocks)
 

@@ -9,8 +9,10 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
+from sympy_tensordiff.errors import DataIndexError, OutOfShapeError
 from sympy_tensordiff.structure.points import check_inside, enumerate_points, evaluate, holds
 from sympy_tensordiff.structure.terms import Binder, Place, Term
+from sympy_tensordiff.symbolic.indices import data_of
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -154,7 +156,8 @@ def _flat_places(
         total: Any = np.int64(0)
         for axis, (index, length) in enumerate(zip(place.indices, shapes[place.tensor], strict=True)):
             position = evaluate(index, values)
-            check_inside(position, length, f"the index {index} on axis {axis} of variable {place.tensor}")
+            error = DataIndexError if data_of(index) else OutOfShapeError
+            check_inside(position, length, f"the index {index} on axis {axis} of variable {place.tensor}", error)
             total = total * length + position
         flat.append(np.broadcast_to(total + start[place.tensor], (count,)))
     return flat[0], flat[1]

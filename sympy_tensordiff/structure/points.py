@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import sympy
 from numpy.typing import NDArray
-from sympy import Expr
 
 from sympy_tensordiff.errors import (
     DataIndexError,
@@ -137,7 +136,7 @@ def _row(condition: Any, names: Mapping[Any, str], known: Values) -> Row | None:
 
 def _affine(expr: Any, names: Mapping[Any, str], known: Values) -> Affine:
     """The form over the loop variables at the sizes of this call; anything but a sum of multiples is refused."""
-    numbers = {s: sympy.Integer(known[s]) for s in expr.free_symbols if s not in names and s in known}
+    numbers = {s: sympy.Integer(known[s]) for s in expr.free_symbols & known.keys() if s.is_Symbol and s not in names}
     form = to_affine(sympy.expand(expr.xreplace(numbers)), lambda s: names.get(s, str(s)))
     if not set(form.atoms()) <= set(names.values()) or any(not isinstance(v, str) for v, _ in form.terms):
         raise IndexExpressionError(f"{expr} is no affine form of indices")
@@ -145,7 +144,7 @@ def _affine(expr: Any, names: Mapping[Any, str], known: Values) -> Affine:
 
 
 def _indices(expr: Any, binders: Sequence[Binder]) -> set[Any]:
-    return {binder.index for binder in binders} & expr.free_symbols
+    return {binder.index for binder in binders if binder.index in expr.free_symbols}
 
 
 # ---------------------------------------------------------------------------- evaluating at all points
@@ -228,6 +227,8 @@ def _read(entry: Any, values: Values) -> Any:
 def check_inside(index: Any, length: int, what: str, error: type[OutOfShapeError] = OutOfShapeError) -> None:
     """Refuse positions that are not in ``0 .. length - 1``."""
     positions = np.asarray(index)
-    if positions.size and not (0 <= positions.min() and positions.max() < length):
+    if positions.size and not (positions.min() >= 0 and positions.max() < length):
         wrong = positions[(positions < 0) | (positions >= length)].flat[0]
-        raise error(f"{what} reads at {wrong}, but the positions there are 0 to {length - 1}: mend the data or the sizes")
+        raise error(
+            f"{what} reads at {wrong}, but the positions there are 0 to {length - 1}: mend the data or the sizes"
+        )

@@ -42,9 +42,7 @@ def suggest(operator: StructuredOperator) -> str:
     return _choose(operator.sparse_part)[1]
 
 
-def solve_with(
-    operator: StructuredOperator, b: Any, method: str, shift: float, rtol: float
-) -> tuple[Vector, str]:
+def solve_with(operator: StructuredOperator, b: Any, method: str, shift: float, rtol: float) -> tuple[Vector, str]:
     """The solution, and the method with its reason."""
     right = np.asarray(b, dtype=float)
     n = operator.shape[0]
@@ -275,7 +273,9 @@ def _iterated(operator: StructuredOperator, b: Vector, method: str, shift: float
     inverse = LinearOperator(shape, matvec=lambda v: np.ravel(v) / scale, dtype=float)
     x, status = (cg if method == "cg" else minres)(shifted, b, rtol=rtol, maxiter=10 * len(b), M=inverse)
     if status:
-        raise SingularMatrixError(f"{method} did not converge in {10 * len(b)} steps: add a shift, or allow a larger rtol")
+        raise SingularMatrixError(
+            f"{method} did not converge in {10 * len(b)} steps: add a shift, or allow a larger rtol"
+        )
     solution: Vector = x
     return solution
 

@@ -65,11 +65,32 @@ class Term(NamedTuple):
         return bool(row and column) and not (coupled or crossing or row & column)
 
     def __str__(self) -> str:
+        if any(isinstance(b.index, sympy.Dummy) for b in self.binders):
+            return str(self._with_names())
         ranges = ", ".join(f"{b.index} = {b.low} .. {b.high}" for b in self.binders)
         places = ["[" + ", ".join(map(str, (p.tensor, *p.indices))) + "]" for p in (self.row, self.column)]
         text = f"{self.value} at {places[0]} x {places[1]}" + (" and transposed" if self.mirrored else "")
         text += f" for {ranges}" if ranges else ""
         return text + ("" if not self.conditions else f" where {sympy.And(*self.conditions)}")
+
+    def _with_names(self) -> Term:
+        """The term with plain symbols as indices, for printing."""
+        taken = {s.name for s in _symbols((self.value, *self.conditions)) if not isinstance(s, sympy.Dummy)}
+        names: dict[Expr, Expr] = {}
+        for index in (b.index for b in self.binders):
+            fresh = (index.name + suffix for suffix in ("", *map(str, range(1, len(taken) + 2))))
+            name = next(name for name in fresh if name not in taken)
+            names[index] = sympy.Symbol(name, integer=True)
+            taken.add(name)
+        row, column = (Place(p.tensor, tuple(e.xreplace(names) for e in p.indices)) for p in (self.row, self.column))
+        return Term(
+            tuple(Binder(*(e.xreplace(names) for e in binder)) for binder in self.binders),
+            tuple(c.xreplace(names) for c in self.conditions),
+            self.value.xreplace(names),
+            row,
+            column,
+            self.mirrored,
+        )
 
 
 class _First(NamedTuple):
@@ -217,8 +238,10 @@ def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
 
 def _binds(node: Any) -> bool:
     """Whether a node is more than a scalar function of its arguments."""
-    return hasattr(node, "limits") or isinstance(node, TensorComprehension | TensorEntry) or (
-        getattr(node, "is_tensor_expr", False)
+    return (
+        hasattr(node, "limits")
+        or isinstance(node, TensorComprehension | TensorEntry)
+        or (getattr(node, "is_tensor_expr", False))
     )
 
 
@@ -251,25 +274,39 @@ def _normalised(terms: Any) -> tuple[Term, ...]:
     return tuple(found)
 
 
-def _cases(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
-    """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside."""
+def _cases(value: Expr, *, factors: bool = True) -> list[tuple[tuple[Boolean, ...], Expr]]:
+    """The value as a sum of values under conditions on indices; conditions on values of tensors stay inside.
+
+    With ``factors``, a factor of indices alone is a condition as well: it is not 0.
+    """
+    if factors and _is_of_indices(value):
+        return [((sympy.Ne(value, 0),), value)]
     if isinstance(value, Piecewise) and not any(_holds_values(c) for _, c in value.args):
         return _branches(value.args)
     if isinstance(value, KroneckerDelta):
         return [((sympy.Eq(*value.args[:2]),), sympy.S.One)]
     if isinstance(value, sympy.Mul):
-        cases = product(*map(_cases, value.args))
-        return [(tuple(dict.fromkeys(c for c, _ in case for c in c)), sympy.Mul(*(v for _, v in case))) for case in cases]
+        cases = product(*(_cases(factor, factors=factors) for factor in value.args))
+        return [(_together(rows for rows, _ in case), sympy.Mul(*(v for _, v in case))) for case in cases]
     if isinstance(value, sympy.Add):
         together: dict[tuple[Boolean, ...], list[Expr]] = {}
-        for conditions, part in (case for argument in value.args for case in _cases(argument)):
+        for conditions, part in (case for argument in value.args for case in _cases(argument, factors=False)):
             together.setdefault(conditions, []).append(part)
         return [(conditions, sympy.Add(*parts)) for conditions, parts in together.items()]
     if isinstance(value, IndexedSum):
         return [(_is_filled(value), value)]
-    if value.is_integer and not value.is_number and not _holds_values(value) and not value.has(IndexedSum):
-        return [((sympy.Ne(value, 0),), value)]
     return _split_where_zero(value) or [((), value)] if value != 0 else []
+
+
+def _is_of_indices(value: Expr) -> bool:
+    """Whether a value is a polynomial of integers that are known with the pattern."""
+    return bool(
+        value.is_integer and not value.is_number and not value.has(IndexedSum, Piecewise, KroneckerDelta)
+    ) and not _holds_values(value)
+
+
+def _together(conditions: Any) -> tuple[Boolean, ...]:
+    return tuple(dict.fromkeys(row for rows in conditions for row in rows))
 
 
 def _split_where_zero(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:

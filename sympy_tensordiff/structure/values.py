@@ -23,8 +23,8 @@ Points = Sequence[NDArray[np.int64]]
 class GroupKernel:
     """The values of all terms of a group at all of its points.
 
-    Over a box the indices are loops. Over other points they are entries of the arrays of coordinates, so that the kernel
-    takes as many steps as there are points.
+    Over a box the indices are loops. Over other points they are entries of the arrays of coordinates, so that the
+    kernel takes as many steps as there are points.
     """
 
     def __init__(self, args: Sequence[Any], group: Group, options: dict[str, Any]) -> None:
