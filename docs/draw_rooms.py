@@ -16,6 +16,7 @@ STAGES: dict[str, dict[str, str]] = {
     "derivative": {"swept": "graph with cotangents"},
     "simplify": {"plain": "sums over polyhedra,\nno delta"},
     "codegen": {"loops": "loop nests, verified", "source": "text of a module", "callable": "callable"},
+    "structure": {"operator": "sparse operators"},
     "parsing": {"text": "text language,\nindex notation"},
     "drawing": {"pictures": "pictures"},
     "reference": {"oracle": "exact interpreter"},
@@ -35,6 +36,7 @@ WAY = [
     ("loops", "source", "print"),
     ("source", "callable", "compile"),
     ("nodes", "pictures", "draw"),
+    ("callable", "operator", "gather"),
 ]
 BESIDE = [("commands", "checks"), ("checks", "oracle"), ("oracle", "nodes")]
 EXACT = ["swept", "plain", "loops"]

@@ -17,6 +17,7 @@ from sympy_tensordiff.errors import (
     SingularMatrixError,
     UnsupportedError,
 )
+from sympy_tensordiff.structure import terms
 from sympy_tensordiff.structure import values as compiled_here
 from sympy_tensordiff.structure.points import check_inside, enumerate_points
 from sympy_tensordiff.structure.terms import Binder
@@ -305,7 +306,7 @@ def test_what_cannot_be_solved():
 # ---------------------------------------------------------------------------- refusals and conveniences
 
 
-def test_bad_input():
+def test_bad_input(monkeypatch):
     with pytest.raises(ArgumentError, match=r"the loss has the shape \(n,\): a Hessian is that of a scalar"):
         td.structured_hessian((x,), td.exp(x), x)
     with pytest.raises(ArgumentError, match="wrt is empty: name at least one variable"):
@@ -318,6 +319,9 @@ def test_bad_input():
         td.structured_jacobian((x,), (), x)
     with pytest.raises(UnsupportedError, match="a structured derivative goes through scalar functions and sums"):
         td.structured_hessian((x,), td.IndexedProduct(x[i], (i, 0, n - 1)), x)
+    monkeypatch.setattr(terms, "MOST_PATHS", 1)
+    with pytest.raises(UnsupportedError, match="the derivative has more than 1 terms, since its sums are nested"):
+        td.structured_hessian((x,), S(x[i] ** 2 * x[i + 1] ** 2, (i, 0, n - 2)), x)
     chain = td.structured_hessian((x, w), S(x[i] ** 2 * w[i], (i, 0, n - 1)), x)
     with pytest.raises(ArgumentError, match="argument w has length 4 on axis 0, expected 3"):
         chain(np.ones(3), np.ones(4))
@@ -341,8 +345,8 @@ def test_a_loss_without_second_derivative():
 def test_terms_print():
     terms = td.structured_hessian((x,), S(x[i] * x[i + 1] ** 2, (i, 0, n - 2)), x).terms
     assert [str(term) for term in terms] == [
-        "2*x[i + 1] at [0, i] x [0, i + 1] and transposed for i = 0 .. n - 2",
         "2*x[i] at [0, i + 1] x [0, i + 1] for i = 0 .. n - 2",
+        "2*x[i + 1] at [0, i + 1] x [0, i] and transposed for i = 0 .. n - 2",
     ]
 
 

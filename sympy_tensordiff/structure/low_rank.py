@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
 from sympy import Expr
 
 from sympy_tensordiff.codegen.api import lambdify
@@ -17,9 +18,6 @@ from sympy_tensordiff.symbolic.indices import data_of
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 
-if TYPE_CHECKING:
-    from sympy_tensordiff.structure.operator import StructuredOperator
-
 
 class _Factors(NamedTuple):
     """The two factors of a term, each over the inner indices and its own ones."""
@@ -29,7 +27,7 @@ class _Factors(NamedTuple):
     right: tuple[tuple[Binder, ...], Expr, Place]
 
 
-def low_rank_factors(operator: StructuredOperator, most: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def low_rank_factors(operator: LinearOperator, most: int) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Arrays ``left``, ``right``: ``left.T @ right`` is the sum of the dense terms, of rank at most ``most``.
 
     None where a term is no such product, has conditions, or the rank is larger.
@@ -89,7 +87,7 @@ def _length(binder: Binder, known: dict[Any, Any]) -> int:
     return max(0, int(evaluate(binder.high, known)) - int(evaluate(binder.low, known)) + 1)
 
 
-def _matrix(operator: StructuredOperator, inner: tuple[Binder, ...], side: Any, axis: int) -> NDArray[Any]:
+def _matrix(operator: LinearOperator, inner: tuple[Binder, ...], side: Any, axis: int) -> NDArray[Any]:
     """One factor: a row for each point of the inner indices, a column for each place on an axis of the matrix."""
     derivative, known = operator._derivative, operator._known
     own, value, place = side

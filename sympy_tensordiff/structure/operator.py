@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -17,9 +17,6 @@ from sympy_tensordiff.structure.pattern import Group, find_pattern
 from sympy_tensordiff.structure.solve import solve_with, suggest
 from sympy_tensordiff.structure.terms import Place, Term
 from sympy_tensordiff.structure.values import Assembler
-
-if TYPE_CHECKING:
-    from sympy_tensordiff.structure.api import StructuredDerivative
 
 MOST_ENTRIES = 20_000_000
 """A block that dense terms fill is not written out beyond so many entries, unless the caller raises the limit."""
@@ -37,7 +34,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
     dtype : dtype
     """
 
-    def __init__(self, derivative: StructuredDerivative, arrays: tuple[Any, ...], known: dict[Any, Any]) -> None:
+    def __init__(self, derivative: Any, arrays: tuple[Any, ...], known: dict[Any, Any]) -> None:
         self._derivative, self._arrays, self._known = derivative, arrays, known
         self._pattern = derivative.pattern(known, dense=False)
         self._values = derivative.evaluated(self._pattern, arrays)

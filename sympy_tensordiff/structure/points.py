@@ -139,7 +139,7 @@ def _affine(expr: Any, names: Mapping[Any, str], known: Values) -> Affine:
     numbers = {s: sympy.Integer(known[s]) for s in expr.free_symbols & known.keys() if s.is_Symbol and s not in names}
     form = to_affine(sympy.expand(expr.xreplace(numbers)), lambda s: names.get(s, str(s)))
     if not set(form.atoms()) <= set(names.values()) or any(not isinstance(v, str) for v, _ in form.terms):
-        raise IndexExpressionError(f"{expr} is no affine form of indices")
+        raise IndexExpressionError(str(expr))
     return form
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -14,9 +14,6 @@ from scipy.sparse.linalg import LinearOperator, cg, minres, splu
 
 from sympy_tensordiff.errors import ArgumentError, SingularMatrixError
 from sympy_tensordiff.structure.low_rank import low_rank_factors
-
-if TYPE_CHECKING:
-    from sympy_tensordiff.structure.operator import StructuredOperator
 
 MOST_DENSE = 2_000
 """A dense matrix of at most so many rows is factored as it is: 32 MB and a second."""
@@ -33,7 +30,7 @@ class _NotApplicable(Exception):
     """Why a method does not apply to a matrix."""
 
 
-def suggest(operator: StructuredOperator) -> str:
+def suggest(operator: LinearOperator) -> str:
     """What `solve_with` would do."""
     if operator.shape[0] != operator.shape[1]:
         return "none: the matrix is not square"
@@ -42,7 +39,7 @@ def suggest(operator: StructuredOperator) -> str:
     return _choose(operator.sparse_part)[1]
 
 
-def solve_with(operator: StructuredOperator, b: Any, method: str, shift: float, rtol: float) -> tuple[Vector, str]:
+def solve_with(operator: LinearOperator, b: Any, method: str, shift: float, rtol: float) -> tuple[Vector, str]:
     """The solution, and the method with its reason."""
     right = np.asarray(b, dtype=float)
     n = operator.shape[0]
@@ -67,7 +64,7 @@ def solve_with(operator: StructuredOperator, b: Any, method: str, shift: float, 
 
 
 def _solved(
-    operator: StructuredOperator, matrix: Any, b: Vector, method: str, shift: float, rtol: float
+    operator: LinearOperator, matrix: Any, b: Vector, method: str, shift: float, rtol: float
 ) -> tuple[Vector, str]:
     if method in ("cg", "minres"):
         return _iterated(operator, b, method, shift, rtol), f"{method}: asked for"
@@ -96,7 +93,7 @@ def _solved(
     raise _NotApplicable("terms of this matrix fill blocks")
 
 
-def _choice_for_dense(operator: StructuredOperator) -> tuple[str, str]:
+def _choice_for_dense(operator: LinearOperator) -> tuple[str, str]:
     n = operator.shape[0]
     factors = _factors_of(operator)
     if factors is not None:
@@ -107,7 +104,7 @@ def _choice_for_dense(operator: StructuredOperator) -> tuple[str, str]:
     return "minres", f"minres: terms fill blocks of {n} rows; the matrix may be indefinite, the diagonal preconditions"
 
 
-def _factors_of(operator: StructuredOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
+def _factors_of(operator: LinearOperator) -> tuple[NDArray[Any], NDArray[Any]] | None:
     """Factors of low rank, computed once, where the sparse part may be regular."""
     if not hasattr(operator, "_factors"):
         whole = hasattr(operator, "_arrays") and operator.sparse_part.nnz > 0
@@ -116,7 +113,7 @@ def _factors_of(operator: StructuredOperator) -> tuple[NDArray[Any], NDArray[Any
     return found
 
 
-def _woodbury(operator: StructuredOperator, matrix: Any, b: Vector) -> Vector:
+def _woodbury(operator: LinearOperator, matrix: Any, b: Vector) -> Vector:
     factors = _factors_of(operator)
     if factors is None:
         raise _NotApplicable("the dense terms are no product of thin matrices beside a sparse matrix")
@@ -125,7 +122,7 @@ def _woodbury(operator: StructuredOperator, matrix: Any, b: Vector) -> Vector:
     inverse_left = np.stack([solve(row) for row in left], axis=1)
     first = solve(b)
     if not (np.isfinite(first).all() and np.isfinite(inverse_left).all()):
-        raise SingularMatrixError("the sparse part is singular: add a shift")
+        raise _singular()
     small = np.eye(len(left)) + right @ inverse_left
     correction: Vector = first - inverse_left @ _dense(small, right @ first, symmetric=False)
     return correction
@@ -140,7 +137,7 @@ def _choose(matrix: Any) -> tuple[str, str]:
     below, above = _widths(matrix)
     if not (below or above):
         return "diagonal", "diagonal: nothing is outside of the diagonal"
-    if max(below, above) <= 2:
+    if max(below, above) <= 1:
         return "banded", f"banded: {below} diagonals below and {above} above the main one (LAPACK)"
     blocks = _blocks(matrix)
     if blocks is not None:
@@ -264,7 +261,7 @@ def _dense(matrix: NDArray[Any], b: Vector, symmetric: bool) -> Vector:
     return x
 
 
-def _iterated(operator: StructuredOperator, b: Vector, method: str, shift: float, rtol: float) -> Vector:
+def _iterated(operator: LinearOperator, b: Vector, method: str, shift: float, rtol: float) -> Vector:
     """Conjugate gradients or MINRES with the size of the diagonal as preconditioner."""
     scale = np.abs(operator.diagonal() + shift)
     scale[scale <= 1e-12 * scale.max(initial=1.0)] = 1.0
@@ -280,7 +277,7 @@ def _iterated(operator: StructuredOperator, b: Vector, method: str, shift: float
     return solution
 
 
-def _check(operator: StructuredOperator, x: Vector, b: Vector, shift: float, said: str) -> None:
+def _check(operator: LinearOperator, x: Vector, b: Vector, shift: float, said: str) -> None:
     """Refuse a solution whose residual says that the matrix is singular."""
     if np.isfinite(x).all():
         residual = float(np.linalg.norm(operator.matvec(x) + shift * x - b))

@@ -231,7 +231,7 @@ def _cut(scalar: Expr, variables: tuple[Expr, ...]) -> _Cut:
                 "index notation only; take td.hessian or td.jacobian, or td.hvp in an operator of SciPy"
             )
         else:
-            stack += node.args
+            stack += reversed(node.args)
     function = scalar.xreplace(stand_ins)
     return _Cut(function, reads, sums, {symbol: node for node, symbol in stand_ins.items()})
 
@@ -311,7 +311,7 @@ def _together(conditions: Any) -> tuple[Boolean, ...]:
 
 def _split_where_zero(value: Expr) -> list[tuple[tuple[Boolean, ...], Expr]]:
     """The cases of a condition inside of the value, where the value is 0 in one of them: ``sin(delta*x)``."""
-    for node in value.atoms(Piecewise, KroneckerDelta):
+    for node in sorted(value.atoms(Piecewise, KroneckerDelta), key=sympy.default_sort_key):
         if value.has(IndexedSum) or (isinstance(node, Piecewise) and any(_holds_values(c) for _, c in node.args)):
             continue
         choice = node.rewrite(Piecewise) if isinstance(node, KroneckerDelta) else node
