@@ -67,7 +67,9 @@ class StructuredDerivative:
             If an array does not fit; the message names it.
         """
         arrays, known = self._prepared(arrays)
-        return StructuredOperator(self, tuple(np.array(a) if isinstance(a, np.ndarray) else a for a in arrays), known)
+        if self.dense_groups:  # products are computed later, when the caller may have changed the arrays
+            arrays = tuple(np.array(a) if isinstance(a, np.ndarray) else a for a in arrays)
+        return StructuredOperator(self, arrays, known)
 
     def structure(self, *arrays: Any, lower: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
         """Rows and columns of all entries that are not 0 for structural reasons, in the order of `values`.

@@ -105,7 +105,7 @@ def find_pattern(
         count, values = len(at[0]) if at else 1, group.values
         for term in group.terms:
             row, column = _flat_places(term, group, at, sizes, starts, known)
-            own = first + count * values.index(term.value) + np.arange(count)
+            own = np.arange(count) + (first + count * values.index(term.value))
             for r, c in ((row, column), (column, row)) if term.mirrored else ((row, column),):
                 inside = np.flatnonzero(r >= c) if lower else slice(None)
                 keys.append((r * shape[1] + c)[inside])
@@ -120,16 +120,19 @@ def _sorted(
     """Equal keys are one entry. The keys of a term are sorted as a rule, and a stable sort merges sorted runs."""
     everything = np.concatenate([*keys, np.empty(0, np.int64)])
     keys.clear()
+    dtype = np.int32 if max(*shape, len(everything), total) < 2**31 else np.int64
     order = np.argsort(everything, kind="stable")
-    ordered = everything[order]
-    new = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])) if len(ordered) else order
-    entries = ordered if len(new) == len(ordered) else ordered[new]
-    dtype = np.int32 if max(*shape, len(ordered), total) < 2**31 else np.int64
-    rows, columns = np.divmod(entries, max(shape[1], 1))
+    everything = everything[order]
+    source = np.concatenate([*sources, np.empty(0, np.int64)], dtype=dtype, casting="same_kind")[order]
+    del order
+    new = np.ones(len(everything), bool)
+    np.not_equal(everything[1:], everything[:-1], out=new[1:])
+    entries = everything[new]
+    starts = None if len(entries) == len(everything) else np.append(np.flatnonzero(new), len(new)).astype(dtype)
+    rows = entries // max(shape[1], 1)
+    columns = (entries - rows * shape[1]).astype(dtype)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))]).astype(dtype)
-    source = np.concatenate([*sources, np.empty(0, np.int64)])[order].astype(dtype)
-    starts = None if len(new) == len(ordered) else np.append(new, len(ordered)).astype(dtype)
-    return Pattern(shape, indptr, columns.astype(dtype), points, source, starts)
+    return Pattern(shape, indptr, columns, points, source, starts)
 
 
 def points_of(group: Group, known: Mapping[Any, Any]) -> list[NDArray[np.int64]] | None:

@@ -125,7 +125,10 @@ class Assembler:
 
 @cache
 def _compiled() -> Callable[..., None]:
-    return numba.njit(nogil=True)(_sums)  # type: ignore[no-any-return]
+    try:
+        return numba.njit(nogil=True, cache=True)(_sums)  # type: ignore[no-any-return]
+    except RuntimeError:  # there is no folder to keep compiled code in
+        return numba.njit(nogil=True)(_sums)  # type: ignore[no-any-return]
 
 
 def _sums(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:
