@@ -63,6 +63,8 @@ class NamedTensor(PrintedSymbol, TensorExpr):
 
     dtype = float
     below = None
+    symmetric = False
+    positive = False
 
     def _sympyrepr(self, printer: Any) -> str:
         return f"NamedTensor({self.name!r}, {printer._print(self.definition)})"
