@@ -90,13 +90,13 @@ class Functions:
         """Those that the driver calls."""
         return [decorator + text for name, (decorator, text) in self._texts.items() if name not in self._inlined]
 
-    def inline(self, decorators: Collection[str], most: int) -> None:
-        """Let the driver hold the bodies of functions that it calls once, up to so many lines of them."""
+    def inline(self, decorators: Collection[str], most: int, called: Collection[str]) -> None:
+        """Let the driver hold the bodies of functions that it calls once, up to so many lines, but for ``called``."""
         users = Counter(self._names.values())
         lines, chosen = 0, set()
         for name, (decorator, text) in self._texts.items():
             lines += text.count("\n")
-            if decorator in decorators and users[name] == 1 and lines <= most:
+            if decorator in decorators and users[name] == 1 and lines <= most and name not in called:
                 chosen.add(name)
         self._inlined = frozenset(chosen)
 
