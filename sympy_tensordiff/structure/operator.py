@@ -44,7 +44,7 @@ class StructuredOperator(LinearOperator):  # type: ignore[misc]
     @property
     def is_symmetric(self) -> bool:
         """Whether the matrix is a Hessian."""
-        return self._derivative.is_symmetric
+        return bool(self._derivative.is_symmetric)
 
     @property
     def has_dense_terms(self) -> bool:
