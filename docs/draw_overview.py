@@ -37,7 +37,7 @@ def texts() -> Texts:
     total = td.IndexedSum(x[2 * i + k] * w[k], (k, 0, 2))
     pullback = td.vjp(td.TensorComprehension(total, (i, n)), x, dy)
     kernel = td.generate_code([x, w, dy], pullback, "numba")
-    lines = kernel[kernel.index("    for p in range") : kernel.index("def run")].rstrip().splitlines()
+    lines = kernel[kernel.index("    for p in range") :].split("\n\n")[0].splitlines()
     return Texts(
         f"td.{total}",
         f"y_i = {sympy.latex(total)}",
