@@ -393,6 +393,7 @@ BROKEN = {
         replace(TANGENT, output=(0, 2), right=Operand("S", (2, 1))), N, N
     ),
     "Apply r: a square matrix is needed, not an array of shape": one_step(Apply("r", "inv", "A"), N, M),
+    r"an array of shape \(N, N\) does not hold factors": one_step(Apply("r", "inv", "S", factored="lu"), N, N),
     "no library call is named 'exp'": one_step(Apply("r", "exp", "S"), N, N),
     r"\(0, 0\) is no order of 2 axes": one_step(Apply("r", "inv", "S", axes=(0, 0)), N, N),
     "r is an argument or has been written before": replace(one_step(PRODUCT, N), kernels=(PRODUCT, PRODUCT)),

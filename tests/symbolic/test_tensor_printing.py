@@ -513,10 +513,10 @@ def test_settings():
 
 STEPS = {
     "functions": td.sin,
-    "sums": lambda e: e + x,
+    "sums": lambda e: td.cos(e) + x,
     "products": lambda e: e * x,
     "matrix products": lambda e: A @ e,
-    "signs": lambda e: -(e + x),
+    "signs": lambda e: -(td.cos(e) + x),
     "scalars of SymPy's": lambda e: sin(ein("i,i->", e, x)) * x,
     "inverses": lambda e: td.inv(td.diag(e)) @ x,
     "index notation": lambda e: ein("i,jk,k,kj->i", e, A, x, A),
