@@ -60,8 +60,8 @@ FUNCTIONS = {
         (td.diff(S[1, 1], S[1, 1]), "1"),
         (td.jvp(S @ x, S, A), "(A + A.T) @ x/2"),
         (td.jvp(S @ x, S, K), "K @ x"),
-        (A + A, "2*A"),
-        (3 * A - A * 2 - A, "zeros((n, n))"),
+        (S + S, "2*S"),
+        (3 * S - S * 2 - S, "zeros((n, n))"),
     ],
 )
 def test_how_it_reads(expr, text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy
@@ -14,13 +14,15 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.structure.operator import StructuredOperator
 from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.terms import Term, hessian_terms, jacobian_terms
 from sympy_tensordiff.structure.values import Assembler, GroupKernel, integer_tensors, reads_in, unused
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+if TYPE_CHECKING:
+    from sympy_tensordiff.structure.operator import StructuredOperator
 
 Call = tuple[tuple[Any, ...], dict[Any, Any]]
 
@@ -69,6 +71,8 @@ class StructuredDerivative:
         arrays, known = self._prepared(arrays)
         if self.dense_groups:  # products are computed later, when the caller may have changed the arrays
             arrays = tuple(np.array(a) if isinstance(a, np.ndarray) else a for a in arrays)
+        from sympy_tensordiff.structure.operator import StructuredOperator  # SciPy takes long to import
+
         return StructuredOperator(self, arrays, known)
 
     def structure(self, *arrays: Any, lower: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-import numba
 import numpy as np
 import sympy
 from numpy.typing import NDArray
@@ -125,10 +124,12 @@ class Assembler:
 
 @cache
 def _compiled() -> Callable[..., None]:
+    from numba import njit  # here, so that to import the package takes no compiler
+
     try:
-        return numba.njit(nogil=True, cache=True)(_sums)  # type: ignore[no-any-return]
+        return njit(nogil=True, cache=True)(_sums)  # type: ignore[no-any-return]
     except RuntimeError:  # there is no folder to keep compiled code in
-        return numba.njit(nogil=True)(_sums)  # type: ignore[no-any-return]
+        return njit(nogil=True)(_sums)  # type: ignore[no-any-return]
 
 
 def _sums(out: NDArray[Any], starts: NDArray[Any], sources: NDArray[Any], values: NDArray[Any]) -> None:

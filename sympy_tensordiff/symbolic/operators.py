@@ -22,6 +22,7 @@ from sympy_tensordiff.symbolic.functions import transpose
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.slices import part
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_asked, refuse_whole
 
 
@@ -36,13 +37,17 @@ def add(*terms: Any) -> Any:
 
 
 def _collected(terms: list[Any]) -> list[Any]:
-    """Terms of which no two are multiples of one tensor, as in SymPy's sums."""
+    """Terms of which no two are multiples of one tensor of symmetric ones: ``S @ w + S.T @ w`` is ``2*S @ w``.
+
+    Others stay as they are written.
+    """
     counts: dict[Any, Any] = {}
     for term in terms:
         number, rest = _coefficient(term)
         key = tuple(rest) if len(rest) != 1 else rest[0]
         counts.setdefault(key, []).append((number, term))
-    if len(counts) == len(terms):
+    equal = [found[0][1] for found in counts.values() if len(found) > 1]
+    if not any(isinstance(s, TensorSymbol) and s.symmetric for term in equal for s in term.free_symbols):
         return terms
     sums = [(sum(number for number, _ in found), found[0][1], len(found)) for found in counts.values()]
     return [

@@ -8,7 +8,9 @@ import re
 
 import numpy as np
 
-TOKEN = re.compile(r"\\left[(|\[]|\\right[)|\]]|\\operatorname\{\w+\}|\\mathbf\{1\}|\\[a-zA-Z]+|\d+|[A-Za-z]|[-+^_{},]")
+TOKEN = re.compile(
+    r"\\left[(|\[]|\\right[)|\]]|\\operatorname\{\w+\}|\\mathbf\{1\}|\\mathrm\{\w+\}|\\[a-zA-Z]+|\d+|[A-Za-z]|[-+^_{},]"
+)
 FUNCTIONS = {
     r"\exp": np.exp,
     r"\log": np.log,
@@ -110,6 +112,8 @@ class Reader:
                 return np.sqrt(self.braces())
             case r"\mathbf{1}":
                 return np.ones((self.size, self.size if self.subscript() else 1))
+            case _ if token.startswith(r"\mathrm"):
+                return self.values[token[8:-1] + self.subscript()]
             case "I":
                 return np.eye(self.size)
         if token in FUNCTIONS:
