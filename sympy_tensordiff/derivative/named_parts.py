@@ -185,7 +185,7 @@ def name(expr: Scalar, name: str) -> NamedTensor:
     >>> A, y = td.TensorSymbol("A", (n, n)), td.TensorSymbol("y", n)
     >>> K = td.name(A @ A.T, "K")
     >>> td.gradient(y @ td.inv(K) @ y, A)
-    (dK + dK.T).T @ A
+    (dK + dK.T) @ A
     >>> td.gradient(y @ td.inv(K) @ y, K)
     -outer(inv(K).T @ y, inv(K) @ y)
     """

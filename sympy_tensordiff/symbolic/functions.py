@@ -178,7 +178,7 @@ def transpose(A: Expression, axes: Any = None) -> Any:
     ((4, 3, 2), (3, 2, 4))
     >>> S = td.TensorSymbol("S", (3, 3), symmetric=True)
     >>> td.transpose(2*td.inv(S) + td.DeltaTensor(3))
-    2*inv(S) + DeltaTensor(3)
+    DeltaTensor(3) + 2*inv(S)
     """
     A = operand(A, "transpose")
     labels = axis_labels(shape_of(A))
