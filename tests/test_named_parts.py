@@ -9,7 +9,7 @@ from exact_checks import pullback_problem
 from test_cases import ALL, small
 
 import sympy_tensordiff as td
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.named import in_full, named_in
 from sympy_tensordiff.testing.exact import assert_equal
@@ -151,6 +151,27 @@ def test_equations():
     loss = td.name(td.sum(x * x), "loss")
     assert r"\text{where}\quad \mathrm{loss} &= " in td.latex(sympy.sin(loss), "f", parts=True)
     assert sympy.latex(td.TensorSymbol("dalpha", n)) == r"\mathrm{d}\alpha"
+
+
+def test_tangents_and_cotangents_of_names_are_transposes():
+    K = td.name(A @ A.T, "K")
+    loss, values = y @ K @ y * td.trace(A), {A: [[1, 2], [-1, 3]], y: [2, 5], n: 2}
+    dA, dK = td.TensorSymbol("dA", (n, n)), td.TensorSymbol("dH", (n, n))
+    values |= {dA: [[3, 1], [0, 2]], dK: [[1, 4], [-2, 1]]}
+    by_a, by_k = td.gradient(loss, (A, K))
+    moved = td.jvp(loss, (A, K), (dA, dK))
+    assert evaluate(moved, values) == evaluate(td.sum(by_a * dA) + td.sum(by_k * dK), values)
+    with pytest.raises(UnsupportedError, match="K is the name of an expression: td.gradient"):
+        td.jacobian(K @ y, K)
+    assert td.gradient(td.sum(y * y), K) == td.zeros((n, n))
+
+
+def test_a_chain_of_choices_has_too_many_conditions_to_name_parts_below():
+    chain = sympy.sin(x[i])
+    for number in range(24):
+        chain = sympy.Piecewise((sympy.exp(chain) * y[i], i > number), (sympy.cos(chain), True))
+    expr = td.TensorComprehension(chain, (i, n))
+    assert td.cse(expr)[0] == []
 
 
 def test_refusals():

@@ -337,6 +337,16 @@ def test_bad_input(monkeypatch):
     assert operator.block(0, 0).block(0, 0).shape == (3, 3)
 
 
+def test_symmetric_variables_are_refused_and_names_written_out():
+    k, n = td.indices("k n")
+    x, S = td.TensorSymbol("x", n), td.TensorSymbol("S", (n, n), symmetric=True)
+    with pytest.raises(UnsupportedError, match="wrt holds S, a symmetric matrix: its entries are not independent"):
+        td.structured_hessian((S,), td.IndexedSum(S[0, k] ** 2, (k, 0, n - 1)), S)
+    squares = td.name(td.TensorComprehension(x[k] ** 2, (k, n)), "squares")
+    by_name = td.structured_hessian((x,), td.IndexedSum(squares[k] * x[k], (k, 0, n - 1)), x)
+    assert by_name(np.array([1.0, 2.0])).toarray().tolist() == [[6, 0], [0, 12]]
+
+
 def test_a_loss_without_second_derivative():
     operator = td.structured_hessian((x,), S(3 * x[i], (i, 0, n - 1)), x)(np.ones(4))
     assert operator.tocsr().nnz == 0 and operator.toarray().shape == (4, 4) and not operator.diagonal().any()

@@ -85,7 +85,7 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     own = as_operand(cotangent, "the cotangent")
     check_shape(own, value, "the cotangent")
     variables = _several(wrt)
-    if named_in([value]):
+    if named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):
         parts = ThroughNames(value, own, *variables).pullbacks([_variable(value, v) for v in variables], own)
     else:
         work = Differentiation(value, own, by=variables)
@@ -152,11 +152,12 @@ def jvp(T: Scalar, wrt: Expression | Variables, tangent: Scalar | Sequence[Scala
     variables, given = _paired(wrt, tangent, "tangent")
     directions = tuple(as_operand(direction, "the tangent") for direction in given)
     value = as_operand(T, "the expression")
-    work = Differentiation(value, *directions)
+    names = bool(named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]))
+    work = Differentiation(value, *directions, names=names)
     leaves = [work.leaf(v) for v in variables]
     for v, direction in zip(variables, directions, strict=True):
         check_shape(direction, work.variable(v), "the tangent")
-    if named_in([value]):
+    if names:
         by = [work.variable(v) for v in variables]
         result = ThroughNames(value, *directions, *by).pushforward(by, directions)
     else:
@@ -324,7 +325,7 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
     for variable, vector in zip(variables, vectors, strict=True):
         check_shape(as_operand(vector, "the vector"), work.variable(variable), "the vector")
     value = as_scalar(s, "the expression")
-    if named_in([value]):
+    if named_in([value, *(v for v in variables if isinstance(v, NamedTensor))]):
         by = [work.variable(v) for v in variables]
         given = tuple(as_operand(vector, "the vector") for vector in vectors)
         slopes = ThroughNames(value, *by, *given).pullbacks(by, sympy.S.One)

@@ -72,6 +72,7 @@ class Differentiation:
     @no_collection()
     def __init__(self, expr: Any, *also: Any, by: Sequence[Any] = (), names: bool = False) -> None:
         self.graph = Graph()
+        self.keeps_names = names
         self.reader = Reader(self.graph, names=names)
         self.reader.use((expr, *also, *by))
         given = read_with_ranges(self.reader, (expr, *also))
@@ -110,6 +111,11 @@ class Differentiation:
     def leaf(self, wrt: Any) -> Node:
         """The node of a variable: a tensor or a real scalar symbol."""
         wrt = self.variable(wrt)
+        if isinstance(wrt, NamedTensor) and not self.keeps_names:
+            raise UnsupportedError(
+                f"{wrt} is the name of an expression: td.gradient, td.vjp, td.jvp and td.hvp differentiate by it; for "
+                f"other derivatives, put a TensorSymbol in the place of {wrt}"
+            )
         if isinstance(wrt, (TensorSymbol, NamedTensor)):
             if wrt.dtype is int:
                 raise UnsupportedError(

@@ -59,7 +59,8 @@ def cse(
     Notes
     -----
     The parts are found on the graph of the expressions, in time that grows with its nodes. With the parts put in
-    order, each in the place of its name, the reduced expressions have the values of those given.
+    order, each in the place of its name, the reduced expressions have the values of those given. A part has axes of the
+    lengths of the ranges in which it occurs: sizes at which such a range is empty are for the expressions given alone.
 
     Examples
     --------

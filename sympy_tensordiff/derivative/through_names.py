@@ -58,14 +58,14 @@ class ThroughNames:
                 found.setdefault(leaf, []).append(part)
 
     def pushforward(self, variables: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        """The tangent of the expression from those of variables, none of which is a name."""
+        """The tangent of the expression; a name among the variables moves by its own tangent besides."""
         moves: dict[Any, list[Any]] = {}
         for v, tangent in zip(variables, tangents, strict=True):
             moves.setdefault(v, []).append(tangent)
         for part in self.names:
             (tangent,) = self._tangent(part.definition, moves, _written)
             if tangent is not None:
-                moves[part] = [self._named(f"d{part.name}", tangent)]
+                moves.setdefault(part, []).append(self._named(f"d{part.name}", tangent))
         return self._tangent(self.value, moves, lambda work, nodes: work.finish_all(nodes))[0]
 
     def _tangent(

@@ -16,6 +16,9 @@ from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
 
+MOST = 8
+"""A node below more combinations of conditions has no name: each choice in a chain of choices doubles them."""
+
 LEAST = 2
 """A part of fewer operations is shorter as it is than a name and its definition."""
 
@@ -87,6 +90,7 @@ class Parts:
         self._places: dict[int, tuple[int, int]] = {}
         self._keys: dict[Node, tuple[Key, tuple[Axis, ...]] | None] = {}
         self._nodes = self._in_order(roots)
+        self._crowded: set[Node] = set()
         self._around = self._rows_around(roots)
         self._unconditional = self._not_chosen(roots)
         self.parts = self._chosen(roots, {key for node in wanted if (key := self._key(node))})
@@ -134,6 +138,9 @@ class Parts:
             own = self._opened[node][1] if node.op in BINDERS else node.data if node.op == "guard" else ()
             for arg in self._args(node):
                 around[arg] |= {self._touching(rows.union(own), arg) for rows in around[node]}
+                if node in self._crowded or len(around[arg]) > MOST:
+                    self._crowded.add(arg)
+                    around[arg] = set()
         return around
 
     def _not_chosen(self, roots: Sequence[Node]) -> set[Node]:

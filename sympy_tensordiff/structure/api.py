@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.terms import Term, hessian_terms, jacobian_terms
@@ -236,7 +236,8 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
     ArgumentError
         If ``loss`` is no scalar or ``wrt`` is empty.
     UnsupportedError
-        If the loss is more than scalar functions and sums: a product over a range, a maximum, an inverse.
+        If the loss is more than scalar functions and sums: a product over a range, a maximum, an inverse. Or if a
+        variable is a symmetric matrix.
 
     Notes
     -----
@@ -320,6 +321,11 @@ def variables_of(wrt: Any) -> tuple[Any, ...]:
     for variable in variables:
         if not isinstance(variable, TensorSymbol | sympy.Symbol) or getattr(variable, "dtype", float) is int:
             raise ArgumentTypeError(f"wrt holds {variable}, which is no tensor symbol or symbol of real numbers")
+        if getattr(variable, "symmetric", False):
+            raise UnsupportedError(
+                f"wrt holds {variable}, a symmetric matrix: its entries are not independent of one another, so that a "
+                "row for each has no pattern of its own; take a matrix that is not declared symmetric"
+            )
     if len(set(variables)) < len(variables):
         raise ArgumentError(f"wrt holds a variable twice: {', '.join(map(str, variables))}")
     return variables

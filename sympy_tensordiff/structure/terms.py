@@ -20,6 +20,7 @@ from sympy.logic.boolalg import Boolean
 from sympy_tensordiff.derivative.api import gradient, hessian
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.lift import lift
+from sympy_tensordiff.symbolic.named import in_full
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry
 
@@ -132,7 +133,7 @@ def jacobian_terms(functions: Sequence[Any], variables: Sequence[Expr]) -> tuple
 
 def written_out(scalar: Any) -> Expr:
     """A scalar in index notation, without entries of composite tensors."""
-    own = lift(scalar)
+    own = lift(in_full(scalar))
     if hasattr(own, "rewrite") and not isinstance(own, TensorEntry | IndexedSum):
         own = own.rewrite(IndexedSum)
     return own.doit() if own.atoms(TensorEntry, IndexedSum) else own
