@@ -161,7 +161,7 @@ def test_tangents_and_cotangents_of_names_are_transposes():
     by_a, by_k = td.gradient(loss, (A, K))
     moved = td.jvp(loss, (A, K), (dA, dK))
     assert evaluate(moved, values) == evaluate(td.sum(by_a * dA) + td.sum(by_k * dK), values)
-    with pytest.raises(UnsupportedError, match="K is the name of an expression: td.gradient"):
+    with pytest.raises(UnsupportedError, match="K is the name of an expression"):
         td.jacobian(K @ y, K)
     assert td.gradient(td.sum(y * y), K) == td.zeros((n, n))
 
