@@ -303,6 +303,7 @@ def _core(node: Node) -> Node:
 def _operations(node: Node) -> int:
     """About how many signs and functions a reader sees of a node itself."""
     if node.op in ("add", "mul", "ein"):
-        terms = len([arg for arg in node.args if arg.op != "const"])
-        return terms - 1 + (node.op == "ein" and not node.view)
+        # A number among factors is a sign or a coefficient, one among terms is a term.
+        parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]
+        return len(parts) - 1 + (node.op == "ein" and not node.view)
     return 0 if node.op in _LEAVES | {"read", "comprehension"} else 1
