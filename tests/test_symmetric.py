@@ -144,6 +144,59 @@ def test_one_factorization_for_all(matrix, dtype, backend, matrices):
         )
 
 
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_many_matrices_are_factorized_once(backend):
+    """Definite ones by Cholesky's method where they may be that, one by one; a nearly singular one is in the middle."""
+    each = td.TensorSymbol("T", (m, n, n))
+    right = td.TensorSymbol("R", (m, n))
+    loss = td.sum(td.inv(each) ** 2) + td.sum(td.logdet(each))
+    results = (td.inv(each), td.det(each), td.log(td.abs(td.det(each))), td.gradient(loss, each))
+    kernel = td.lambdify((each,), results, backend)
+    assert kernel.plan.count("/3 products") == 1 and "equations" not in kernel.plan
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(5, 3, 3))
+    values[2] = values[2] @ values[2].T + np.eye(3)
+    values[3, 0] = values[3, 1] + 1e-6 * values[3, 0]
+    for found, expected in zip(kernel(values), (np.linalg.inv, np.linalg.det, None, None), strict=True):
+        if expected is not None:
+            np.testing.assert_allclose(found, expected(values), rtol=1e-7)
+    positive = values.copy()
+    positive[np.linalg.det(values) < 0] *= -1
+    inverses = np.linalg.inv(positive).transpose(0, 2, 1)
+    gradient = inverses - 2 * inverses @ np.linalg.inv(positive) @ inverses
+    np.testing.assert_allclose(kernel(positive)[3], gradient, rtol=1e-6)
+    np.testing.assert_allclose(kernel(positive)[2], np.linalg.slogdet(positive)[1], rtol=1e-9)
+    mixed = td.einsum("bij,bkj->bik", each, each) - 9 * td.DeltaTensor(n)[None]
+    solutions = td.lambdify((each, right), (td.solve(mixed, right[:, :, None]), td.det(mixed)), backend)
+    given, columns = values @ values.transpose(0, 2, 1) - 9 * np.eye(3), rng.normal(size=(5, 3))
+    given_solutions, determinants = solutions(values, columns)
+    np.testing.assert_allclose(given_solutions, np.linalg.solve(given, columns[..., None]), rtol=1e-7)
+    np.testing.assert_allclose(determinants, np.linalg.det(given), rtol=1e-9)
+    values[3, 0] = values[3, 1]
+    with pytest.raises(SingularMatrixError, match="the matrix T is singular"):
+        kernel(values)
+
+
+def test_symmetric_by_its_entries():
+    """A covariance in index notation takes Cholesky's method where it can, and is its own transpose."""
+    entry = sympy.exp(-((x[i] - x[j]) ** 2) * w[0]) + abs(x[j] - x[i])
+    covariance = td.TensorComprehension(entry, (i, n), (j, n)) + td.DeltaTensor(n)
+    both = td.lambdify((x, y, w), (td.inv(covariance) @ y, td.inv(covariance).T @ y, td.logdet(covariance)), "numpy")
+    assert "Cholesky's where there are such" in both.plan and both.plan.count("by factors") == 2
+    skew = td.TensorComprehension((x[i] - x[j]) ** 3, (i, n), (j, n)) + td.DeltaTensor(n)
+    assert "Cholesky" not in td.lambdify((x, y), (td.inv(skew) @ y, td.logdet(skew)), "numpy").plan
+    points, right = np.array([0.0, 0.3, 1.0]), np.array([1.0, 2.0, -1.0])
+    for scale in (4.0, -2.0):  # definite, and not
+        gaps = points[:, None] - points
+        dense = np.exp(-(gaps**2) * scale) + np.abs(gaps) + np.eye(3)
+        one, other, logarithm = both(points, right, np.full(3, scale))
+        np.testing.assert_allclose(one, np.linalg.solve(dense, right))
+        np.testing.assert_allclose(other, one)
+        sign, value = np.linalg.slogdet(dense)
+        np.testing.assert_allclose(logarithm, value if sign > 0 else np.nan)
+
+
 def test_the_plan_says_whose_factors(matrices):
     both = td.lambdify((K, y), (td.inv(K) @ y, td.logdet(K)), "numpy")
     assert "factors = Cholesky factors of K" in both.plan and "inv(K)[i, j]*y[j] by factors" in both.plan

@@ -82,15 +82,7 @@ def determinant(node: Node) -> tuple[str, Node] | None:
 
 
 def factorized(node: Node) -> Node | None:
-    """The matrix of which a library call needs triangular factors; None for a node that is no such call.
-
-    Of many matrices in one array, a library computes each call from the start.
-    """
-    matrix = _inverted(node)
-    return matrix if matrix is not None and len(matrix.shape) == 2 else None
-
-
-def _inverted(node: Node) -> Node | None:
+    """The matrix of which a library call needs triangular factors; None for a node that is no such call."""
     if node.op == "inv" or (node.op == "cof" and node.data == 0):
         return node.args[0]
     if (found := determinant(node)) is not None:

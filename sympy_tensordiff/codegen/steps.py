@@ -51,7 +51,7 @@ def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
     for operand in operands(step):
         shape = shapes[operand.array]
         if isinstance(step, Solve) and step.factored and operand is step.matrix:
-            shape = shape[1:] * 2
+            shape = (*shape[:-2], shape[-1], shape[-1])
         found.update(zip(operand.labels, shape, strict=True))
     return found
 
@@ -73,7 +73,7 @@ def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
     if step.function == "logsumexp":
         return prod(shapes[step.operand])
     if step.function == "factors":
-        return int(shapes[step.operand][0] ** 3 // 3)
+        return int(prod(shapes[step.operand]) * shapes[step.operand][-1] // 3)
     return int(
         prod(shapes[step.operand][:-2])
         * shapes[step.operand][-1] ** (3 if step.function != "cofactor" else 2 * step.options[0] + 1)
@@ -84,8 +84,8 @@ def describe(step: Step, shapes: Shapes) -> str:
     """What a library call computes, in a line of ``.plan``."""
     if isinstance(step, Apply) and step.function == "factors":
         how = ("triangular factors", "factors (Cholesky's where there are such)", "Cholesky factors")[step.options[0]]
-        length = _factor(shapes[step.operand][0])
-        return f"fill {step.array} = {how} of {step.operand}: {length}*{length}*{length}/3 products"
+        lengths = [_factor(extent) for extent in (*shapes[step.operand], shapes[step.operand][-1])]
+        return f"fill {step.array} = {how} of {step.operand}: {'*'.join(lengths)}/3 products"
     if isinstance(step, Apply):
         operand = f"{step.factored} by {step.operand}" if step.factored else step.operand
         options = "".join(f", {option}" for option in step.options)
@@ -202,7 +202,7 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
     batch, matrix = shape[:-2], shape[-2:]
     results = {"inv": shape, "cofactor": batch + matrix * sum(step.options)}
     results |= dict.fromkeys(("det", "logdet", "logabsdet"), batch)
-    results["factors"] = shape[0] + 1, shape[1]
+    results["factors"] = *batch, shape[-1] + 1, shape[-1]
     if step.function not in results:
         raise VerificationError(f"{where}: no library call is named {step.function!r}")
     found = results[step.function]
@@ -213,9 +213,9 @@ def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Af
 
 def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
     """The shape of the matrix whose factors an array has."""
-    if len(shape) != 2 or shape[0] != shape[1] + 1:
+    if len(shape) < 2 or shape[-2] != shape[-1] + 1:
         raise VerificationError(f"{where}: an array of shape {shape} does not hold factors")
-    return shape[1:] * 2
+    return *shape[:-2], shape[-1], shape[-1]
 
 
 def _is_square(shape: tuple[Affine, ...]) -> bool:

@@ -123,17 +123,17 @@ class _Definitions:
         self.done: dict[Node, Node] = {}
         self.found: list[Definition] = []
         self.factors: dict[Node, str] = {}
-        needed = Counter(filter(None, (factorized(self.moved.get(node, node)) for node in ordered)))
+        needed = Counter(filter(None, map(self.factorized, ordered)))
         for node in ordered:
-            matrix = factorized(self.moved.get(node, node))
+            matrix = self.factorized(node)
             if matrix is not None and matrix not in self.factors:
                 positive = is_positive(graph, matrix)
                 if positive or needed[matrix] > 1:
                     name = self.factors[matrix] = unique("factors", taken, used)
                     used.add(name)
                     kind = 2 if positive else 1 if graph.symmetric.get(matrix) else 0
-                    length, _ = matrix.shape
-                    array = graph.tensor(f"array {name}", (length + 1, length))
+                    *batch, length, _ = matrix.shape
+                    array = graph.tensor(f"array {name}", (*batch, length + 1, length))
                     step = Apply(name, "factors", self.name(matrix), (kind,))
                     self.found.append(Definition(name, array, step=step))
             self.found.append(self.definition(node))
@@ -141,6 +141,17 @@ class _Definitions:
         for root, name in zip(roots, results, strict=True):
             if self.names.get(root) != name:  # a variable, or a result that is there twice
                 self.found.append(Definition(name, _array(graph, name, root), self.arrays.get(root, root)))
+
+    def factorized(self, node: Node) -> Node | None:
+        """The matrix of which an array needs triangular factors."""
+        value = self.moved.get(node, node)
+        return None if self.solved_place(value) is None and is_product(value) else factorized(value)
+
+    def solved_place(self, node: Node) -> int | None:
+        """As `solved_place`, but for many matrices with inverses that are arrays: a product is one call for all."""
+        place = solved_place(node)
+        many = place is not None and node.args[place] in self.names and len(node.args[place].shape) > 2
+        return None if many else place
 
     def definition(self, node: Node) -> Definition:
         name = self.names[node]
@@ -176,7 +187,7 @@ class _Definitions:
     def product(self, node: Node, name: str) -> Product:
         if (place := direction_place(node)) is not None:
             return self.cofactor_tangent(node, place, name)
-        place = solved_place(node)
+        place = self.solved_place(node)
         if place is None:
             left, right = (
                 Operand(self.name(arg), labels) for arg, labels in zip(node.args, node.data.inputs, strict=True)

@@ -12,8 +12,10 @@ from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.functions import sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.patterns import Labels, Operand
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.passes import Uses, counted, rewritten
 from sympy_tensordiff.simplify.products import build, cancelled, inner_parts, may_cancel, product_of, summed_axes
+from sympy_tensordiff.simplify.signs import with_signs
 
 
 class Facts(NamedTuple):
@@ -277,9 +279,22 @@ def _is_symmetric(graph: Graph, node: Node, known: dict[Node, bool]) -> bool:
         return bool(node.data == 1 and known.get(node.args[0]))
     if node.op == "ein":
         return _may_be_flipped(graph, node) and _flipped(graph, node, known) is node
+    for arg in node.args:
+        if arg.op == "comprehension" and arg not in known:
+            known[arg] = _has_symmetric_entries(graph, arg)
     if node.op == "add" and not all(known.get(arg, not arg.shape) for arg in node.args):
         return {_flipped(graph, term, known) for term in node.args} == set(node.args)
     return bool(node.args) and node.op not in _OTHER and all(known.get(arg, not arg.shape) for arg in node.args)
+
+
+def _has_symmetric_entries(graph: Graph, matrix: Node) -> bool:
+    """Whether a comprehension has one entry at ``i, j`` and at ``j, i``, but for signs of bases of even powers."""
+    if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+        return False
+    (first, second), _, body = graph.open(matrix)
+    turned = graph.substitute(body, {first: Affine.variable(second), second: Affine.variable(first)})
+    one, other = with_signs(graph, [body, turned])
+    return one is other
 
 
 _OTHER = frozenset({"comprehension", "lse"})

@@ -42,12 +42,13 @@ FACTORIZED = {
     "factorized": '''
 def factorized(matrix, kind, name):
     """The matrix itself and one row more: cuSOLVER's own functions factorize it."""
-    return np.concatenate([matrix, matrix[:1]])
+    return np.concatenate([matrix, matrix[..., :1, :]], -2)
 ''',
     "solve_factorized": '''
 def solve_factorized(factors, right, transposed, name):
     """The solution x of matrix @ x = right, or of the transposed matrix."""
-    matrix = factors[:-1].T if transposed else factors[:-1]
+    matrix = factors[..., :-1, :]
+    matrix = matrix.swapaxes(-2, -1) if transposed else matrix
     try:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError as error:
@@ -57,20 +58,20 @@ def solve_factorized(factors, right, transposed, name):
 def inverse_factorized(factors, name):
     """The inverse of a matrix."""
     try:
-        return np.linalg.inv(factors[:-1])
+        return np.linalg.inv(factors[..., :-1, :])
     except np.linalg.LinAlgError as error:
         raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse") from error
 ''',
     "log_determinant_factorized": '''
 def log_determinant_factorized(factors, is_absolute):
     """The logarithm of the determinant, or of its absolute value; nan where it is negative."""
-    sign, value = np.linalg.slogdet(factors[:-1])
-    return value if is_absolute or sign >= 0 else math.nan
+    sign, value = np.linalg.slogdet(factors[..., :-1, :])
+    return np.where(is_absolute | (sign >= 0), value, math.nan)
 ''',
     "determinant_factorized": '''
 def determinant_factorized(factors):
     """The determinant."""
-    return np.linalg.det(factors[:-1])
+    return np.linalg.det(factors[..., :-1, :])
 ''',
 }
 """What stands for the functions of LAPACK's factors, which a CUDA device does not have."""

@@ -57,73 +57,84 @@ def log_determinant(x):
 def factorized(matrix, kind, name):
     """The triangular factors of the transpose of a matrix, and the exchanged rows, -1 for those of Cholesky.
 
-    kind: 2 for a positive definite matrix, 1 for a symmetric one, which may be that, 0 for any.
+    kind: 2 for a positive definite matrix, 1 for a symmetric one, which may be that, 0 for any. Of many matrices,
+    those of each.
     """
-    n = len(matrix)
-    result = np.empty((n + 1, n), matrix.dtype)
-    result[:n] = matrix
+    *batch, n, _ = matrix.shape
+    result = np.empty((*batch, n + 1, n), matrix.dtype)
+    result[..., :n, :] = matrix
     letter = "s" if matrix.dtype.itemsize == 4 else "d"
-    if kind:
-        if not getattr(lapack, letter + "potrf")(result[:n].T, lower=1, clean=0, overwrite_a=1)[1]:
-            result[n] = -1
-            return result
-        if kind == 2:
-            raise np.linalg.LinAlgError(f"{name} is not positive definite: Cholesky's method finds no factors")
-        result[:n] = matrix
-    result[n] = getattr(lapack, letter + "getrf")(result[:n].T, overwrite_a=1)[1]
+    cholesky, exchange = getattr(lapack, letter + "potrf"), getattr(lapack, letter + "getrf")
+    given, each = matrix.reshape(-1, n, n).transpose(0, 2, 1), result.reshape(-1, n + 1, n)
+    for original, triangles, exchanged in zip(given, each[:, :n].transpose(0, 2, 1), each[:, n]):
+        if kind:
+            if not cholesky(triangles, lower=1, clean=0, overwrite_a=1)[1]:
+                exchanged[...] = -1
+                continue
+            if kind == 2:
+                raise np.linalg.LinAlgError(f"{name} is not positive definite: Cholesky's method finds no factors")
+            triangles[...] = original
+        exchanged[...] = exchange(triangles, overwrite_a=1)[1]
     return result
+''',
+    "nonsingular": '''
+def nonsingular(factors, name):
+    """The factors of each of many matrices, none of which is singular."""
+    n = factors.shape[-1]
+    if not factors[..., :n, :].diagonal(0, -2, -1).all():
+        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse")
+    return factors.reshape(-1, n + 1, n)
 ''',
     "solve_factorized": '''
 def solve_factorized(factors, right, transposed, name):
     """The solution x of matrix @ x = right, or of the transposed matrix, from the factors of the matrix."""
-    n = factors.shape[1]
-    triangles, columns = factors[:n].T, right.reshape(n, -1)
+    n = factors.shape[-1]
     letter = "s" if factors.dtype.itemsize == 4 else "d"
-    if factors[n, 0] < 0:
-        solution = getattr(lapack, letter + "potrs")(triangles, columns, lower=1)[0]
-    else:
-        if not triangles.diagonal().all():
-            raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse")
-        exchanged = factors[n].astype(np.int32)
-        solution = getattr(lapack, letter + "getrs")(triangles, exchanged, columns, trans=0 if transposed else 1)[0]
-    return solution.reshape(right.shape)
+    of_cholesky, of_exchanges = getattr(lapack, letter + "potrs"), getattr(lapack, letter + "getrs")
+    each = nonsingular(factors, name)
+    columns, exchanged = right.reshape(len(each), n, -1), each[:, n].astype(np.int32)
+    result = np.empty(columns.shape, right.dtype)
+    for solution, triangles, exchanges, column in zip(result, each, exchanged, columns):
+        if exchanges[0] < 0:
+            solution[...] = of_cholesky(triangles[:n].T, column, lower=1)[0]
+        else:
+            solution[...] = of_exchanges(triangles[:n].T, exchanges, column, trans=0 if transposed else 1)[0]
+    return result.reshape(right.shape)
 ''',
     "inverse_factorized": '''
 def inverse_factorized(factors, name):
     """The inverse of a matrix from its factors."""
-    n = factors.shape[1]
-    triangles = factors[:n].T
+    n = factors.shape[-1]
     letter = "s" if factors.dtype.itemsize == 4 else "d"
-    if factors[n, 0] < 0:
-        lower = getattr(lapack, letter + "potri")(triangles, lower=1)[0]
-        result = np.tril(lower, -1)
-        result += result.T
-        np.fill_diagonal(result, lower.diagonal())
-        return result
-    if not triangles.diagonal().all():
-        raise np.linalg.LinAlgError(f"{name} is singular: it has no inverse")
-    return getattr(lapack, letter + "getri")(triangles, factors[n].astype(np.int32))[0].T
+    of_cholesky, of_exchanges = getattr(lapack, letter + "potri"), getattr(lapack, letter + "getri")
+    each = nonsingular(factors, name)
+    result, exchanged = each[:, :n].copy(), each[:, n].astype(np.int32)
+    for inverse, exchanges in zip(result.transpose(0, 2, 1), exchanged):
+        if exchanges[0] < 0:
+            of_cholesky(inverse, lower=1, overwrite_c=1)  # which leaves the other triangle as it is
+            lower = np.tril(inverse, -1)
+            inverse[...] = np.diag(inverse.diagonal()) + lower + lower.T
+        else:
+            of_exchanges(inverse, exchanges, overwrite_lu=1)
+    return result.reshape(*factors.shape[:-2], n, n)
 ''',
     "log_determinant_factorized": '''
 def log_determinant_factorized(factors, is_absolute):
     """The logarithm of the determinant, or of its absolute value, from the factors; nan where it is negative."""
-    n = factors.shape[1]
-    diagonal = factors[:n].diagonal()
-    if factors[n, 0] < 0:
-        return 2*np.log(diagonal).sum()
-    is_negative = (np.count_nonzero(factors[n] != np.arange(n)) + np.count_nonzero(diagonal < 0)) % 2
-    if is_negative and not is_absolute and diagonal.all():
-        return math.nan
-    return np.log(np.abs(diagonal)).sum()
+    n = factors.shape[-1]
+    diagonal, exchanged = factors[..., :n, :].diagonal(0, -2, -1), factors[..., n, :]
+    value = np.log(np.abs(diagonal)).sum(-1)
+    is_negative = (exchanged != np.arange(n)).sum(-1) + (diagonal < 0).sum(-1) & 1
+    signed = np.where(is_negative & (not is_absolute) & diagonal.all(-1), math.nan, value)
+    return np.where(exchanged[..., 0] < 0, 2*value, signed)
 ''',
     "determinant_factorized": '''
 def determinant_factorized(factors):
     """The determinant from the factors."""
-    n = factors.shape[1]
-    value = factors[:n].diagonal().prod()
-    if factors[n, 0] < 0:
-        return value*value
-    return -value if np.count_nonzero(factors[n] != np.arange(n)) % 2 else value
+    n = factors.shape[-1]
+    value, exchanged = factors[..., :n, :].diagonal(0, -2, -1).prod(-1), factors[..., n, :]
+    is_negative = (exchanged != np.arange(n)).sum(-1) & 1
+    return np.where(exchanged[..., 0] < 0, value*value, np.where(is_negative, -value, value))
 ''',
     "cofactor": '''
 def cofactor(x, order):
@@ -214,8 +225,11 @@ def library_helpers(
     """The helper functions that the texts call, in a stable order; those of ``instead`` in place of their own."""
     if all(isinstance(step, Kernel) for step in steps):
         return []
-    helpers = {**LIBRARY_HELPERS, **instead}
-    return [text.strip("\n") for name, text in helpers.items() if any(f" {name}(" in t for t in texts)]
+    found: list[str] = []
+    for name, text in reversed({**LIBRARY_HELPERS, **instead}.items()):  # a helper stands before those that call it
+        if any(f" {name}(" in t for t in (*texts, *found)):
+            found.insert(0, text.strip("\n"))
+    return found
 
 
 class _Printer:
@@ -229,7 +243,7 @@ class _Printer:
             for operand in operands(step):
                 is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.matrix
                 for axis, label in enumerate(operand.labels):
-                    axis = 1 if is_factorized else axis  # the factors of a matrix have a row more
+                    axis += is_factorized and axis == len(operand.labels) - 2  # factors have a row more
                     self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
 
     def title(self, array: str) -> str:
