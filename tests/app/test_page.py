@@ -145,6 +145,7 @@ def test_examples(example) -> None:
     for order in (1, 2):
         found = told(**question, order=order)
         assert "error" not in found, found
+        assert told(**{**question, "language": "any"}, order=order) == found
         assert "text" in found["derivative"]["latex"] and "text" in found["derivative"]["index"]
     assert "def run(" in told(**question, want="numba")["code"]["text"]
     assert "largest relative error" in told(**question, want="check")["check"]["text"]
@@ -208,8 +209,8 @@ BAD_REQUESTS = {
     json.dumps({**SINE, "source": 3}).encode(): "the source is a text of at most 20,000 characters",
     json.dumps({**SINE, "source": "x" * (LONGEST_SOURCE + 1)}).encode(): "at most 20,000 characters",
     json.dumps({**SINE, "source": "\ud800"}).encode(): "half a character",
-    json.dumps({**SINE, "language": "python"}).encode(): "language is one of index, matrix, text",
-    json.dumps({**SINE, "language": ["text"]}).encode(): "language is one of index, matrix, text",
+    json.dumps({**SINE, "language": "python"}).encode(): "language is one of any, index, matrix, text",
+    json.dumps({**SINE, "language": ["text"]}).encode(): "language is one of any, index, matrix, text",
     json.dumps({**SINE, "order": 3}).encode(): "order is one of 1, 2",
     json.dumps({**SINE, "order": True}).encode(): "order is one of 1, 2",
     json.dumps({**SINE, "order": 1.0}).encode(): "order is one of 1, 2",
@@ -315,7 +316,7 @@ def test_random_bytes(server) -> None:
     ]
     for _ in range(60):
         content = b"".join(generator.choices([*pieces, bytes([generator.randrange(256)])], k=generator.randrange(9)))
-        changes = {"source": content.decode("latin-1"), "language": generator.choice(["index", "matrix", "text"])}
+        changes = {"source": content.decode("latin-1"), "language": generator.choice(["any", "index", "matrix", "text"])}
         assert asked(server, changes)[0] == 200
         assert call(server, "POST", "/api/answer", content, Content_Type="application/json")[0] == 400
     assert asked(server)[0] == 200

@@ -24,7 +24,9 @@ LONGEST = 200_000
 LARGEST_SIZE = 1000
 """Of an axis for which numbers are tried."""
 WANTS = ("formulas", "python", "numpy", "numba", "cuda", "graph", "check", "numbers")
-CHOICES: dict[str, tuple[Any, ...]] = {"language": ("index", "matrix", "text"), "order": (1, 2), "want": WANTS}
+LANGUAGES = {"any": None, "index": "index", "matrix": "matrix", "text": "thesis"}
+"""Languages of the input as `parse` calls them; ``None`` for the one that it recognises."""
+CHOICES: dict[str, tuple[Any, ...]] = {"language": tuple(LANGUAGES), "order": (1, 2), "want": WANTS}
 
 
 class RequestError(Exception):
@@ -36,8 +38,8 @@ class Request(NamedTuple):
 
     Attributes
     ----------
-    language : {"index", "matrix", "text"}
-        Of ``source``: index notation, a matrix formula, or the text language.
+    language : {"any", "index", "matrix", "text"}
+        Of ``source``: what it is recognised as, index notation, a matrix formula, or the text language.
     source : str
         At most 20,000 characters.
     order : {1, 2}
@@ -113,7 +115,7 @@ def answer(request: Request) -> Answer:
 @lru_cache(maxsize=4)
 def derived(language: str, source: str, order: int, wrt: tuple[str, ...]) -> tuple[Any, Any]:
     """What was parsed, and its derivative; a page asks for several forms of one."""
-    parsed = parsed_input(source, {"text": "thesis"}.get(language, language))
+    parsed = parsed_input(source, LANGUAGES[language])
     names = [name for name in wrt if name in parsed.tensors]  # a name may have been typed over
     if not names and not parsed.arguments:  # a matrix formula
         names = [name for name, tensor in parsed.tensors.items() if tensor.dtype is float][:1]

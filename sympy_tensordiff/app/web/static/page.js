@@ -254,11 +254,11 @@ function restored() {
 // ---------------------------------------------------------------- start
 
 function help() {
-  for (const name of ["index", "matrix", "text"]) at(`help-${name}`).hidden = language.value !== name;
+  for (const name of ["index", "matrix", "text"]) at(`help-${name}`).hidden = !["any", name].includes(language.value);
 }
 
 function start(example) {
-  language.value = example.language;
+  language.value = "any";
   source.value = example.source;
   order.value = "1";
   [chosen, sizes] = [[], {}];
