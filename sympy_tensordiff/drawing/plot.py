@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from operator import index as as_integer
 from typing import Any, Literal
 
-from sympy import Expr, Idx, Max, Min, S, Tuple
+from sympy import Expr, Idx, Max, Min, S, Symbol, Tuple
 
 from sympy_tensordiff.drawing.index_map import IndexMap, Point, points, solutions
 from sympy_tensordiff.drawing.index_map_axes import draw_indices, draw_kernel, fit
@@ -149,6 +149,8 @@ def read_index_map(index: Any, limits: Any, at: Any, sizes: Any) -> tuple[IndexM
     """
     parts = index.indices if getattr(index, "is_tensor_entry", False) else index
     parts = tuple(parts) if isinstance(parts, (tuple, list, Tuple)) else (parts,)
+    if isinstance(at, (tuple, list, Tuple)) and at and isinstance(at[0], Symbol):
+        raise ArgumentError(f"{OWNER}: at={at} is a limit and not an entry: all limits are one list, [{limits}, {at}]")
     ranges = _ranges(limits)
     names = [limit[0] for limit in ranges]
     if not 1 <= len(names) <= MOST:

@@ -54,8 +54,13 @@ class Substitution(dict[Expr, Expr]):
     """A rule for `xreplace` that means free symbols only: binders inside keep theirs."""
 
 
-def indices(names: str) -> Any:
+def indices(names: str, *others: str) -> Any:
     """Integer symbols for the names, returned as `sympy.symbols` does: one name, one symbol.
+
+    Parameters
+    ----------
+    names, *others : str
+        One text with all names, ``"i j"`` or ``"i:3"``, or several texts.
 
     Returns
     -------
@@ -67,8 +72,10 @@ def indices(names: str) -> Any:
     >>> i, j = indices("i j")
     >>> i.is_integer
     True
+    >>> indices("i", "j")
+    (i, j)
     """
-    return symbols(names, integer=True)
+    return symbols(" ".join((names, *others)) if others else names, integer=True)
 
 
 def to_affine(expr: Expr | int, variable: Callable[[Expr], Variable]) -> Affine:

@@ -316,7 +316,10 @@ def test_random_bytes(server) -> None:
     ]
     for _ in range(60):
         content = b"".join(generator.choices([*pieces, bytes([generator.randrange(256)])], k=generator.randrange(9)))
-        changes = {"source": content.decode("latin-1"), "language": generator.choice(["any", "index", "matrix", "text"])}
+        changes = {
+            "source": content.decode("latin-1"),
+            "language": generator.choice(["any", "index", "matrix", "text"]),
+        }
         assert asked(server, changes)[0] == 200
         assert call(server, "POST", "/api/answer", content, Content_Type="application/json")[0] == 400
     assert asked(server)[0] == 200
