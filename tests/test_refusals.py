@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
-from sympy import Function, I, IndexedBase, Mod, Piecewise, Symbol
+from sympy import Function, I, IndexedBase, Piecewise, Symbol
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import compile as compile_module
@@ -184,11 +184,6 @@ EXPRESSIONS = {
         lambda: td.gradient(Symbol("z", complex=True), r),
         UnsupportedError,
         r"z is not real; tensors and scalars are real: declare Symbol\('z', real=True\)",
-    ),
-    "remainder of a value": (
-        lambda: td.gradient(Mod(r, 2), r),
-        UnsupportedError,
-        r"is the remainder of a value, which is not supported",
     ),
     "boolean symbol": (
         lambda: td.gradient(Piecewise((r, Symbol("b")), (0, True)), r),

@@ -150,7 +150,7 @@ class CompiledFunction:
     ) -> None:
         self.program = program
         self.backend = backend
-        self._implementations = bind(functions, externals(program))
+        self._implementations = bind(functions, externals(program), backend)
         self.functions = dict(functions or {})
         self.parallel = parallel
         self._bounded = _checked(program, backend, parallel)

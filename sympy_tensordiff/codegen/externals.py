@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from sympy_tensordiff.codegen.scalars import External
+from sympy_tensordiff.codegen.special import implementation as of_scipy
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 
 Implementations = dict[External, Callable[..., Any]]
 
 
-def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External]) -> Implementations:
-    """The implementation of each function that a program needs.
+def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External], backend: str) -> Implementations:
+    """The implementation of each function that a program needs: the user's, else SciPy's.
 
     Raises
     ------
@@ -46,13 +47,17 @@ def bind(functions: Mapping[Any, Any] | None, needed: Sequence[External]) -> Imp
         what = f"it calls {', '.join(sorted(names))}" if names else "it calls no function that has to be supplied"
         raise ArgumentError(f"functions[{unknown[0]!r}] is not in the expression: {what}")
     bound = {external: given.get((external.name, _canonical(external.orders))) for external in needed}
-    missing = dict.fromkeys(show_key(external) for external in needed if bound[external] is None)
+    for external in needed:
+        if external.is_special and bound[external] is None:
+            bound[external] = of_scipy(external.name, len(external.orders), backend)
+    missing = [external for external in needed if bound[external] is None]
     if missing:
-        without = dict.fromkeys(external.name for external in needed if bound[external] is None)
-        raise UnsupportedError(
-            f"no backend can evaluate {', '.join(without)}: supply what is missing, "
-            f"functions={{{', '.join(f'{key}: ...' for key in missing)}}}"
-        )
+        without = ", ".join(dict.fromkeys(external.name for external in missing))
+        keys = ", ".join(dict.fromkeys(f"{show_key(external)}: ..." for external in missing))
+        who = f"no backend can evaluate {without}"
+        if all(external.is_special for external in missing):
+            who = f"backend={backend!r} cannot evaluate {without}, backend='numpy' can by SciPy"
+        raise UnsupportedError(f"{who}: supply what is missing, functions={{{keys}}}")
     return {external: implementation for external, implementation in bound.items() if implementation is not None}
 
 

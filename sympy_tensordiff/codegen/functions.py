@@ -11,6 +11,7 @@ import sympy
 from sympy.codegen import cfunctions
 
 from sympy_tensordiff.codegen.scalars import External, Number, Operation, Scalar
+from sympy_tensordiff.codegen.special import SPECIAL
 from sympy_tensordiff.graph.functions import Partial, sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Node
 
@@ -96,9 +97,10 @@ def is_external(node: Node) -> bool:
 
 
 def external(node: Node) -> External:
-    """The function of a call that the user has to supply."""
+    """The function of a call that no backend knows."""
     derivative = node.data if isinstance(node.data, Partial) else Partial(node.data, (0,) * len(node.args))
-    return External(str(derivative.function.__name__), derivative.orders)
+    is_special = not any(derivative.orders) and (derivative.function, len(derivative.orders)) in SPECIAL
+    return External(str(derivative.function.__name__), derivative.orders, is_special)
 
 
 def operation(node: Node, args: Sequence[Scalar]) -> Scalar:

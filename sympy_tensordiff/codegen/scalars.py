@@ -84,11 +84,12 @@ class External:
     """A function of real numbers whose implementation the user supplies: ``name``, or a derivative of it.
 
     ``name`` is the user's own, data and never code; ``orders`` say how often it is differentiated
-    by each of its arguments.
+    by each of its arguments. ``is_special``: SciPy may have it, see `special`.
     """
 
     name: str
     orders: tuple[int, ...]
+    is_special: bool = False
 
 
 @dataclass(frozen=True, slots=True)

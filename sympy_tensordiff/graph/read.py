@@ -272,10 +272,10 @@ class Reader(Tensors):
                 return self.graph.index(self.affine(expr, scope))
             except IndexExpressionError:
                 pass
-        if isinstance(expr, sympy.Mod):
-            raise UnsupportedError(
-                f"{expr} is the remainder of a value, which is not supported: write x - n*floor(x/n)"
-            )
+        if isinstance(expr, sympy.Mod):  # x - n*floor(x/n), which has the derivatives 1 and -floor(x/n)
+            graph, (value, period) = self.graph, (yield self._all(expr.args, scope))
+            periods = graph.call(sympy.floor, (graph.mul((value, graph.pow(period, graph.const(-1)))),))
+            return graph.add((value, graph.neg(graph.mul((period, periods)))))
         node: Node = yield self._function(expr, scope)
         return node
 
