@@ -21,6 +21,10 @@ SYMBOLS = [A, B, S, x, y, b, row, column, u, v]
 # By NumPy's names, for `f` being the package and for NumPy: of the tensors of a namespace.
 WORDS = {
     "a bias": lambda f, t: t.S @ t.A + t.b,
+    "matrices in stacks": lambda f, t: f.einsum("ij,k->kij", t.A, t.x) @ f.einsum("ij,k->kji", t.B, t.x) @ t.A,
+    "a stack of one": lambda f, t: (
+        f.einsum("ij,k->kij", t.A, t.x) @ t.B.T[None] @ t.x + t.y @ f.einsum("ij,k->kij", t.S, t.x)
+    ),
     "a row and a column": lambda f, t: t.row * t.column - t.b,
     "quotient and power": lambda f, t: (t.A / t.column) ** t.row,
     "extrema": lambda f, t: f.minimum(f.maximum(t.A, t.b), t.column),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from sympy import Add, Basic, Dummy, Expr, Indexed, Lambda, Mul, Pow, Symbol, default_sort_key
+from sympy import Add, Basic, Dummy, Expr, Indexed, Lambda, Mul, Piecewise, Pow, S, Symbol, default_sort_key, sympify
 from sympy.core.rules import Transform
 
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
@@ -46,6 +46,31 @@ class Entrywise(TensorOperation):
         """The operation on the entries of the operands."""
         varying = varying_in(indices)
         return self.applied(*(read(operand, indices, varying) for operand in self.operands))
+
+
+def _at(expr: Any, values: dict[Any, Any]) -> Any:
+    """An expression at other arguments."""
+    if not expr.has(Piecewise):
+        return expr.xreplace(values)
+    if isinstance(expr, Piecewise):
+        return choice((_at(value, values), condition.xreplace(values)) for value, condition in expr.args)
+    return expr.func(*(_at(arg, values) for arg in expr.args))
+
+
+def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
+    """The first value whose condition holds; what is known to hold or not to hold is decided, all else left alone.
+
+    SymPy 1.14 does not come to an end where it evaluates ``Piecewise((1, 9*x - 9*y > y - x), (0, True))``.
+    """
+    found = []
+    for value, condition in cases:
+        if condition not in (False, S.false):
+            found.append((value, condition))
+        if condition in (True, S.true):
+            break
+    if not found:
+        return S.NaN
+    return found[0][0] if found[0][1] in (True, S.true) else Piecewise(*found, evaluate=False)
 
 
 class Commutative(Entrywise):
@@ -221,7 +246,8 @@ class TensorFunction(Entrywise):
 
     def applied(self, *values: Any) -> Any:
         """The function at other arguments: ``values`` in place of the operands."""
-        return self.args[0](*values)
+        template = self.args[0]
+        return _at(template.expr, dict(zip(template.variables, map(sympify, values), strict=True)))
 
     def _substituted(self, old: Basic, new: Basic) -> Any:
         operands = tuple(arg._subs(old, new) for arg in self.operands)

@@ -122,20 +122,26 @@ def _scaled(expr: Any, number: Any) -> Any:
 
 
 def matmul(left: Any, right: Any) -> Any:
-    """``left @ right`` of matrices and vectors."""
+    """``left @ right`` by NumPy's rule: of matrices and vectors, and of stacks of matrices in the last two axes."""
     left, right = operand(left, "operator @"), operand(right, "operator @")
-    ranks = len(shape_of(left)), len(shape_of(right))
-    subscripts = {(2, 2): "ij,jk->ik", (2, 1): "ij,j->i", (1, 2): "i,ij->j", (1, 1): "i,i->"}.get(ranks)
-    if subscripts is None:
-        if 0 in ranks:
-            raise ShapeError(f"{short(left)} @ {short(right)}: a scalar is no matrix; the product with a scalar is *")
-        first, second = "ijklmnop"[: ranks[0]], "pqrstuvw"[: ranks[1]]
-        summed = first[-1]
-        example = f'"{first},{summed}{second[1:]}->{first[:-1]}{second[1:]}"'
-        raise ShapeError(
-            f"{short(left)} @ {short(right)}: @ takes matrices and vectors, not tensors of rank {ranks[0]} and "
-            f"{ranks[1]}; name the axes, e.g. td.einsum({example}, {short(left)}, {short(right)})"
-        )
+    shapes = shape_of(left), shape_of(right)
+    if () in shapes:
+        raise ShapeError(f"{short(left)} @ {short(right)}: a scalar is no matrix; the product with a scalar is *")
+    stacks = max(0, *(len(shape) - 2 for shape in shapes))
+    free = iter("ijklmnopqrstuvwxyzabcdefgh")
+    row = next(free) if len(shapes[0]) > 1 else ""
+    summed = next(free)
+    column = next(free) if len(shapes[1]) > 1 else ""
+    letters = ["", ""]
+    output = ""
+    for axis in range(-stacks - 2, -2):
+        extents = [shape[axis] if len(shape) >= -axis else None for shape in shapes]
+        letter = next(free)
+        output += letter
+        for side, extent in enumerate(extents):
+            is_repeated = extent == 1 and extents[1 - side] not in (1, None)
+            letters[side] += "" if extent is None else next(free) if is_repeated else letter
+    subscripts = f"{letters[0]}{row}{summed},{letters[1]}{summed}{column}->{output}{row}{column}"
     return EinsumProduct(subscripts, left, right)
 
 

@@ -16,6 +16,7 @@ from sympy_tensordiff.parsing.indexed.names import Names
 from sympy_tensordiff.parsing.language import OF_MATRICES
 from sympy_tensordiff.parsing.numbers import FUNCTIONS as COMMON
 from sympy_tensordiff.parsing.numbers import NumberError, Numbers, read_number
+from sympy_tensordiff.symbolic.elementwise import choice
 from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedSum
@@ -277,7 +278,11 @@ class Builder:
                 if case.kind != "tuple" or len(case.parts) != 2:
                     raise case.error("Piecewise takes pairs of a value and a condition, as in (x[i], i < j)")
                 cases.append((case.parts[0], self.condition(case.parts[1], scope)))
-        return sympy.Piecewise(*((self.number(value, scope), condition) for value, condition in cases))
+        found = [(self.number(value, scope), condition) for value, condition in cases]
+        try:
+            return sympy.Piecewise(*found)
+        except RecursionError:  # SymPy turns some conditions round for ever
+            return choice(found)
 
     def bound(self, part: Tree, scope: Scope) -> Any:
         """A reduction, or a tensor given entry by entry: a body, then its ranges."""
