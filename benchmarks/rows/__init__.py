@@ -8,6 +8,7 @@ from benchmarks.rows import (
     convolutions,
     factorization,
     gathers,
+    matrices,
     networks,
     paper,
     particles,
@@ -15,5 +16,16 @@ from benchmarks.rows import (
     signals,
 )
 
-MODULES = (paper, contractions, convolutions, signals, regression, factorization, particles, networks, gathers)
+MODULES = (
+    paper,
+    contractions,
+    convolutions,
+    signals,
+    regression,
+    factorization,
+    particles,
+    networks,
+    gathers,
+    matrices,
+)
 ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}
