@@ -96,7 +96,7 @@ ROWS = (
         lambda s: Work(s["n"] ** 3 + (4 * s["d"] + 6) * s["n"] ** 2, s["n"] * (s["d"] + 1), s["n"] ** 2 // 2),
     ),
     Row(
-        "matrix-batch",
+        "batch-inverse",
         "inverses and determinants of many small matrices, differentiated by them",
         {"N": 512, "n": 16},
         {"N": 3, "n": 2},
