@@ -33,6 +33,8 @@ ORDER = (
     "paper",
     "convolution",
     "deblur",
+    "inpaint",
+    "trend",
     "newton",
     "factorization",
     "gaussian_process",

@@ -228,7 +228,8 @@ class CompiledFunction:
     def _noticed(self, is_compiled: bool) -> AbstractContextManager[None]:
         """What tells of a compilation that takes long."""
         is_quick = is_compiled or self.backend != "numba"
-        return nullcontext() if is_quick else noticed(len(self._fused.kernels))
+        count = len(self._fused.kernels)
+        return nullcontext() if is_quick else noticed(f"compiling {count} kernel{'s' * (count != 1)}")
 
     def _forget(self) -> None:
         """Load all modules anew."""

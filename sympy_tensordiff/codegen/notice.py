@@ -1,4 +1,4 @@
-"""One line on a terminal while Numba compiles for more than two seconds."""
+"""One line on a terminal about work that takes more than two seconds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PATIENCE = 2.0
 
 
 @contextlib.contextmanager
-def noticed(kernels: int) -> Iterator[None]:
-    """Say on the terminal that so many kernels are being compiled, if that takes long; elsewhere nothing."""
+def noticed(work: str) -> Iterator[None]:
+    """Name the work on the terminal, if it takes long; elsewhere say nothing."""
     if os.environ.get(NOTICE) == "off" or sys.stderr is None or not sys.stderr.isatty():
         yield
         return
-    text = f"sympy_tensordiff: compiling {kernels} kernel{'s' * (kernels != 1)}, once ({NOTICE}=off silences this)"
+    text = f"sympy_tensordiff: {work}, once ({NOTICE}=off silences this)"
     timer = threading.Timer(PATIENCE, print, [text], {"file": sys.stderr, "flush": True})
     timer.daemon = True
     timer.start()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.notice import noticed
 from sympy_tensordiff.derivative.api import hvp, jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.pattern import Group, Pattern, find_pattern, grouped
@@ -99,8 +100,8 @@ class StructuredDerivative:
         arrays, known = self._prepared(arrays)
         return self.evaluated(self.pattern(known, lower=lower), arrays, out)
 
-    def spy(self, *arrays: Any, **options: Any) -> Any:
-        """Plot the pattern at the sizes of ``arrays`` with matplotlib; returns the axes.
+    def spy(self, *arrays: Any, ax: Any = None, **options: Any) -> Any:
+        """Plot the pattern at the sizes of ``arrays`` with matplotlib, into ``ax`` or a new figure; returns the axes.
 
         ``options`` are those of ``matplotlib.axes.Axes.spy``.
         """
@@ -110,7 +111,7 @@ class StructuredDerivative:
         _, known = self._prepared(arrays)
         pattern = self.pattern(known)
         ones = np.ones(len(pattern.columns))
-        axes = plt.figure().add_subplot()
+        axes = plt.figure().add_subplot() if ax is None else ax
         axes.spy(scipy.sparse.csr_array((ones, pattern.columns, pattern.indptr), pattern.shape), **options)
         return axes
 
@@ -126,7 +127,8 @@ class StructuredDerivative:
             if len(self._patterns) >= 8:
                 self._patterns.pop(next(iter(self._patterns)))
             groups = self._groups if dense else [g for g in self._groups if not g.dense]
-            self._patterns[key] = find_pattern(groups, self.shapes(known), known, lower=lower)
+            with noticed("finding the entries that are not 0 at these sizes"):
+                self._patterns[key] = find_pattern(groups, self.shapes(known), known, lower=lower)
         return self._patterns[key]
 
     def evaluated(self, pattern: Pattern, arrays: Sequence[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:

@@ -28,6 +28,6 @@ def test_notice(stream, value, wait, expected):
         patch.setattr(notice, "PATIENCE", 0.05)
         patch.setattr(sys, "stderr", stream())
         patch.setenv(notice.NOTICE, value)
-        with notice.noticed(3):
+        with notice.noticed("compiling 3 kernels"):
             time.sleep(wait)
         assert sys.stderr.getvalue() == expected
