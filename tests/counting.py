@@ -201,6 +201,8 @@ def masks(result, bound=frozenset()):
     if isinstance(result, TensorComprehension):
         return masks(result.body, bound - set(result.variables))
     is_condition = isinstance(result, KroneckerDelta | sympy.core.relational.Relational)
+    if isinstance(result, sympy.Ne):  # a reading aid: kernels run on both sides of the value
+        return []
     if is_condition and not result.has(TensorEntry) and not bound.isdisjoint(result.free_symbols):
         return [result]
     return [mask for arg in result.args for mask in masks(arg, bound)]

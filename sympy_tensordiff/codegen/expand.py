@@ -86,6 +86,42 @@ def _nested(graph: Graph, variables: Sequence[int], rows: Rows, factors: Sequenc
     return graph.sum(inner, rows, graph.mul(factors)) if inner else graph.mul(factors)
 
 
+# ---------------------------------------------------------------------------- sums of a tensor and its transpose
+
+
+def without_twins(graph: Graph, roots: Sequence[Node]) -> list[Node]:
+    """``roots`` in which ``Sum_i x[i]*(W[i, p] + W[p, i])`` is two sums: each reads the tensor along its rows."""
+    done: dict[Node, Node] = {}
+    for node in reachable(*roots):
+        new = graph.with_args(node, [done[arg] for arg in node.args])
+        done[node] = _apart(graph, new) if new.op == "sum" else new
+    return [done[root] for root in roots]
+
+
+def _apart(graph: Graph, node: Node) -> Node:
+    factors, bound = graph.factors(node.args[0]), graph.bound(node)
+    twins = next((factor for factor in factors if _are_twins(graph, factor, bound)), None)
+    if twins is None:
+        return node
+    rest = [factor for factor in factors if factor is not twins]
+    return graph.add([graph.with_args(node, [graph.mul([*rest, term])]) for term in twins.args])
+
+
+def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
+    """Whether a node is a sum of multiples of entries of one tensor at the same indices in different orders.
+
+    One of the indices alone is bound: it runs along the rows of one entry, and along the columns of another.
+    """
+    if node.op != "add":
+        return False
+    reads = [graph.split_coefficient(term)[1] for term in node.args]
+    if any(read.op != "read" or read.args[0] is not reads[0].args[0] or len(read.data) < 2 for read in reads):
+        return False
+    if sum(not form.atoms().isdisjoint(bound) for form in reads[0].data) != 1:
+        return False
+    return all(Counter(read.data) == Counter(reads[0].data) for read in reads)
+
+
 # ---------------------------------------------------------------------------- calls that several sums need
 # Values of functions that several sums need: they are worth an array, however few values they are taken of.
 #

@@ -9,7 +9,7 @@ from typing import Any
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
-from sympy_tensordiff.codegen.expand import expanded, repeated_calls
+from sympy_tensordiff.codegen.expand import expanded, repeated_calls, without_twins
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.hints import Hints
@@ -148,6 +148,7 @@ def _lowered(
     entries = [definition.entries for definition in definitions if definition.entries is not None]
     tight = defined_at_zero(graph, tighten(graph, entries, lowering.facts, sizes | size_variables(entries)))
     tight = without_large_exponentials(graph, expanded(graph, tight, lowering.facts) if expand else tight)
+    tight = without_twins(graph, tight)
     if lowering.temporaries:
         tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
     if expand or graph.integers:

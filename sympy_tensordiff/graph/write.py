@@ -17,6 +17,7 @@ from sympy_tensordiff.graph.interning import takes_tensors
 from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
+from sympy_tensordiff.graph.unequal import Unequal, without_sides
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -53,6 +54,7 @@ class Writer(TensorWriter):
         self.graph = reader.graph
         self.done: dict[tuple[Node, Scope], Any] = {}
         self.held = Shallow(DEEPEST).held
+        self.known: list[Row] = []  # the ranges of the tensors around
 
     # -------------------------------------------------------------- the walk
 
@@ -153,7 +155,13 @@ class Writer(TensorWriter):
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
         """A sum, in which a case and its opposite are one choice, and those above and below a value all but that."""
         terms = []
-        for term, other, rest in _with_opposites(node.args):
+        plain: list[Node] = []
+        for part in without_sides(self.graph, node.args, self.known):
+            if isinstance(part, Unequal):
+                terms.append((yield self.unequal(part, scope)))
+            else:
+                plain.append(part)
+        for term, other, rest in _with_opposites(plain):
             if other is None:
                 terms.append((yield self.visit(term, scope)))
                 continue
@@ -167,6 +175,18 @@ class Writer(TensorWriter):
             pairs = [(body, self.holds(term.data, scope)), (otherwise, self.holds(rest, scope))]
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
         return applied(sympy.Add, terms)
+
+    def unequal(self, part: Unequal, scope: Scope) -> Recursion[Any]:
+        """A sum over all values of an index but one."""
+        factors = [number(part.number)]
+        for factor in part.factors:
+            factors.append((yield self.visit(factor, scope)))
+        scope = self.bind(part.variables, self.graph.hints[part.node.id], scope)
+        limits = self.limits(part.node, part.variables, part.rows, part.body, scope)
+        body = yield self.visit(part.body, scope)
+        differ = sympy.Ne(*self.equation(Row("eq", part.form), scope), evaluate=False)
+        case = sympy.Piecewise((body, differ), (sympy.S.Zero, sympy.true), evaluate=False)
+        return sympy.Mul(*factors, IndexedSum._trusted(case, tuple(reversed(limits))))
 
     def all_but(self, term: Node, rest: tuple[Row, ...], scope: Scope) -> Recursion[Any]:
         """The body of a guard that holds for ``f >= 1`` as the case of all values of ``f`` but 0."""
@@ -241,10 +261,12 @@ class Writer(TensorWriter):
         return limits
 
     def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
-        variables, _, body = self.graph.inside(node, dict(scope))
+        variables, rows, body = self.graph.inside(node, dict(scope))
         extents = [self.form(extent, scope) for extent in node.data]
         scope = self.bind(variables, self.graph.hints[node.id], scope)
+        self.known.extend(rows)
         entry = yield self.visit(body, scope)
+        del self.known[len(self.known) - len(rows) :]
         limits = tuple((self.symbol(v, scope), extent) for v, extent in zip(variables, extents, strict=True))
         return TensorComprehension._trusted(entry, limits)
 

@@ -2,12 +2,14 @@
 
 Only where a sum stands below one of them, so that something is computed or written once instead of
 several times: for sums of plain products, loops apart are as short, and each reads its tensors in
-the order that is best for it. And only where all depend on the same indices, so that nothing is
+the order that is best for it. A tensor and its transpose are one factor all the same, ``W[i, p] + W[p, i]``,
+which kernels take apart again. And only where all depend on the same indices, so that nothing is
 repeated for more of them than before.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -58,7 +60,7 @@ def _merged(graph: Graph, addition: Node, levels: int) -> Node:
     """An addition with those of its sums merged that run over the same range beside the same factors."""
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
-    for term in addition.args:
+    for term in _terms(graph, addition):
         found = _summed(graph, term)
         if found is None:
             rest.append(term)
@@ -73,6 +75,16 @@ def _merged(graph: Graph, addition: Node, levels: int) -> Node:
         outside = [*group[0].outside]
         rest += [graph.mul([*outside, part]) for part in _together(graph, group, levels)]
     return graph.add(rest)
+
+
+def _terms(graph: Graph, addition: Node) -> list[Node]:
+    """The terms of an addition, and those of a multiple of another one with sums."""
+    found = []
+    for term in addition.args:
+        number, core = graph.split_coefficient(term)
+        has_sums = core.op == "add" and any(_summed(graph, inner) for inner in core.args)
+        found += [graph.scale(number, inner) for inner in core.args] if has_sums else [term]
+    return found
 
 
 def _summed(graph: Graph, term: Node) -> Summed | None:
@@ -136,6 +148,15 @@ def _most_shared(terms: Sequence[Term]) -> list[Term] | None:
     several = [
         (factor, group)
         for factor, group in found.items()
-        if len(group) > 1 and any(not part.plain for term in group for part in term.factors)
+        if len(group) > 1 and (any(not part.plain for term in group for part in term.factors) or _are_twins(group))
     ]
     return max(several, key=lambda item: (len(item[1]), not item[0].plain))[1] if several else None
+
+
+def _are_twins(terms: Sequence[Term]) -> bool:
+    """Whether terms differ in the order of the indices at which they read one tensor."""
+    own = [[f for f in term.factors if any(f not in other.factors for other in terms)] for term in terms]
+    reads = [factors[0] for factors in own if len(factors) == 1 and factors[0].op == "read"]
+    if len(reads) < len(terms) or any(read.args[0] is not reads[0].args[0] for read in reads):
+        return False
+    return all(Counter(read.data) == Counter(reads[0].data) for read in reads)

@@ -6,6 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+from sympy import Ne
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
 
@@ -37,7 +38,7 @@ class PrintedReduction(Printed):
     def _latex(self: Any, printer: Any) -> str:
         refuse_unprintable(self, "LaTeX")
         this = unlabelled(self)
-        return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, this.body)])
+        return " ".join([*self._latex_signs(printer, this), self._latex_body(printer, _without_unequal(this)[0])])
 
     def _latex_body(self, printer: Any, body: Any) -> str:
         text = str(shown_body(printer, body))
@@ -63,8 +64,11 @@ class PrintedSum(PrintedReduction):
 
     def _latex_signs(self, printer: Any, this: Any) -> list[str]:
         signs = []
+        unequal = _without_unequal(this)[1]
         for index, low, high in reversed(this.limits):
             first = f"{printer._print(index)}={show_index(printer, low)}"
+            if unequal is not None and index == this.limits[0][0]:  # under the innermost sign
+                first += rf",\, {printer._print(unequal)}"
             signs.append(rf"{self._sign}_{{{first}}}^{{{show_index(printer, high)}}}")
         return signs
 
@@ -125,6 +129,18 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
         end = high + 1 if sign == "<" else high
         found.append((show_index(printer, low), printer._print(index), sign, show_index(printer, end)))
     return found
+
+
+def _without_unequal(this: Any) -> tuple[Any, Any]:
+    """The body of a sum over all values of an index but one, and the condition; the body and None of any other."""
+    body = this.body
+    if isinstance(this, PrintedSum) and not isinstance(this, PrintedProduct) and body.is_Piecewise:
+        cases = body.args
+        if len(cases) == 2 and cases[1] == (0, True) and isinstance(cases[0].cond, Ne) and cases[0].expr != 1:
+            left, right = cases[0].cond.args
+            turned = Ne(right, left, evaluate=False) if right == this.limits[0][0] else cases[0].cond
+            return cases[0].expr, turned
+    return body, None
 
 
 class _Factor:

@@ -39,8 +39,11 @@ OTHER = S(B[i, j] * x[j], over_j)
             S(INNER * OTHER, over_i) + S(INNER * z[i], over_i) + S(y[i] * OTHER, over_i) + S(y[i] * z[i], over_i),
             S((y[i] + INNER) * (z[i] + OTHER), over_i),
         ),
+        # A tensor and its transpose are one factor.
+        (S(A[p, k] * x[k], over_k) + S(A[k, p] * x[k], over_k), S((A[k, p] + A[p, k]) * x[k], over_k)),
+        (2 * (S(A[p, i] * x[i], over_i) - S(A[k, p] * x[k], over_k)), 2 * S((A[p, k] - A[k, p]) * x[k], over_k)),
         # Loops over plain products stay apart, and so do ranges that differ, and sums that need other indices.
-        (S(A[p, k] * x[k], over_k) + S(A[k, p] * x[k], over_k), None),
+        (S(A[p, k] * x[k], over_k) + S(B[k, p] * x[k], over_k), None),
         (S(INNER * y[i], over_i) + S(INNER * z[i], (i, 1, N - 1)), None),
         (S(INNER * y[i], over_i) + S(INNER * A[i, p], over_i), None),
         (x[p] * S(INNER * y[i], over_i) + x[q] * S(INNER * z[i], over_i), None),
