@@ -17,9 +17,9 @@ from sympy_tensordiff.codegen.fusion_laws import check_together
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Accumulator, Array, Fused, Kernel, Loop, Program, Scatter, Step, Store
 from sympy_tensordiff.codegen.partition import LARGE
-from sympy_tensordiff.codegen.printers.rows import row_plan
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load
+from sympy_tensordiff.codegen.schedule.rows import row_plan
 from sympy_tensordiff.codegen.walk import forms, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from sympy_tensordiff.codegen.scalars import Load, Scalar
+from sympy_tensordiff.codegen.scalars import Load, Name, Scalar
 from sympy_tensordiff.integer.affine import Affine, Row
 
 # ---------------------------------------------------------------------------- statements
@@ -68,12 +68,16 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``for variable`` from the greatest of ``lows`` to the least of ``highs``, both included; may be empty."""
+    """``for variable`` from the greatest of ``lows`` to the least of ``highs``, both included; may be empty.
+
+    After scheduling, a ``step`` other than 1 takes every so manieth value; -1 runs from the last value to the first.
+    """
 
     variable: str
     lows: tuple[Bound, ...]
     highs: tuple[Bound, ...]
     body: tuple[Statement, ...]
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,37 @@ class AddAt:
     value: Scalar
 
 
-Statement: TypeAlias = "Let | Accumulator | Add | Loop | If | Store | AddAt"
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """An integer: the first value of a loop with these ``lows``, or one more than the last with these ``highs``."""
+
+    lows: tuple[Bound, ...] = ()
+    highs: tuple[Bound, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """``target = value``, or one more value of a ``reduction``: of a scalar, or of an entry of any array.
+
+    After scheduling, it takes the place of `Let`, `Accumulator`, `Add`, `Store` and `AddAt`. A maximum or minimum of
+    `Ends` is one of integers; "any" notes whether a condition has been true.
+    """
+
+    target: Name | Load
+    value: Scalar | Ends
+    reduction: Reduction | Literal["any", ""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """After scheduling: a new array inside of a function, with entries like those of the array ``like``."""
+
+    name: str
+    shape: tuple[Ends, ...]
+    like: str
+
+
+Statement: TypeAlias = "Let | Accumulator | Add | Loop | If | Store | AddAt | Set | Alloc"
 
 # ---------------------------------------------------------------------------- programs
 

@@ -11,12 +11,14 @@ from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
     AddAt,
+    Alloc,
     Apply,
     Argument,
     Bound,
     CofactorTangent,
     Contraction,
     Correlation,
+    Ends,
     Fused,
     If,
     Kernel,
@@ -24,6 +26,7 @@ from sympy_tensordiff.codegen.loops import (
     Loop,
     Program,
     Scatter,
+    Set,
     Solve,
     Statement,
     Step,
@@ -62,16 +65,27 @@ def declared(body: Iterable[Statement]) -> dict[str, Let | Accumulator]:
     return {s.name: s for s in statements(body) if isinstance(s, Let | Accumulator)}
 
 
-def added(body: Iterable[Statement]) -> dict[str, Add]:
+def added(body: Iterable[Statement]) -> dict[str, Add | Set]:
     """What adds to the accumulators from outside of ``body``, the last statement for each, by their names."""
     inside = list(statements(body))
     own = {s.name for s in inside if isinstance(s, Accumulator)}
-    return {s.name: s for s in inside if isinstance(s, Add) and s.name not in own}
+    found: dict[str, Add | Set] = {}
+    for s in inside:
+        if isinstance(s, Add):
+            found[s.name] = s
+        elif isinstance(s, Set) and isinstance(s.target, Name):
+            if s.reduction:
+                found[s.target.name] = s
+            else:
+                own.add(s.target.name)
+    return {name: s for name, s in found.items() if name not in own}
 
 
 def values(body: Iterable[Statement]) -> Iterator[Scalar]:
     """The values of all statements of ``body`` that have one."""
-    return (s.value for s in statements(body) if isinstance(s, Let | Add | Store | AddAt))
+    for s in statements(body):
+        if isinstance(s, Let | Add | Store | AddAt) or (isinstance(s, Set) and not isinstance(s.value, Ends)):
+            yield s.value  # type: ignore[misc]
 
 
 def rewrite(
@@ -104,9 +118,8 @@ def with_parts(
 ) -> Statement:
     """A statement with its value, its integer forms and the name that it declares or adds to replaced, not its body."""
     if isinstance(statement, Loop):
-        sides = (statement.lows, statement.highs)
-        lows, highs = (tuple([Bound(form(bound.form), bound.divisor) for bound in side]) for side in sides)
-        return Loop(name(statement.variable), lows, highs, statement.body)
+        lows, highs = _with_bounds(statement, form)
+        return replace(statement, variable=name(statement.variable), lows=lows, highs=highs)
     if isinstance(statement, If):
         rows = [Row(row.kind, form(row.form), row.modulus) for row in statement.conditions]
         return If(tuple(rows), statement.body)
@@ -116,7 +129,21 @@ def with_parts(
         return replace(statement, name=name(statement.name), value=value(statement.value))
     if isinstance(statement, AddAt):
         return AddAt(tuple([form(one) for one in statement.index]), value(statement.value))
+    if isinstance(statement, Set):
+        target = value(statement.target)
+        assert isinstance(target, Name | Load)
+        ends = statement.value
+        new = Ends(*_with_bounds(ends, form)) if isinstance(ends, Ends) else value(ends)
+        return Set(target, new, statement.reduction)
+    if isinstance(statement, Alloc):
+        return replace(statement, shape=tuple([Ends(*_with_bounds(ends, form)) for ends in statement.shape]))
     return Store(value(statement.value))
+
+
+def _with_bounds(ends: Loop | Ends, form: Callable[[Affine], Affine]) -> tuple[tuple[Bound, ...], tuple[Bound, ...]]:
+    """The lower and the upper bounds, with other forms."""
+    lows, highs = (tuple([Bound(form(b.form), b.divisor) for b in side]) for side in (ends.lows, ends.highs))
+    return lows, highs
 
 
 def with_values(body: Iterable[Statement], change: Callable[[Scalar], Scalar]) -> tuple[Statement, ...]:
@@ -174,7 +201,7 @@ def scalars(body: Iterable[Statement]) -> Iterator[Scalar]:
         yield from subexpressions(value)
 
 
-def bounds(loop: Loop) -> tuple[Bound, ...]:
+def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
     """The lower, then the upper bounds of a loop."""
     return loop.lows + loop.highs
 
@@ -190,6 +217,9 @@ def forms(body: Iterable[Statement]) -> Iterator[Affine]:
     """All integer forms of ``body``: bounds, conditions, indices and index values, data inside of them."""
     for statement in statements(body):
         yield from statement.index if isinstance(statement, AddAt) else tested_forms(statement)
+        if isinstance(statement, Set):
+            yield from statement.target.index if isinstance(statement.target, Load) else ()
+            yield from [b.form for b in bounds(statement.value)] if isinstance(statement.value, Ends) else ()
     for node in scalars(body):
         if isinstance(node, Load):
             yield from node.index

@@ -30,8 +30,8 @@ from sympy_tensordiff.codegen.loops import (
     Step,
     Store,
 )
-from sympy_tensordiff.codegen.printers.rows import has_few_steps, is_short, row_plan
 from sympy_tensordiff.codegen.scalars import Load, Name, Scalar
+from sympy_tensordiff.codegen.schedule.rows import has_few_steps, is_short, row_plan
 from sympy_tensordiff.codegen.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 

@@ -13,8 +13,8 @@ from sympy_tensordiff.codegen.loops import Accumulator, Contraction, Correlation
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text, passed_names
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
-from sympy_tensordiff.codegen.printers.rows import STRIP, row_plan, runs_in_strips
 from sympy_tensordiff.codegen.scalars import Name
+from sympy_tensordiff.codegen.schedule.rows import STRIP, row_plan, runs_in_strips
 from sympy_tensordiff.codegen.walk import filled_arrays, function_name
 
 BLOCKS = 64

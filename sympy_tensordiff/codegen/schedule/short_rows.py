@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Loop, Scatter, Statement, Store
-from sympy_tensordiff.codegen.printers.rows import LONG, RowPlanner, has_few_steps, runs_less_often
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load
+from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, runs_less_often
 from sympy_tensordiff.codegen.walk import loops, rewrite, scalars, statements
 from sympy_tensordiff.integer.affine import Affine
 

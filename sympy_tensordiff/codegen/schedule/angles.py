@@ -8,14 +8,17 @@ was one, and then runs again with the functions of the C library.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
-from sympy_tensordiff.codegen.loops import AddAt, Let, Statement
+from sympy_tensordiff.codegen.loops import If, Loop, Set, Statement
 from sympy_tensordiff.codegen.printers.elementary import WIDEST
-from sympy_tensordiff.codegen.printers.rows import has_few_steps
-from sympy_tensordiff.codegen.scalars import External, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import External, Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.schedule.nests import FALSE
+from sympy_tensordiff.codegen.schedule.rows import has_few_steps
 from sympy_tensordiff.codegen.walk import (
     Around,
+    added,
     loops,
     rewrite,
     rewrite_scalar,
@@ -24,6 +27,7 @@ from sympy_tensordiff.codegen.walk import (
     subexpressions,
     with_parts,
 )
+from sympy_tensordiff.integer.affine import Affine, Row
 
 NEAR = {"sin": "sin_near", "cos": "cos_near"}
 """The functions for angles up to `WIDEST`."""
@@ -37,13 +41,28 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
     nodes = [node for node in scalars(body) if isinstance(node, Operation)]
     if not any(node.function in NEAR for node in nodes) or not all(map(has_few_steps, loops(body))):
         return False
-    # A function of the user's is called once for each entry; an addition to an array cannot be taken back.
+    # A function of the user's is called once for each entry.
     if any(isinstance(node.function, External) for node in nodes):
-        return False
-    if any(isinstance(statement, AddAt) for statement in statements(body)):
         return False
     chosen = (argument for node in nodes if node.function in CHOICES for argument in node.arguments[1:])
     return not any(_is_wave(node) for argument in chosen for node in subexpressions(argument))
+
+
+def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...]:
+    """A loop with the functions for near angles, and once more where an angle is none; as it is where it may not be."""
+    # An addition to an entry of an array cannot be taken back.
+    if has_few_steps(loop) or not works_on_near_angles(loop.body) or any(map(_adds_to_entry, statements(loop.body))):
+        return (loop,)
+    wide = fresh("wide")
+    before = {name: Name(fresh(f"{name}_before")) for name in added(loop.body)}
+    start = [Set(Name(wide), FALSE), *(Set(kept, Name(name)) for name, kept in before.items())]
+    near = replace(loop, body=near_angles(loop.body, fresh, wide))
+    again = [*(Set(Name(name), kept) for name, kept in before.items()), loop]
+    return (*start, near, If((Row("ge", Affine.variable(wide) - 1),), tuple(again)))
+
+
+def _adds_to_entry(statement: Statement) -> bool:
+    return isinstance(statement, Set) and bool(statement.reduction) and isinstance(statement.target, Load)
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:
@@ -54,8 +73,8 @@ def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: st
         new = with_parts(statement, lambda value: rewrite_scalar(value, partial(_near, angles=angles, fresh=fresh)))
         for angle, name in angles.items():
             if angle != Name(name):
-                yield Let(name, angle)
-            yield Let(wide, Operation("lt", (Number(WIDEST), Operation("abs", (Name(name),)))))
+                yield Set(Name(name), angle)
+            yield Set(Name(wide), Operation("lt", (Number(WIDEST), Operation("abs", (Name(name),)))), "any")
         yield new
 
     return rewrite(body, change)

@@ -7,17 +7,18 @@ of it, and functions of what data select are computed of a row that has been rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sympy_tensordiff.codegen.facts import Prover, Rows, around_rows, data_reads
-from sympy_tensordiff.codegen.loops import If, Kernel, Let, Loop, Statement, Store
+from sympy_tensordiff.codegen.loops import If, Kernel, Let, Loop, Set, Statement, Store
 from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.printers.rows import RowPlan, RowPlanner, Segment
-from sympy_tensordiff.codegen.scalars import Load, MaskedEntry, Name, Operation
-from sympy_tensordiff.codegen.walk import Around, forms, scalars, walk, with_values
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, MaskedEntry, Name, Operation, Scalar
+from sympy_tensordiff.codegen.schedule.nests import exactly
+from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
+from sympy_tensordiff.codegen.walk import Around, forms, rewrite_scalar, scalars, walk, with_parts, with_values
+from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 
 Entry: TypeAlias = "DataEntry | Load"
@@ -134,3 +135,63 @@ def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
     kernel = replace(kernel, body=(*lets, *body))
     segments = [Segment("entry", [*lets]), Segment("entry", [*body])]
     return kernel, RowPlan(RowPlanner(kernel, is_long=False), segments, frozenset(names.values()))
+
+
+def with_reads_once(
+    body: Sequence[Statement], entries: Mapping[str, Sequence[Entry]], fresh: Callable[[str], str]
+) -> tuple[Statement, ...]:
+    """A nest in which a pass of a loop first reads the ``entries`` of its variable, those that are used in it."""
+    found = dict.fromkeys(entry for those in entries.values() for entry in those)
+    names = {entry: fresh(entry_name(entry)) for entry in found}
+    return _Reads(entries, names).block(body, {}, "") if names else tuple(body)
+
+
+@dataclass(frozen=True)
+class _Reads:
+    entries: Mapping[str, Sequence[Entry]]
+    names: Mapping[Entry, str]
+
+    def block(self, body: Sequence[Statement], known: Mapping[Entry, str], variable: str) -> tuple[Statement, ...]:
+        """What runs in a pass of a loop, or of nothing ("")."""
+        own = self.entries.get(variable, ())
+        inner = {**known, **{entry: self.names[entry] for entry in own}}
+        result = [self.statement(statement, inner) for statement in body]
+        for number in reversed(range(len(own))):
+            entry = own[number]
+            name, before = self.names[entry], {**known, **{e: self.names[e] for e in own[:number]}}
+            if any(name in used for used in _names(result)):
+                value = entry if isinstance(entry, Load) else exactly(Affine.variable(entry))
+                result.insert(0, with_parts(Set(Name(name), value), *self._changes(before)))
+        return tuple(result)
+
+    def statement(self, statement: Statement, known: Mapping[Entry, str]) -> Statement:
+        new = with_parts(statement, *self._changes(known))
+        if isinstance(statement, Loop | If):
+            variable = statement.variable if isinstance(statement, Loop) else None
+            inside = statement.body
+            body = self.block(inside, known, variable) if variable else [self.statement(s, known) for s in inside]
+            return replace(new, body=tuple(body))  # type: ignore[call-arg]
+        return new
+
+    def _changes(self, known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
+        """The names of known entries in values and in forms."""
+        data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, DataEntry)}
+
+        def form(one: Affine) -> Affine:
+            return one.substitute(data)
+
+        def part(one: Scalar) -> Scalar:
+            if isinstance(one, IndexValue):
+                return IndexValue(form(one.form))
+            if not isinstance(one, Load):
+                return one
+            return Name(known[one]) if one in known else Load(one.array, tuple(map(form, one.index)))
+
+        return lambda value: rewrite_scalar(value, part), form
+
+
+def _names(body: Sequence[Statement]) -> Iterator[frozenset[str]]:
+    """The names of scalars and integers that are read in a nest."""
+    yield frozenset(node.name for node in scalars(body) if isinstance(node, Name))
+    for form in forms(body):
+        yield form.atoms()

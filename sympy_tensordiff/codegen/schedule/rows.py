@@ -14,8 +14,8 @@ from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Kernel, Let, Loop, Scatter, Statement
-from sympy_tensordiff.codegen.printers.scans import Scan, find_scans
 from sympy_tensordiff.codegen.scalars import Load, Name
+from sympy_tensordiff.codegen.schedule.scans import Scan, find_scans
 from sympy_tensordiff.codegen.walk import dependences, forms, scalars, statements, tested_forms
 from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Affine, Row

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from math import prod
 
 from sympy_tensordiff.codegen.loops import Loop, Statement
-from sympy_tensordiff.codegen.printers.angles import works_on_near_angles
-from sympy_tensordiff.codegen.printers.rows import most_steps
+from sympy_tensordiff.codegen.schedule.angles import works_on_near_angles
+from sympy_tensordiff.codegen.schedule.rows import most_steps
 from sympy_tensordiff.codegen.walk import added, loops
 
 PART = 1024

@@ -1,0 +1,132 @@
+"""Scheduled loop nests as functions for Numba."""
+
+from __future__ import annotations
+
+import math
+
+from sympy_tensordiff.codegen.loops import Alloc, Ends, Fused, If, Kernel, Loop, Set, Statement
+from sympy_tensordiff.codegen.printers.blocks import INDENT
+from sympy_tensordiff.codegen.printers.driver import task_text, without_unused_real
+from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
+from sympy_tensordiff.codegen.printers.forms import CHOICE, Names
+from sympy_tensordiff.codegen.printers.nests import NestPrinter
+from sympy_tensordiff.codegen.printers.parallel import head_text
+from sympy_tensordiff.codegen.scalars import Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.schedule.cpu import Nest
+from sympy_tensordiff.codegen.schedule.nests import FALSE
+from sympy_tensordiff.codegen.walk import EXTREMA, filled_arrays
+from sympy_tensordiff.integer.affine import Affine
+
+
+class NumbaPrinter(NestPrinter):
+    """Nests of `Loop`, `If`, `Set` and `Alloc`."""
+
+    functions = NestPrinter.functions | {"floor": "np.floor", "ceil": "np.ceil"} | {name: name for name in FUNCTIONS}
+    functions |= {"real": "real", "double": "np.float64"}
+
+    def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str]) -> None:
+        super().__init__(names, kernel, bare)
+        self.counted: set[str] = set()
+        """The names of integers that LLVM sees to have no sign."""
+        self.defined: dict[str, int] = {}
+        """The number of loops around what begins a scalar."""
+
+    def variable(self, name: str) -> str:
+        array, dot, attribute = name.partition(".")
+        return super().variable(array) + dot + attribute
+
+    def subscript(self, index: tuple[Affine, ...]) -> str:
+        return ", ".join(self.place(form) for form in index) or "()"
+
+    def place(self, form: Affine) -> str:
+        """One index of a read or of a target: an entry of the array, as the verifier has proven."""
+        counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
+        return self.form(form) if counts else f"at({self.form(form)})"
+
+    def operation(self, node: Operation) -> tuple[str, int]:
+        return ("False", CHOICE) if node == FALSE else super().operation(node)
+
+    def head_text(self, statement: Loop | If) -> str:
+        if isinstance(statement, If) or statement.step == 1:
+            return super().head_text(statement)
+        low, stop = self.lower(statement.lows), self.stop(statement.highs)
+        span = f"{low}, {stop}, {statement.step}"
+        if statement.step < 0:
+            below = self.lower(statement.lows) + " - 1" if low != "0" else "-1"
+            span = f"{stop} - 1, {below}, {statement.step}"
+        return f"for {self.names(statement.variable)} in range({span}):"
+
+    def statement(self, statement: Statement, depth: int) -> None:
+        if isinstance(statement, Loop):
+            self.line(depth, self.head_text(statement))
+            low = statement.lows[0].form
+            counts = len(statement.lows) == 1 and low.is_constant and low.constant >= 0 and statement.step > 0
+            outside = self.counted
+            self.counted = outside | {statement.variable} if counts else outside - {statement.variable}
+            self.loop_depth += 1
+            self.body(statement.body, depth + 1)
+            self.loop_depth -= 1
+            self.counted = outside
+        elif isinstance(statement, Alloc):
+            shape = ", ".join(map(self.integer_text, statement.shape))
+            text = f"({shape})" if len(statement.shape) > 1 else shape
+            self.line(depth, f"{self.names(statement.name)} = np.empty({text}, {self.names(statement.like)}.dtype)")
+        elif isinstance(statement, Set):
+            self.line(depth, self.set_text(statement))
+        else:
+            super().statement(statement, depth)
+
+    def set_text(self, statement: Set) -> str:
+        """A value that is set, or one more value of a reduction."""
+        target, reduction = statement.target, statement.reduction
+        own = self.name(target.name) if isinstance(target, Name) else self.load(target)
+        value = self.integer_text(statement.value) if isinstance(statement.value, Ends) else self.value(statement.value)
+        if not reduction:
+            if isinstance(target, Name):
+                self.defined[target.name] = self.loop_depth
+            return f"{own} = {value}"
+        if reduction == "any":
+            # With "or", LLVM would see a branch.
+            return f"{own} |= {value}"
+        if reduction in EXTREMA:
+            function = reduction if isinstance(statement.value, Ends) else self.functions[reduction]
+            return f"{own} = {function}({own}, {value})"
+        if reduction == "sum" and isinstance(target, Name) and self.defined.get(target.name, 0) < self.loop_depth:
+            # The factors of a product stay in order: 0*1e200*1e200 is 0, 0*(1e200*1e200) is nan.
+            return f"{own} = plus({own}, {value})"
+        return f"{own} {'+' if reduction == 'sum' else '*'}= {value}"
+
+    def value(self, value: Scalar) -> str:
+        """A value as text, which may be what a maximum of nothing is."""
+        if isinstance(value, Number) and math.isinf(value.value):
+            return f"real({'-' if value.value < 0 else ''}math.inf)"
+        return self.scalar(value)
+
+    def integer_text(self, ends: Ends) -> str:
+        """An integer."""
+        return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
+
+
+def function_text(
+    step: Kernel | Fused, nest: Nest, names: Names, bare: frozenset[str], block: tuple[str, str] | None
+) -> str:
+    """The function of a step, or the one that computes a block of it, without decorator."""
+    first = step.kernels[0] if isinstance(step, Fused) else step
+    printer = NumbaPrinter(names, first, nest.bare)
+    printer.line(0, head_text(step, names, block or ()))
+    if isinstance(step, Fused):
+        entries = [f"{INDENT}{_entry_text(step, kernel, names)}" for kernel in step.kernels]
+        printer.lines += [f'{INDENT}"""Fill, for one {names(step.axis)} after the other:', "", *entries, f'{INDENT}"""']
+    else:
+        printer.line(1, f'"""{task_text(step, names)}."""')
+    printer.line(1, f"real = {names(filled_arrays(step)[0])}.dtype.type")
+    printer.body((*nest.arrays, *nest.body), 1)
+    return "\n".join(without_unused_real(printer.lines))
+
+
+def _entry_text(step: Fused, kernel: Kernel, names: Names) -> str:
+    """The entries of a kernel, for the comment."""
+    kept = ", of which one row is kept" * any(array.name == kernel.array for array in step.rows)
+    added = ", to which each adds" * (kernel.array in step.totals)
+    axes = f"[{', '.join(map(names, kernel.axes))}]" if kernel.axes else ""
+    return f"{names(kernel.array)}{axes}{kept}{added}"

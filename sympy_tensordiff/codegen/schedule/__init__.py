@@ -1,0 +1,1 @@
+"""Loop nests in the order in which a processor runs them."""

@@ -1,0 +1,173 @@
+"""The schedule of one kernel on a processor: which primitives rewrite its nest, in which order.
+
+===============================  ==========================================================================
+where                            do
+===============================  ==========================================================================
+sums gain along the last axis    `sink`, in strips where the row is the whole array
+a reduction goes on along it     `carry`
+functions of what data select    read a row first (`gathers_apart`)
+a short last axis                jam: its entries together (`short_row`)
+an extremum of short values      `rfactor`
+a long sum that fills one entry  `split_sums`
+sines and cosines                near angles first (`with_near_angles`)
+reads that select, or repeat     once for each pass of their loop (`with_reads_once`)
+===============================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sympy_tensordiff.codegen.facts import Prover
+from sympy_tensordiff.codegen.loops import Alloc, Ends, If, Kernel, Loop, Scatter, Set, Statement
+from sympy_tensordiff.codegen.scalars import Load, Name
+from sympy_tensordiff.codegen.schedule.angles import with_near_angles
+from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span
+from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart, with_reads_once
+from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, rfactor, sink, split, split_sums
+from sympy_tensordiff.codegen.schedule.rows import STRIP, RowPlan, row_plan, runs_less_often
+from sympy_tensordiff.codegen.schedule.short_rows import short_row
+from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
+from sympy_tensordiff.codegen.walk import EXTREMA, forms, scalars
+from sympy_tensordiff.integer.affine import Affine
+
+CHAINS = 8
+"""As many maxima are computed side by side."""
+
+CHAIN_WEIGHT = 8
+"""Of values of no more operations and reads than this."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kernel runs.
+
+    ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
+    axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
+    """
+
+    prover: Prover
+    fresh: Fresh
+    bare: frozenset[str] = frozenset()
+    outer: tuple[str, ...] = ()
+    block: tuple[str, str] | None = None
+    is_within: bool = False
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The arrays that a function makes for itself, and what runs then.
+
+    ``bare`` are arrays of rank 0 which are scalars there.
+    """
+
+    arrays: tuple[Alloc, ...]
+    body: tuple[Statement, ...]
+    bare: frozenset[str] = frozenset()
+
+
+def scheduled(kernel: Kernel, place: Place) -> Nest:
+    """The nest of a kernel."""
+    prover, axes, block = place.prover, kernel.axes, place.block
+    plan = row_plan(kernel, prover)
+    if plan is None and (apart := gathers_apart(kernel, place.fresh)) is not None:
+        kernel, plan = apart
+    has_short = plan is None and not (block and len(axes) == 1)
+    short = short_row(kernel, prover, place.fresh) if has_short else None
+    index = tuple(map(Affine.variable, (*place.outer, *axes)))
+    target = Name(kernel.array) if kernel.array in place.bare else Load(kernel.array, index)
+    spans = _axes(kernel, place)
+    arrays: tuple[Alloc, ...] = ()
+    body: tuple[Statement, ...]
+    if short is not None:
+        body = explicit(short.body, target)
+        for number, store in enumerate(short.stores):
+            body += explicit([store], Load(kernel.array, (*index[:-1], Affine.of(number))))
+        spans = spans[:-1]
+    elif plan is not None:
+        assert isinstance(target, Load)
+        arrays, body = _rows(kernel, plan, target, spans[-1], place)
+        spans = spans[:-1]
+    else:
+        body = explicit(kernel.body, target)
+    for loop in reversed(spans):
+        body = (replace(loop, body=body),)
+    is_one = not (axes or place.outer or place.is_within)
+    body = _refined(body, place.fresh, is_one)
+    once = Once(kernel, (*short.body, *short.stores) if short is not None else kernel.body, place.outer, prover, plan)
+    return Nest(arrays, with_reads_once(body, once.entries, place.fresh), place.bare)
+
+
+def _axes(kernel: Kernel, place: Place) -> list[Loop]:
+    """The loops over the axes of a kernel, outer ones first."""
+    found = []
+    for number, axis in enumerate(kernel.axes):
+        first, stop = ZERO, extent(kernel.array, len(place.outer) + number)
+        if isinstance(kernel, Scatter):
+            stop = kernel.extents[number]
+        if place.block is not None and not number:
+            first, stop = map(Affine.variable, place.block)
+        found.append(span(axis, first, stop))
+    return found
+
+
+def _rows(
+    kernel: Kernel, plan: RowPlan, target: Load, row: Loop, place: Place
+) -> tuple[tuple[Alloc, ...], tuple[Statement, ...]]:
+    """The arrays and what runs for one row, or for all of one in strips."""
+    in_strips = len(kernel.axes) == 1 and not plan.scans and not place.outer
+    (low,), (high,) = row.lows, row.highs
+    length, around = high.form + 1, None
+    if in_strips and place.block is not None:
+        length = high.form + 1 - low.form
+    elif in_strips:
+        length, around = Affine.of(STRIP), split(row, STRIP, place.fresh(f"{row.variable}_first"))
+        (inner,) = around.body
+        assert isinstance(inner, Loop)
+        row = inner
+    arrays = [Alloc(name, (exactly(length),), kernel.array) for name in sorted(plan.expanded)]
+    scans = [carried for scan in plan.scans for carried in carry(row, scan, target, place.fresh)]
+    if scans:
+        # They come in front of the last segment, and use what the others have made.
+        *others, last = plan.segments
+        begin = sink(row, replace(plan, segments=others), target)
+        body = (*begin, *scans, *sink(row, replace(plan, segments=[last]), target))
+    else:
+        body = sink(row, plan, target)
+    return tuple(arrays), body if around is None else (replace(around, body=body),)
+
+
+def _refined(body: Sequence[Statement], fresh: Fresh, is_one: bool) -> tuple[Statement, ...]:
+    """What is done with loops wherever they are; ``is_one``: they run once in a call."""
+    found: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, If):
+            found.append(replace(statement, body=_refined(statement.body, fresh, is_one)))
+        elif not isinstance(statement, Loop):
+            found.append(statement)
+        elif is_extremum(statement):
+            found += rfactor(statement, CHAINS, fresh)
+        elif is_one and (sums := long_sums(statement)):
+            for part in split_sums(statement, sums, PART, fresh):
+                inner = isinstance(part, Loop)
+                found += [replace(part, body=_refined(part.body, fresh, False))] if inner else [part]
+        elif len(near := with_near_angles(statement, fresh)) > 1:
+            found += near
+        else:
+            found.append(replace(statement, body=_refined(statement.body, fresh, is_one)))
+    return tuple(found)
+
+
+def is_extremum(loop: Loop) -> bool:
+    """Whether a loop, perhaps a long one, does nothing but compare short values with a maximum or a minimum."""
+    add = loop.body[0]
+    if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
+        return False
+    if (
+        not isinstance(add.target, Name)
+        or isinstance(add.value, Ends)
+        or sum(1 for _ in scalars(loop.body)) > CHAIN_WEIGHT
+    ):
+        return False
+    return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))

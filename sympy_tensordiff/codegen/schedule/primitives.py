@@ -1,0 +1,159 @@
+"""The primitives of schedules: each rewrites a nest into one that computes the same in another order.
+
+Whether a primitive is legal and gains is found out on kernels (`rows`, `scans`, `short_rows`, `sums`); `cpu` is the
+recipe that asks for each in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from sympy_tensordiff.codegen.loops import Bound, Ends, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.rename import Renaming
+from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation
+from sympy_tensordiff.codegen.schedule.nests import double, explicit, real, span, start, with_scalars
+from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, untied
+from sympy_tensordiff.codegen.schedule.scans import Scan
+from sympy_tensordiff.codegen.schedule.sums import in_rounds
+from sympy_tensordiff.integer.affine import Affine, quotient
+
+Fresh: TypeAlias = Callable[[str], str]
+"""Makes a name that nothing has, like the one that is wished for."""
+
+
+def split(loop: Loop, size: int, outer: str) -> Loop:
+    """A loop in blocks of so many values (strip mining): ``outer`` is the first one of a block.
+
+    >>> blocks = split(span("i", Affine(), Affine.variable("n")), 512, "first")
+    >>> (inner,) = blocks.body
+    >>> blocks.step, [str(bound.form) for bound in (*inner.lows, *inner.highs)]
+    (512, ['first', 'n - 1', 'first + 511'])
+    """
+    first = Affine.variable(outer)
+    inner = replace(loop, lows=(Bound(first),), highs=(*loop.highs, Bound(first + (size - 1))))
+    return Loop(outer, loop.lows, loop.highs, (inner,), size)
+
+
+def sink(row: Loop, plan: RowPlan, target: Load) -> tuple[Statement, ...]:
+    """The loop over the last axis inside of the sums that a plan names (interchange).
+
+    A scalar that one loop along the row makes and another one uses has an entry for each value, in an array of its
+    name, which begins with the first value of the loop (scalar expansion).
+    """
+    found: list[Statement] = []
+    for segment in plan.segments:
+        if segment.kind == "row":
+            found += explicit(segment.body, target)
+        elif segment.kind == "sum":
+            found += _inside(row, plan.planner, segment.body, target)
+        else:
+            found += _along(row, segment.body, target)
+    entry = (Affine.variable(row.variable) - row.lows[0].form,)
+    return with_scalars(found, {name: Load(name, entry) for name in plan.expanded})
+
+
+def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement], target: Load) -> list[Statement]:
+    """Loops over sums with the loop over the row, from its first to its last bounds, inside of them."""
+    found: list[Statement] = []
+    leaf: list[Statement] = []
+    for statement in body:
+        if not planner.varies(statement):
+            found += explicit([statement], target)
+        elif isinstance(statement, Loop | If):
+            found += _along(row, leaf, target)
+            leaf, inner = [], row
+            if isinstance(statement, Loop) and (window := untied(statement, row.variable)) is not None:
+                statement = window.loop
+                lows, highs = (tuple(map(Bound, side)) for side in (window.lows, window.highs))
+                inner = replace(row, lows=(*row.lows, *lows), highs=(*row.highs, *highs))
+            found.append(replace(statement, body=tuple(_inside(inner, planner, statement.body, target))))
+        else:
+            leaf.append(statement)
+    return [*found, *_along(row, leaf, target)]
+
+
+def _along(row: Loop, body: Sequence[Statement], target: Load) -> list[Statement]:
+    """Statements for each entry of a row."""
+    return [replace(row, body=explicit(body, target))] if body else []
+
+
+def carry(row: Loop, scan: Scan, target: Load, fresh: Fresh) -> tuple[Statement, ...]:
+    """One pass along a row, in which a reduction goes on from entry to entry (prefix reductions)."""
+    loop, axis = scan.loop, (Affine.variable(row.variable),)
+    carried = {acc.name: Name(fresh(f"{acc.name}_so_far")) for acc in scan.accumulators}
+    end = fresh(f"{loop.variable}_{'low' if scan.downward else 'stop'}")
+    here, lows, highs = Affine.variable(end), Ends(loop.lows), Ends((), loop.highs)
+    if scan.downward:
+        first, moved, rest = highs, Set(Name(end), lows, "min"), replace(loop, highs=(Bound(here - 1),))
+    else:
+        first, moved, rest = lows, Set(Name(end), highs, "max"), replace(loop, lows=(Bound(here),))
+    body: list[Statement] = [*with_scalars(explicit([rest], target), carried), moved]
+    body += [Set(Load(name, axis), running) for name, running in carried.items()]
+    inside: list[Statement] = [If(scan.conditions, tuple(body))] if scan.conditions else body
+    begin = [start(carried[acc.name], acc.reduction) for acc in scan.accumulators]
+    return (Set(Name(end), first), *begin, replace(row, body=tuple(inside), step=-1 if scan.downward else 1))
+
+
+def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
+    """A reduction in ``count`` chains side by side, of which each waits for itself only, and then in one.
+
+    The reduction is the one statement of the loop, into a scalar.
+
+    >>> value = Load("x", (Affine.variable("i"),))
+    >>> loop = span("i", Affine(), Affine.variable("n"), [Set(Name("m"), value, "max")])
+    >>> found = rfactor(loop, 2, lambda name: name)
+    >>> [type(statement).__name__ for statement in found], found[1].step
+    (['Set', 'Loop', 'Set', 'Loop'], 2)
+    """
+    (add,) = loop.body
+    assert isinstance(add, Set) and isinstance(add.target, Name) and not isinstance(add.value, Ends)
+    before: list[Statement] = []
+    low, stop = loop.lows[0].form, loop.highs[0].form + 1
+    if len(loop.lows) > 1 or loop.lows[0].divisor > 1:
+        low = Affine.variable(name := fresh(f"{loop.variable}_low"))
+        before.append(Set(Name(name), Ends(loop.lows)))
+    if len(loop.highs) > 1 or loop.highs[0].divisor > 1:
+        stop = Affine.variable(name := fresh(f"{loop.variable}_stop"))
+        before.append(Set(Name(name), Ends((), loop.highs)))
+    chains = [add.target, *(Name(fresh(f"{add.target.name}_{n}")) for n in range(1, count))]
+    inside = []
+    for n, chain in enumerate(chains):
+        moved = Renaming({}, forms={loop.variable: Affine({loop.variable: 1}, n)}).value(add.value)
+        inside.append(Set(chain, moved, add.reduction))
+    main = replace(span(loop.variable, low, stop - (count - 1), inside), step=count)
+    joined = [Set(add.target, chain, add.reduction) for chain in chains[1:]]
+    done = low + count * quotient(stop - low, count)
+    is_known = (stop - low).is_constant
+    rest = Loop(loop.variable, (Bound(done),) if is_known else (Bound(low), Bound(done)), (Bound(stop - 1),), loop.body)
+    result = (*before, *(Set(chain, add.target) for chain in chains[1:]), main, *joined)
+    return result if is_known and done == stop else (*result, rest)
+
+
+def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:
+    """A loop whose terms are added part by part, the parts to totals of double precision.
+
+    A part has ``size`` terms, or is a round of the loop where that holds other loops.
+    """
+    totals, parts = ({name: Name(fresh(f"{name}_{what}")) for name in sums} for what in ("total", "part"))
+    begin: list[Statement] = [Set(parts[name], Number(0)) for name in sums]
+    end: list[Statement] = [add_part(totals[name], parts[name]) for name in sums]
+    if in_rounds(loop.body):
+        outer = replace(loop, body=(*begin, *with_scalars(loop.body, parts), *end))
+    else:
+        outer = split(loop, size, fresh(f"{loop.variable}_low"))
+        outer = replace(outer, body=(*begin, *with_scalars(outer.body, parts), *end))
+    zeros = [Set(totals[name], double(Number(0))) for name in sums]
+    whole = [Set(Name(name), Operation("add", (Name(name), real(totals[name])))) for name in sums]
+    return (*zeros, outer, *whole)
+
+
+def add_part(total: Name, part: Name) -> Set:
+    """What adds the part of a sum to its total."""
+    return Set(total, Operation("add", (total, double(part))))
+
+
+def localise(body: Sequence[Statement], arrays: frozenset[str]) -> tuple[Statement, ...]:
+    """Statements of which all reads of ``arrays`` have the first index in common, which those have no longer."""
+    return Renaming({}, arrays).body(tuple(body))

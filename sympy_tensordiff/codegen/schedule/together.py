@@ -1,0 +1,132 @@
+"""The schedule of kernels that run together: one loop over their common axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Alloc,
+    Array,
+    Bound,
+    Ends,
+    Fused,
+    Kernel,
+    Loop,
+    Set,
+    Statement,
+    Store,
+)
+from sympy_tensordiff.codegen.scalars import Load, Name, Number
+from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
+from sympy_tensordiff.codegen.schedule.nests import ZERO, double, exactly, extent, real, span, start, with_scalars
+from sympy_tensordiff.codegen.schedule.primitives import add_part, localise, split
+from sympy_tensordiff.codegen.schedule.sums import PART, in_rounds
+from sympy_tensordiff.integer.affine import Affine, Row
+
+
+def scheduled_together(step: Fused, place: Place) -> Nest:
+    """The nest of kernels that run together."""
+    bare = place.bare.union(array.name for array in step.rows if not array.shape)
+    parts = _Parts(step, replace(place, bare=bare, outer=(), block=None, is_within=True))
+    for kernel in step.kernels:
+        if kernel.array in step.totals:
+            parts.total(kernel)
+        else:
+            parts.row(kernel)
+    first, stop = map(Affine.variable, place.block) if place.block is not None else (ZERO, step.extent)
+    loop = span(step.axis, first, stop, parts.inside)
+    if parts.in_parts:
+        loop = split(loop, PART, place.fresh(f"{step.axis}_low"))
+        loop = replace(loop, body=(*parts.begin, *loop.body, *parts.end))
+    return Nest(
+        (*map(parts.alloc, [a for a in step.rows if a.shape]), *parts.arrays), (*parts.before, loop, *parts.after)
+    )
+
+
+@dataclass
+class _Parts:
+    """What runs before, in, and after the loop over the common axis, and around each part of a long one."""
+
+    step: Fused
+    place: Place
+    arrays: list[Alloc] = field(default_factory=list)
+    before: list[Statement] = field(default_factory=list)
+    begin: list[Statement] = field(default_factory=list)
+    inside: list[Statement] = field(default_factory=list)
+    end: list[Statement] = field(default_factory=list)
+    after: list[Statement] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        has_vectors = not any(map(self.has_loops, self.step.kernels))
+        self.in_parts = has_vectors and any(map(self.adds, self.step.kernels))
+        self.rows = frozenset(array.name for array in self.step.rows)
+
+    def has_loops(self, kernel: Kernel) -> bool:
+        """Whether there is a loop for a kernel in each turn."""
+        is_total = kernel.array in self.step.totals
+        body = _loop(kernel).body if is_total else kernel.body
+        return len(kernel.axes) > (not is_total) or in_rounds(body)
+
+    def adds(self, kernel: Kernel) -> bool:
+        """Whether a kernel is one sum, perhaps a long one, to which each turn adds."""
+        if kernel.array not in self.step.totals or kernel.axes:
+            return False
+        few = self.step.extent.is_constant and self.step.extent.constant <= PART
+        return not few and _accumulator(kernel).reduction == "sum"
+
+    def alloc(self, array: Array) -> Alloc:
+        """The array of which one row is enough."""
+        proves = self.place.prover.proves
+        shape = [exactly(e) if proves(Row("ge", e)) else Ends((Bound(ZERO), Bound(e))) for e in array.shape]
+        return Alloc(array.name, tuple(shape), self.step.filled[0])
+
+    def row(self, kernel: Kernel) -> None:
+        """One row of a kernel in each turn."""
+        outer = () if kernel.array in self.rows else (self.step.axis,)
+        nest = scheduled(self.local(kernel, kernel.axes[1:], kernel.body), replace(self.place, outer=outer))
+        self.arrays += nest.arrays
+        self.inside += nest.body
+
+    def total(self, kernel: Kernel) -> None:
+        """A sum over the turns: each adds to all entries."""
+        accumulator, axes = _accumulator(kernel), kernel.axes
+        own = Name(accumulator.name)
+        entry: Name | Load = Load(kernel.array, tuple(map(Affine.variable, axes))) if axes else own
+        is_long = self.adds(kernel)
+        if is_long:
+            total, entry = (Name(self.place.fresh(f"{own.name}_{what}")) for what in ("total", "part"))
+            self.before.append(Set(total, double(Number(0))))
+            (self.begin if self.in_parts else self.inside).append(Set(entry, Number(0)))
+        else:
+            first: Statement = start(entry, accumulator.reduction)
+            for number, axis in reversed(list(enumerate(axes))):
+                first = span(axis, ZERO, extent(kernel.array, number), [first])
+            self.before.append(first)
+        self.inside += self.turn(kernel, _loop(kernel).body, {own.name: entry})
+        if is_long:
+            (self.end if self.in_parts else self.inside).append(add_part(total, entry))
+            self.after.append(Set(own, real(total)))
+        store = kernel.body[-1]
+        assert isinstance(store, Store)
+        if not axes or store.value != own:
+            self.after += self.turn(kernel, [store], {own.name: entry if axes else own})
+
+    def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
+        """The nest of some statements of a kernel, with its accumulator where the total is."""
+        return with_scalars(scheduled(self.local(kernel, kernel.axes, body), self.place).body, entry)
+
+    def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
+        """A kernel with other axes that reads the rows in the place of their arrays."""
+        return replace(kernel, axes=axes, body=localise(body, self.rows))
+
+
+def _accumulator(kernel: Kernel) -> Accumulator:
+    (found,) = (s for s in kernel.body if isinstance(s, Accumulator))
+    return found
+
+
+def _loop(kernel: Kernel) -> Loop:
+    (found,) = (s for s in kernel.body if isinstance(s, Loop))
+    return found
