@@ -107,9 +107,7 @@ class NumbaPrinter(NestPrinter):
         return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
 
-def function_text(
-    step: Kernel | Fused, nest: Nest, names: Names, bare: frozenset[str], block: tuple[str, str] | None
-) -> str:
+def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[str, str] | None) -> str:
     """The function of a step, or the one that computes a block of it, without decorator."""
     first = step.kernels[0] if isinstance(step, Fused) else step
     printer = NumbaPrinter(names, first, nest.bare)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Alloc, Ends, If, Kernel, Loop, Scatter, Set, Statement
+from sympy_tensordiff.codegen.loops import Alloc, If, Kernel, Loop, Scatter, Set, Statement
 from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span
@@ -164,10 +164,6 @@ def is_extremum(loop: Loop) -> bool:
     add = loop.body[0]
     if len(loop.body) != 1 or not isinstance(add, Set) or add.reduction not in EXTREMA:
         return False
-    if (
-        not isinstance(add.target, Name)
-        or isinstance(add.value, Ends)
-        or sum(1 for _ in scalars(loop.body)) > CHAIN_WEIGHT
-    ):
+    if not isinstance(add.target, Name) or sum(1 for _ in scalars(loop.body)) > CHAIN_WEIGHT:
         return False
     return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))

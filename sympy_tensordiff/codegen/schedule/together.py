@@ -40,9 +40,8 @@ def scheduled_together(step: Fused, place: Place) -> Nest:
     if parts.in_parts:
         loop = split(loop, PART, place.fresh(f"{step.axis}_low"))
         loop = replace(loop, body=(*parts.begin, *loop.body, *parts.end))
-    return Nest(
-        (*map(parts.alloc, [a for a in step.rows if a.shape]), *parts.arrays), (*parts.before, loop, *parts.after)
-    )
+    rows = [parts.alloc(array) for array in step.rows if array.shape]
+    return Nest((*rows, *parts.arrays), (*parts.before, loop, *parts.after), bare)
 
 
 @dataclass
