@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Alloc, If, Kernel, Loop, Scatter, Set, Statement
+from sympy_tensordiff.codegen.loops import Alloc, Bound, Ends, If, Kernel, Loop, Scatter, Set, Statement
 from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span
@@ -117,15 +117,16 @@ def _rows(
 ) -> tuple[tuple[Alloc, ...], tuple[Statement, ...]]:
     """The arrays and what runs for one row, or for all of one in strips."""
     in_strips = len(kernel.axes) == 1 and not plan.scans and not place.outer
-    (low,), (high,) = row.lows, row.highs
-    length, around = high.form + 1, None
+    length, around = row.highs[0].form + 1, None
     if in_strips and place.block is not None:
-        length = high.form + 1 - low.form
+        length -= row.lows[0].form
     elif in_strips:
-        length, around = Affine.of(STRIP), split(row, STRIP, place.fresh(f"{row.variable}_first"))
+        # The end of a strip is computed once: without, the row fir took 1.13 times as long in single precision.
+        around, last = split(row, STRIP, place.fresh("first")), place.fresh("last")
         (inner,) = around.body
         assert isinstance(inner, Loop)
-        row = inner
+        length, row = Affine.of(STRIP), replace(inner, highs=(Bound(Affine.variable(last) - 1),))
+        around = replace(around, body=(Set(Name(last), Ends((), inner.highs)),))
     arrays = [Alloc(name, (exactly(length),), kernel.array) for name in sorted(plan.expanded)]
     scans = [carried for scan in plan.scans for carried in carry(row, scan, target, place.fresh)]
     if scans:
@@ -135,7 +136,7 @@ def _rows(
         body = (*begin, *scans, *sink(row, replace(plan, segments=[last]), target))
     else:
         body = sink(row, plan, target)
-    return tuple(arrays), body if around is None else (replace(around, body=body),)
+    return tuple(arrays), body if around is None else (replace(around, body=(*around.body, *body)),)
 
 
 def _refined(body: Sequence[Statement], fresh: Fresh, is_one: bool) -> tuple[Statement, ...]:
