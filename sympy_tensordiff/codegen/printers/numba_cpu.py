@@ -37,7 +37,8 @@ from sympy_tensordiff.codegen.printers.tiles import NAMES as TILE_NAMES
 from sympy_tensordiff.codegen.schedule.cpu import Place, scheduled
 from sympy_tensordiff.codegen.schedule.rows import runs_in_strips
 from sympy_tensordiff.codegen.schedule.together import scheduled_together
-from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays
+from sympy_tensordiff.codegen.schedule.verify import NestLaws
+from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays, uses
 
 PLUS = '''\
 def plus(total, term):
@@ -90,6 +91,9 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
             local = names.copy()
             place = Place(prover, local.fresh, bare, block=block_ends(local) if is_block else None)
             nest = scheduled_together(step, place) if isinstance(step, Fused) else scheduled(step, place)
+            used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
+            laws = NestLaws({*used.scalars, *used.integers}, filled_arrays(step), place.block, totals)
+            laws.check((*nest.arrays, *nest.body))
             text = function_text(step, nest, local, place.block)
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)

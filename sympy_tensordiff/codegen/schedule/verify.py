@@ -1,0 +1,113 @@
+"""The laws of scheduled nests: names before use, entries of known rank, one writer for each entry of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sympy_tensordiff.codegen.loops import Alloc, Bound, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.scalars import Load, Name
+from sympy_tensordiff.codegen.walk import bounds, forms, scalars
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine
+
+
+class NestLaws:
+    """Checks a nest; a nest that breaks a law is a bug of ours.
+
+    Parameters
+    ----------
+    known : collection of str
+        The scalars, integers and arrays of rank 0 which are passed to the function.
+    filled : collection of str
+        The arrays to whose entries it writes besides those that it makes.
+    block : tuple of str, optional
+        The integers between which the first index of each entry lies that the function writes, where other threads
+        write the others.
+    totals : collection of str
+        Arrays of which each block has a copy of its own.
+
+    Examples
+    --------
+    >>> from sympy_tensordiff.codegen.scalars import Number
+    >>> NestLaws(["n"], ["x"]).check([Set(Name("s"), Number(1), "sum")])
+    Traceback (most recent call last):
+    ...
+    sympy_tensordiff.errors.VerificationError: a nest uses s before it is set
+    """
+
+    def __init__(
+        self,
+        known: Collection[str],
+        filled: Collection[str],
+        block: tuple[str, str] | None = None,
+        totals: Collection[str] = (),
+    ) -> None:
+        self.known = set(known) | set(block or ())
+        self.filled = set(filled)
+        self.block = block
+        self.totals = totals
+        self.own: dict[str, int] = {}
+        self.cut: set[str] = set()
+        """Variables of loops that stay between the ends of the block."""
+
+    def check(self, body: Sequence[Statement]) -> None:
+        """Raise `VerificationError` where a nest breaks a law."""
+        for statement in body:
+            self.reads(statement)
+            if isinstance(statement, Alloc):
+                self.own[statement.name] = len(statement.shape)
+            elif isinstance(statement, Set):
+                self.write(statement)
+            elif isinstance(statement, If):
+                self.check(statement.body)
+            elif isinstance(statement, Loop):
+                self.loop(statement)
+
+    def loop(self, loop: Loop) -> None:
+        """A loop, whose variable nothing around it has and nothing behind it reads."""
+        if loop.variable in self.known:
+            raise VerificationError(f"a nest has two loops over {loop.variable} inside of each other")
+        is_cut = self.block is not None and self.stays_inside(loop, *self.block)
+        self.known.add(loop.variable)
+        self.cut |= {loop.variable} if is_cut else set()
+        self.check(loop.body)
+        self.known.discard(loop.variable)
+        self.cut.discard(loop.variable)
+
+    def stays_inside(self, loop: Loop, start: str, stop: str) -> bool:
+        """Whether the values of a loop lie between the ends of the block."""
+        lows = [Bound(Affine.variable(name)) for name in (start, *self.cut)]
+        return any(low in lows for low in loop.lows) and Bound(Affine.variable(stop) - 1) in loop.highs
+
+    def reads(self, statement: Statement) -> None:
+        """What a statement itself uses has been set before it."""
+        own = [Loop(statement.variable, statement.lows, statement.highs, ())] if isinstance(statement, Loop) else []
+        own += [If(statement.conditions, ())] if isinstance(statement, If) else []
+        own = own or [statement]
+        used = {node.name for node in scalars(own) if isinstance(node, Name)}
+        used = used.union(*(form.atoms() for form in forms(own)))
+        if isinstance(statement, Alloc):
+            used = used.union(*(b.form.atoms() for ends in statement.shape for b in bounds(ends)))
+        if isinstance(statement, Set) and statement.reduction and isinstance(statement.target, Name):
+            used |= {statement.target.name}
+        if missing := sorted(str(name) for name in used - self.known if "." not in str(name)):
+            raise VerificationError(f"a nest uses {', '.join(missing)} before it is set")
+        for node in scalars(own):
+            if isinstance(node, Load) and node.array in self.own and len(node.index) != self.own[node.array]:
+                raise VerificationError(f"a nest reads {node.array} at {len(node.index)} indices")
+
+    def write(self, statement: Set) -> None:
+        """A scalar or an entry of an array that the function may write, at a first index of its own in a block."""
+        target = statement.target
+        if isinstance(target, Name):
+            self.known.add(target.name)
+            return
+        if target.array in self.own:
+            if len(target.index) != self.own[target.array]:
+                raise VerificationError(f"a nest writes to {target.array} at {len(target.index)} indices")
+            return
+        if target.array not in self.filled:
+            raise VerificationError(f"a nest writes to {target.array}, which is not its own")
+        is_shared = self.block is not None and target.array not in self.totals
+        if is_shared and (not target.index or target.index[0] not in map(Affine.variable, self.cut)):
+            raise VerificationError(f"another block may write to the entry {target.index} of {target.array}")

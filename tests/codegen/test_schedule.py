@@ -1,0 +1,103 @@
+"""Schedules: each primitive on random loops computes what the loop does; the laws of nests find wrong ones."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from sympy_tensordiff.codegen.loops import Bound, Kernel, Loop, Set
+from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.numba_nests import NumbaPrinter
+from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation
+from sympy_tensordiff.codegen.schedule.nests import span, start
+from sympy_tensordiff.codegen.schedule.primitives import rfactor, split, split_sums
+from sympy_tensordiff.codegen.schedule.verify import NestLaws
+from sympy_tensordiff.errors import VerificationError
+from sympy_tensordiff.integer.affine import Affine
+
+i, n = Affine.variable("i"), Affine.variable("n")
+REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
+
+
+def run(body, names, **values):
+    """What a nest leaves in the scalar ``s``, by its text."""
+    NestLaws({"n"}, {"x"}).check(body)
+    printer = NumbaPrinter(names, Kernel("x", (), ()), frozenset())
+    printer.body(body, 0)
+    own = {"real": float, "np": np, "math": math, "at": int, "plus": lambda a, b: a + b, "maximum": max, "minimum": min}
+    exec("\n".join(printer.lines), own | values, found := {})
+    return found["s"]
+
+
+def random_loop(rng, reduction):
+    """A loop of a few or of no steps, with several bounds, that reduces entries of an array."""
+    lows = [
+        Bound(Affine.of(rng.randint(0, 4))),
+        *([Bound(n - rng.randint(5, 30), rng.randint(1, 3))] * rng.randint(0, 1)),
+    ]
+    highs = [Bound(n - rng.randint(1, 3)), *([Bound(2 * n - 7, rng.randint(2, 5))] * rng.randint(0, 1))]
+    value = Operation("mul", (Load("x", (i,)), Load("x", (n - i,))))
+    return Loop("i", tuple(lows), tuple(highs), (Set(Name("s"), value, reduction),))
+
+
+def scheduled(loop, rng, fresh):
+    """A loop by a random primitive that is legal for it."""
+    (add,) = loop.body
+    size = rng.randint(1, 9)
+    ways = ["split", "rfactor", *(["sums"] if add.reduction == "sum" else [])]
+    way = rng.choice(ways)
+    if way == "split":
+        return [split(loop, size, fresh("first"))]
+    if way == "rfactor":
+        return rfactor(loop, size, fresh)
+    return split_sums(loop, ["s"], size, fresh)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_schedule_computes_what_the_loop_does(seed):
+    rng = random.Random(seed)
+    reduction = rng.choice(list(REDUCTIONS))
+    size = rng.randint(1, 40)
+    x = np.random.default_rng(seed).uniform(0.5, 1.5, size + 1)
+    loop = random_loop(rng, reduction)
+    first = max(-(-bound.form.evaluate({"n": size}) // bound.divisor) for bound in loop.lows)
+    last = min(bound.form.evaluate({"n": size}) // bound.divisor for bound in loop.highs)
+    terms = [x[k] * x[size - k] for k in range(first, last + 1)]
+    names = Names(["i", "n", "s", "x"], ["real", "np", "math", "at", "plus"])
+    begin = start(Name("s"), reduction)
+    found = run([begin, *scheduled(loop, rng, names.fresh)], names, x=x, n=size)
+    expected = REDUCTIONS[reduction](terms) if terms else begin.value.value
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+STORE = Set(Load("x", (i,)), Name("s"))
+BLOCK = ("first", "stop")
+FIRST, STOP = map(Affine.variable, BLOCK)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ([STORE], "a nest uses i, s before it is set"),
+        ([Set(Name("s"), Number(1), "sum")], "a nest uses s before it is set"),
+        ([span("i", Affine(), Affine.variable("m"))], "a nest uses m before it is set"),
+        ([span("i", Affine(), n, [span("i", Affine(), n)])], "a nest has two loops over i inside of each other"),
+        ([Set(Load("y", (n,)), Number(1))], "a nest writes to y, which is not its own"),
+        (
+            [span("i", Affine(), n, [Set(Load("x", (i,)), Number(1))])],
+            r"another block may write to the entry \(i,\) of x",
+        ),
+        ([span("i", FIRST, STOP, [Set(Load("x", (i + 1,)), Number(1))])], r"another block may write to .*\(i \+ 1,\)"),
+        ([span("i", FIRST, STOP + 1, [Set(Load("x", (i,)), Number(1))])], r"another block may write to .*\(i,\)"),
+    ],
+)
+def test_wrong_nests_are_refused(body, message):
+    with pytest.raises(VerificationError, match=message):
+        NestLaws({"n"}, {"x"}, BLOCK).check(body)
+
+
+def test_entries_of_its_own_block_and_copies_of_totals_are_written():
+    inside = [Set(Load("x", (i,)), Number(1)), Set(Load("t", (n,)), Number(1), "sum")]
+    NestLaws({"n"}, {"x", "t"}, BLOCK, {"t"}).check([span("i", FIRST, STOP, inside)])
+    NestLaws({"n"}, {"x", "t"}, BLOCK, {"t"}).check([split(span("i", FIRST, STOP, inside), 8, "low")])
