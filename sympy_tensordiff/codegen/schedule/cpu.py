@@ -10,7 +10,7 @@ a short last axis                jam: its entries together (`short_row`)
 an extremum of short values      `rfactor`
 a long sum that fills one entry  `split_sums`
 sines and cosines                near angles first (`with_near_angles`)
-reads that select, or repeat     once for each pass of their loop (`with_reads_once`)
+reads that select, or repeat     once for each pass of their loop (`Once`)
 ===============================  ==========================================================================
 """
 
@@ -24,13 +24,13 @@ from sympy_tensordiff.codegen.loops import Alloc, Bound, Ends, If, Kernel, Loop,
 from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span
-from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart, with_reads_once
+from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import STRIP, RowPlan, row_plan, runs_less_often
 from sympy_tensordiff.codegen.schedule.short_rows import short_row
 from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
 from sympy_tensordiff.codegen.walk import EXTREMA, forms, scalars
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row
 
 CHAINS = 8
 """As many maxima are computed side by side."""
@@ -95,8 +95,21 @@ def scheduled(kernel: Kernel, place: Place) -> Nest:
         body = (replace(loop, body=body),)
     is_one = not (axes or place.outer or place.is_within)
     body = _refined(body, place.fresh, is_one)
-    once = Once(kernel, (*short.body, *short.stores) if short is not None else kernel.body, place.outer, prover, plan)
-    return Nest(arrays, with_reads_once(body, once.entries, place.fresh), place.bare)
+    if plan is None or not plan.scans:
+        body = _reading_once(body, kernel, place)
+    return Nest(arrays, body, place.bare)
+
+
+def _reading_once(body: Sequence[Statement], kernel: Kernel, place: Place) -> tuple[Statement, ...]:
+    """A nest that reads entries before the loops that need them."""
+    box = kernel.box(place.prover.shapes)
+    inner, outer = box[len(box) - len(kernel.axes) :], zip(place.outer, box, strict=False)
+    extents = {f"{kernel.array}.shape[{len(place.outer) + n}]": length for n, length in enumerate(inner)}
+    ends = [(Affine.variable(axis), length) for axis, length in outer]
+    if place.block is not None:
+        ends += [(Affine.variable(name), inner[0] + 1) for name in place.block]
+    rows = tuple(Row("ge", form) for value, length in ends for form in (value, length - value - 1))
+    return Once(place.prover, place.fresh, extents, has_values=not place.outer).body(body, rows)
 
 
 def _axes(kernel: Kernel, place: Place) -> list[Loop]:

@@ -7,91 +7,98 @@ of it, and functions of what data select are computed of a row that has been rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.facts import Prover, Rows, around_rows, data_reads
-from sympy_tensordiff.codegen.loops import If, Kernel, Let, Loop, Set, Statement, Store
+from sympy_tensordiff.codegen.facts import Prover, Rows, data_reads, loop_rows
+from sympy_tensordiff.codegen.loops import Ends, If, Kernel, Let, Loop, Set, Statement, Store
 from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.scalars import IndexValue, Load, MaskedEntry, Name, Operation, Scalar
 from sympy_tensordiff.codegen.schedule.nests import exactly
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Segment
-from sympy_tensordiff.codegen.walk import Around, forms, rewrite_scalar, scalars, walk, with_parts, with_values
+from sympy_tensordiff.codegen.walk import forms, rewrite_scalar, scalars, statements, walk, with_parts, with_values
 from sympy_tensordiff.integer.affine import Affine, Row, Variable
 from sympy_tensordiff.integer.data import DataEntry, data_entries
 
 Entry: TypeAlias = "DataEntry | Load"
 
 
+@dataclass(frozen=True)
 class Once:
-    """Finds the entries that are read where a pass of a loop begins.
+    """Finds the entries that a pass of a loop reads before others, and reads them there.
 
-    ``entries`` are those by the variable of the loop; "" is before all loops. Each lies inside of its array wherever
-    the loop runs, whatever conditions stand around its use.
+    Each lies inside of its array wherever the loop runs, whatever conditions stand around its use, and is used in a
+    loop inside of it.
 
     Parameters
     ----------
-    kernel : Kernel
-    body : sequence of statements
-        What runs at each point of the axes.
-    outer : sequence of str
-        Axes of the array in front of those of the kernel, over which something else loops.
     prover : Prover
-    plan : RowPlan, optional
-        How the loop over the last axis moves inside of the others.
+    fresh : callable
+        Makes names.
+    extents : mapping
+        What the extents are that loops have for their ends.
+    has_values : bool
+        Whether entries of arrays of real numbers are read so, too.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        body: Sequence[Statement],
-        outer: Sequence[str],
-        prover: Prover,
-        plan: RowPlan | None,
-    ) -> None:
-        self.kernel = kernel
-        self.prover = prover
-        self.plan = plan
-        self.has_values = not outer
-        self.entries: dict[str, list[Entry]] = {}
-        axes, box = (*outer, *kernel.axes), kernel.box(prover.shapes)
-        if len(axes) != len(box) or (plan is not None and plan.scans) or not data_entries(forms(body)):
-            return
-        self.known: dict[str, Rows] = {"": ()}
-        rows: Rows = ()
-        for axis, extent in zip(axes, box, strict=True):
-            rows += (Row("ge", Affine.variable(axis)), Row("ge", extent - Affine.variable(axis) - 1))
-            self.known[axis if axis in kernel.axes else ""] = rows
-        for statement, around in walk(body):
+    prover: Prover
+    fresh: Callable[[str], str]
+    extents: Mapping[Variable, Affine]
+    has_values: bool
+
+    def body(self, body: Sequence[Statement], rows: Rows) -> tuple[Statement, ...]:
+        """A nest, for which ``rows`` hold."""
+        return self.block(body, rows, {}, "") if any(data_entries(forms(body))) else tuple(body)
+
+    def block(
+        self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str], variable: str
+    ) -> tuple[Statement, ...]:
+        """What runs in a pass of a loop, or before all loops (""); ``known`` entries have names."""
+        known, reads = dict(known), list[Statement]()
+        for entry in dict.fromkeys(self.wanted(body, variable)):
+            if self.is_inside(entry, rows):
+                name = self.fresh(entry_name(entry))
+                value = entry if isinstance(entry, Load) else exactly(Affine.variable(entry))
+                reads.append(with_parts(Set(Name(name), value), *_changes(known)))
+                known[entry] = name
+        return (*reads, *self.inside(body, rows, known))
+
+    def inside(self, body: Sequence[Statement], rows: Rows, known: Mapping[Entry, str]) -> Iterator[Statement]:
+        """Statements with the names of known entries."""
+        for statement in body:
+            new = with_parts(statement, *_changes(known))
             if isinstance(statement, Loop):
-                self.known[statement.variable] = around_rows((*around, statement), rows)
-            self.find(statement, around)
+                inner = (*rows, *(row.substitute(self.extents) for row in loop_rows(statement)))
+                new = replace(new, body=self.block(statement.body, inner, known, statement.variable))  # type: ignore[call-arg]
+            elif isinstance(statement, If):
+                new = replace(new, body=tuple(self.inside(statement.body, (*rows, *statement.conditions), known)))  # type: ignore[call-arg]
+            elif isinstance(statement, Set) and isinstance(statement.value, Ends) and not statement.reduction:
+                end = Affine.variable(statement.target.name)  # type: ignore[union-attr]
+                rows += tuple(row.substitute(self.extents) for row in _rows_of(end, statement.value))
+            yield new
 
-    def find(self, statement: Statement, around: Around) -> None:
-        """Note the entries in a statement."""
-        loops = [one for one in around if isinstance(one, Loop)]
-        order = ["", *self.kernel.axes, *(loop.variable for loop in loops)]
-        if self.plan is not None:
-            if any(map(self.plan.planner.is_tied, loops)):
-                return
-            last = self.kernel.axes[-1]
-            order = [*(name for name in order if name != last), last]
-        for entry in self.wanted(statement):
-            atoms = frozenset[object]().union(*(form.atoms() for form in entry.index))
-            home = next(name for name in reversed(order) if name in atoms or not name)
-            found = self.entries.setdefault(home, [])
-            if home != order[-1] and entry not in found and self.is_inside(entry, self.known[home]):
-                found.append(entry)
+    def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
+        """The entries at one value of a variable that loops inside of it use."""
+        targets = [s.target for s in statements(body) if isinstance(s, Set)]
+        written = {target.array for target in targets if isinstance(target, Load)}
+        own = {target.name for target in targets if isinstance(target, Name)}
+        for statement, around in walk(body):
+            inner = own.union(loop.variable for loop in around if isinstance(loop, Loop))
+            if any(isinstance(loop, Loop) for loop in around):
+                for entry in self.entries(statement, written):
+                    atoms = frozenset[object]().union(*(form.atoms() for form in entry.index))
+                    if atoms.isdisjoint(inner) and (not variable or variable in atoms):
+                        yield entry
 
-    def wanted(self, statement: Statement) -> Iterator[Entry]:
-        """The entries of data in a statement, and those of arrays that the kernel does not fill."""
+    def entries(self, statement: Statement, written: Collection[str]) -> Iterator[Entry]:
+        """The entries of data in a statement, and those of arrays that the nest does not fill."""
         own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
         for entry in data_entries(forms(own)):
             if not isinstance(entry, MaskedEntry):
                 yield entry
         for value in scalars(own) if self.has_values else ():
-            if isinstance(value, Load) and value.index and value.array != self.kernel.array:
+            if isinstance(value, Load) and value.index and value.array not in written:
                 yield value
 
     def is_inside(self, entry: Entry, context: Rows) -> bool:
@@ -102,6 +109,31 @@ class Once:
         loads = [*data_reads(own.index), own]
         shapes = self.prover.shapes
         return not any(self.prover.axes_inside(load, shapes[load.array], context) for load in loads)
+
+
+def _rows_of(end: Affine, ends: Ends) -> Iterator[Row]:
+    """What is known of an integer that is a maximum or a minimum."""
+    for low in ends.lows:
+        yield Row("ge", low.divisor * end - low.form)
+    for high in ends.highs:
+        yield Row("ge", high.form - high.divisor * (end - 1))
+
+
+def _changes(known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
+    """What puts the names of known entries in the place of values and forms."""
+    data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, DataEntry)}
+
+    def form(one: Affine) -> Affine:
+        return one.substitute(data)
+
+    def part(one: Scalar) -> Scalar:
+        if isinstance(one, IndexValue):
+            return IndexValue(form(one.form))
+        if not isinstance(one, Load):
+            return one
+        return Name(known[one]) if one in known else Load(one.array, tuple(map(form, one.index)))
+
+    return lambda value: rewrite_scalar(value, part), form
 
 
 def entry_name(entry: Entry) -> str:
@@ -135,63 +167,3 @@ def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, 
     kernel = replace(kernel, body=(*lets, *body))
     segments = [Segment("entry", [*lets]), Segment("entry", [*body])]
     return kernel, RowPlan(RowPlanner(kernel, is_long=False), segments, frozenset(names.values()))
-
-
-def with_reads_once(
-    body: Sequence[Statement], entries: Mapping[str, Sequence[Entry]], fresh: Callable[[str], str]
-) -> tuple[Statement, ...]:
-    """A nest in which a pass of a loop first reads the ``entries`` of its variable, those that are used in it."""
-    found = dict.fromkeys(entry for those in entries.values() for entry in those)
-    names = {entry: fresh(entry_name(entry)) for entry in found}
-    return _Reads(entries, names).block(body, {}, "") if names else tuple(body)
-
-
-@dataclass(frozen=True)
-class _Reads:
-    entries: Mapping[str, Sequence[Entry]]
-    names: Mapping[Entry, str]
-
-    def block(self, body: Sequence[Statement], known: Mapping[Entry, str], variable: str) -> tuple[Statement, ...]:
-        """What runs in a pass of a loop, or of nothing ("")."""
-        own = self.entries.get(variable, ())
-        inner = {**known, **{entry: self.names[entry] for entry in own}}
-        result = [self.statement(statement, inner) for statement in body]
-        for number in reversed(range(len(own))):
-            entry = own[number]
-            name, before = self.names[entry], {**known, **{e: self.names[e] for e in own[:number]}}
-            if any(name in used for used in _names(result)):
-                value = entry if isinstance(entry, Load) else exactly(Affine.variable(entry))
-                result.insert(0, with_parts(Set(Name(name), value), *self._changes(before)))
-        return tuple(result)
-
-    def statement(self, statement: Statement, known: Mapping[Entry, str]) -> Statement:
-        new = with_parts(statement, *self._changes(known))
-        if isinstance(statement, Loop | If):
-            variable = statement.variable if isinstance(statement, Loop) else None
-            inside = statement.body
-            body = self.block(inside, known, variable) if variable else [self.statement(s, known) for s in inside]
-            return replace(new, body=tuple(body))  # type: ignore[call-arg]
-        return new
-
-    def _changes(self, known: Mapping[Entry, str]) -> tuple[Callable[[Scalar], Scalar], Callable[[Affine], Affine]]:
-        """The names of known entries in values and in forms."""
-        data: dict[Variable, Affine] = {e: Affine.variable(n) for e, n in known.items() if isinstance(e, DataEntry)}
-
-        def form(one: Affine) -> Affine:
-            return one.substitute(data)
-
-        def part(one: Scalar) -> Scalar:
-            if isinstance(one, IndexValue):
-                return IndexValue(form(one.form))
-            if not isinstance(one, Load):
-                return one
-            return Name(known[one]) if one in known else Load(one.array, tuple(map(form, one.index)))
-
-        return lambda value: rewrite_scalar(value, part), form
-
-
-def _names(body: Sequence[Statement]) -> Iterator[frozenset[str]]:
-    """The names of scalars and integers that are read in a nest."""
-    yield frozenset(node.name for node in scalars(body) if isinstance(node, Name))
-    for form in forms(body):
-        yield form.atoms()
