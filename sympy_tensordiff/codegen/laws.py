@@ -212,6 +212,7 @@ class _KernelLaws:
             condition = self.value(statement.value)
             self.declare(statement.name, "condition" if condition else "real")
         else:
+            assert isinstance(statement, Add | Store | AddAt)  # the others are made by schedules
             if self.value(statement.value):
                 raise VerificationError(f"{self.where}: a condition is no number")
             if isinstance(statement, Add):

@@ -104,7 +104,7 @@ class KernelPrinter:
                 self.add(statement, frame)
             elif isinstance(statement, AddAt):
                 self.add_at(statement, frame)
-            else:
+            elif isinstance(statement, Store):
                 self.store(statement, frame)
 
     # ------------------------------------------------------------------------ values

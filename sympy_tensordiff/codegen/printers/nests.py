@@ -77,7 +77,7 @@ class NestPrinter(ScalarPrinter):
             self.store(statement, depth)
         elif isinstance(statement, AddAt):
             self.add_at(statement, depth)
-        else:
+        elif isinstance(statement, Add):
             self.add(statement, depth)
 
     def loop(self, head: str, body: Sequence[Statement], depth: int, variable: str) -> None:

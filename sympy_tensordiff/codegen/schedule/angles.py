@@ -57,7 +57,7 @@ def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement
     before = {name: Name(fresh(f"{name}_before")) for name in added(loop.body)}
     start = [Set(Name(wide), FALSE), *(Set(kept, Name(name)) for name, kept in before.items())]
     near = replace(loop, body=near_angles(loop.body, fresh, wide))
-    again = [*(Set(Name(name), kept) for name, kept in before.items()), loop]
+    again: list[Statement] = [*(Set(Name(name), kept) for name, kept in before.items()), loop]
     return (*start, near, If((Row("ge", Affine.variable(wide) - 1),), tuple(again)))
 
 

@@ -144,9 +144,8 @@ def _rows(
     scans = [carried for scan in plan.scans for carried in carry(row, scan, target, place.fresh)]
     if scans:
         # They come in front of the last segment, and use what the others have made.
-        *others, last = plan.segments
-        begin = sink(row, replace(plan, segments=others), target)
-        body = (*begin, *scans, *sink(row, replace(plan, segments=[last]), target))
+        first, rest = (replace(plan, segments=part) for part in (plan.segments[:-1], plan.segments[-1:]))
+        body = (*sink(row, first, target), *scans, *sink(row, rest, target))
     else:
         body = sink(row, plan, target)
     return tuple(arrays), body if around is None else (replace(around, body=(*around.body, *body)),)
@@ -164,8 +163,7 @@ def _refined(body: Sequence[Statement], fresh: Fresh, is_one: bool) -> tuple[Sta
             found += rfactor(statement, CHAINS, fresh)
         elif is_one and (sums := long_sums(statement)):
             for part in split_sums(statement, sums, PART, fresh):
-                inner = isinstance(part, Loop)
-                found += [replace(part, body=_refined(part.body, fresh, False))] if inner else [part]
+                found.append(replace(part, body=_refined(part.body, fresh, False)) if isinstance(part, Loop) else part)
         elif len(near := with_near_angles(statement, fresh)) > 1:
             found += near
         else:

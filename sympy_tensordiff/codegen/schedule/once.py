@@ -68,14 +68,13 @@ class Once:
         """Statements with the names of known entries."""
         for statement in body:
             new = with_parts(statement, *_changes(known))
-            if isinstance(statement, Loop):
+            if isinstance(statement, Loop) and isinstance(new, Loop):
                 inner = (*rows, *(row.substitute(self.extents) for row in loop_rows(statement)))
-                new = replace(new, body=self.block(statement.body, inner, known, statement.variable))  # type: ignore[call-arg]
-            elif isinstance(statement, If):
-                new = replace(new, body=tuple(self.inside(statement.body, (*rows, *statement.conditions), known)))  # type: ignore[call-arg]
+                new = replace(new, body=self.block(statement.body, inner, known, statement.variable))
+            elif isinstance(statement, If) and isinstance(new, If):
+                new = replace(new, body=tuple(self.inside(statement.body, (*rows, *statement.conditions), known)))
             elif isinstance(statement, Set) and isinstance(statement.value, Ends) and not statement.reduction:
-                end = Affine.variable(statement.target.name)  # type: ignore[union-attr]
-                rows += tuple(row.substitute(self.extents) for row in _rows_of(end, statement.value))
+                rows += tuple(row.substitute(self.extents) for row in _rows_of(statement.target, statement.value))
             yield new
 
     def wanted(self, body: Sequence[Statement], variable: str) -> Iterator[Entry]:
@@ -111,8 +110,10 @@ class Once:
         return not any(self.prover.axes_inside(load, shapes[load.array], context) for load in loads)
 
 
-def _rows_of(end: Affine, ends: Ends) -> Iterator[Row]:
+def _rows_of(target: Name | Load, ends: Ends) -> Iterator[Row]:
     """What is known of an integer that is a maximum or a minimum."""
+    assert isinstance(target, Name)
+    end = Affine.variable(target.name)
     for low in ends.lows:
         yield Row("ge", low.divisor * end - low.form)
     for high in ends.highs:

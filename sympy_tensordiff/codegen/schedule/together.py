@@ -95,9 +95,10 @@ class _Parts:
         entry: Name | Load = Load(kernel.array, tuple(map(Affine.variable, axes))) if axes else own
         is_long = self.adds(kernel)
         if is_long:
-            total, entry = (Name(self.place.fresh(f"{own.name}_{what}")) for what in ("total", "part"))
+            total, part = (Name(self.place.fresh(f"{own.name}_{what}")) for what in ("total", "part"))
+            entry = part
             self.before.append(Set(total, double(Number(0))))
-            (self.begin if self.in_parts else self.inside).append(Set(entry, Number(0)))
+            (self.begin if self.in_parts else self.inside).append(Set(part, Number(0)))
         else:
             first: Statement = start(entry, accumulator.reduction)
             for number, axis in reversed(list(enumerate(axes))):
@@ -105,7 +106,7 @@ class _Parts:
             self.before.append(first)
         self.inside += self.turn(kernel, _loop(kernel).body, {own.name: entry})
         if is_long:
-            (self.end if self.in_parts else self.inside).append(add_part(total, entry))
+            (self.end if self.in_parts else self.inside).append(add_part(total, part))
             self.after.append(Set(own, real(total)))
         store = kernel.body[-1]
         assert isinstance(store, Store)

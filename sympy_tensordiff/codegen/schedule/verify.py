@@ -81,7 +81,9 @@ class NestLaws:
 
     def reads(self, statement: Statement) -> None:
         """What a statement itself uses has been set before it."""
-        own = [Loop(statement.variable, statement.lows, statement.highs, ())] if isinstance(statement, Loop) else []
+        own: list[Statement] = (
+            [Loop(statement.variable, statement.lows, statement.highs, ())] if isinstance(statement, Loop) else []
+        )
         own += [If(statement.conditions, ())] if isinstance(statement, If) else []
         own = own or [statement]
         used = {node.name for node in scalars(own) if isinstance(node, Name)}
