@@ -50,8 +50,7 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
 
 def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...]:
     """A loop with the functions for near angles, and once more where an angle is none; as it is where it may not be."""
-    # An addition to an entry of an array cannot be taken back.
-    if has_few_steps(loop) or not works_on_near_angles(loop.body) or any(map(_adds_to_entry, statements(loop.body))):
+    if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
         return (loop,)
     wide = fresh("wide")
     before = {name: Name(fresh(f"{name}_before")) for name in added(loop.body)}
@@ -61,8 +60,13 @@ def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement
     return (*start, near, If((Row("ge", Affine.variable(wide) - 1),), tuple(again)))
 
 
-def _adds_to_entry(statement: Statement) -> bool:
-    return isinstance(statement, Set) and bool(statement.reduction) and isinstance(statement.target, Load)
+def _reads_what_it_writes(body: Sequence[Statement]) -> bool:
+    """Whether a second run of a loop would find other entries of arrays than the first."""
+    targets = [
+        (s.target.array, s.reduction) for s in statements(body) if isinstance(s, Set) and isinstance(s.target, Load)
+    ]
+    read = {node.array for node in scalars(body) if isinstance(node, Load)}
+    return any(reduction or array in read for array, reduction in targets)
 
 
 def near_angles(body: Sequence[Statement], fresh: Callable[[str], str], wide: str) -> tuple[Statement, ...]:

@@ -16,14 +16,14 @@ reads that select, or repeat     once for each pass of their loop (`Once`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Alloc, Bound, Ends, If, Kernel, Loop, Scatter, Set, Statement
 from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
-from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span
+from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span, with_scalars
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import STRIP, RowPlan, row_plan, runs_less_often
@@ -45,6 +45,7 @@ class Place:
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
+    ``entries`` stand in the place of accumulators.
     """
 
     prover: Prover
@@ -53,6 +54,7 @@ class Place:
     outer: tuple[str, ...] = ()
     block: tuple[str, str] | None = None
     is_within: bool = False
+    entries: Mapping[str, Name | Load] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def scheduled(kernel: Kernel, place: Place) -> Nest:
         body = explicit(kernel.body, target)
     for loop in reversed(spans):
         body = (replace(loop, body=body),)
+    body = with_scalars(body, place.entries)
     is_one = not (axes or place.outer or place.is_within)
     body = _refined(body, place.fresh, is_one)
     if plan is None or not plan.scans:
@@ -109,7 +112,7 @@ def _reading_once(body: Sequence[Statement], kernel: Kernel, place: Place) -> tu
     if place.block is not None:
         ends += [(Affine.variable(name), inner[0] + 1) for name in place.block]
     rows = tuple(Row("ge", form) for value, length in ends for form in (value, length - value - 1))
-    return Once(place.prover, place.fresh, extents, has_values=not place.outer).body(body, rows)
+    return Once(place.prover, place.fresh, extents, has_values=not place.is_within).body(body, rows)
 
 
 def _axes(kernel: Kernel, place: Place) -> list[Loop]:

@@ -125,7 +125,7 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     main = replace(span(loop.variable, low, stop - (count - 1), inside), step=count)
     joined = [Set(add.target, chain, add.reduction) for chain in chains[1:]]
     done = low + count * quotient(stop - low, count)
-    is_known = (stop - low).is_constant
+    is_known = (stop - low).is_constant and (stop - low).constant >= 0
     rest = Loop(loop.variable, (Bound(done),) if is_known else (Bound(low), Bound(done)), (Bound(stop - 1),), loop.body)
     result = (*before, *(Set(chain, add.target) for chain in chains[1:]), main, *joined)
     return result if is_known and done == stop else (*result, rest)

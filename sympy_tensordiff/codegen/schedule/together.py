@@ -20,7 +20,7 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Number
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
-from sympy_tensordiff.codegen.schedule.nests import ZERO, double, exactly, extent, real, span, start, with_scalars
+from sympy_tensordiff.codegen.schedule.nests import ZERO, double, exactly, extent, real, span, start
 from sympy_tensordiff.codegen.schedule.primitives import add_part, localise, split
 from sympy_tensordiff.codegen.schedule.sums import PART, in_rounds
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -115,7 +115,7 @@ class _Parts:
 
     def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
         """The nest of some statements of a kernel, with its accumulator where the total is."""
-        return with_scalars(scheduled(self.local(kernel, kernel.axes, body), self.place).body, entry)
+        return scheduled(self.local(kernel, kernel.axes, body), replace(self.place, entries=entry)).body
 
     def local(self, kernel: Kernel, axes: tuple[str, ...], body: Sequence[Statement]) -> Kernel:
         """A kernel with other axes that reads the rows in the place of their arrays."""
