@@ -5,7 +5,10 @@ import random
 
 import numpy as np
 import pytest
+import sympy
+from as_python import as_python
 
+import sympy_tensordiff as td
 from sympy_tensordiff.codegen.loops import Bound, Kernel, Loop, Set
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.numba_nests import NumbaPrinter
@@ -101,3 +104,33 @@ def test_entries_of_its_own_block_and_copies_of_totals_are_written():
     inside = [Set(Load("x", (i,)), Number(1)), Set(Load("t", (n,)), Number(1), "sum")]
     NestLaws({"n"}, {"x", "t"}, BLOCK, {"t"}).check([span("i", FIRST, STOP, inside)])
     NestLaws({"n"}, {"x", "t"}, BLOCK, {"t"}).check([split(span("i", FIRST, STOP, inside), 8, "low")])
+
+
+@pytest.mark.parametrize("reduction", [td.IndexedSum, td.IndexedMax])
+@pytest.mark.parametrize("inner", [True, False])
+def test_totals_of_rows_are_their_entries_in_each_loop(reduction, inner):
+    """With large angles: a loop that sets an entry from what it held cannot run again with other sines."""
+    rows, columns = sympy.symbols("rows columns", integer=True, positive=True)
+    p, q, k = sympy.symbols("p q k", integer=True)
+    x = td.TensorSymbol("x", (rows, columns))
+    soft = td.TensorComprehension(
+        sympy.exp(x[p, q]) * td.IndexedSum(x[p, k], (k, 0, columns - 1)), (p, rows), (q, columns)
+    )
+    entry = 10**7 * soft[k, q]
+    value = sympy.sin(entry) if inner else entry
+    total = reduction(value, (k, 0, rows - 1))
+    result = td.TensorComprehension(total if inner else sympy.sin(total), (q, columns))
+    function = td.lambdify((x,), (soft, result))
+    assert "together" in function.plan
+    values = np.random.default_rng(0).standard_normal((12, 9))
+    expected = td.lambdify((x,), (soft, result), "numpy")(values)
+    found = [np.full_like(array, np.nan) for array in expected]
+    as_python(function.source)(values, *found)
+    for left, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-6, atol=1e-5)
+
+
+def test_a_loop_of_no_values_has_no_rest():
+    loop = span("i", Affine.of(0), Affine.of(-3), [Set(Name("s"), Load("x", (i,)), "max")])
+    names = Names(["i", "n", "s", "x"], ["real", "np", "math", "at", "plus"])
+    assert run([start(Name("s"), "max"), *rfactor(loop, 8, names.fresh)], names, x=np.ones(9), n=1) == -math.inf
