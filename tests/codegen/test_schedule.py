@@ -9,11 +9,11 @@ import sympy
 from as_python import as_python
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.loops import Bound, Kernel, Loop, Set
+from sympy_tensordiff.codegen.loops import STARTS, Alloc, Bound, Kernel, Loop, Set
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.numba_nests import NumbaPrinter
 from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation
-from sympy_tensordiff.codegen.schedule.nests import span, start
+from sympy_tensordiff.codegen.schedule.nests import exactly, span, start
 from sympy_tensordiff.codegen.schedule.primitives import rfactor, split, split_sums
 from sympy_tensordiff.codegen.schedule.verify import NestLaws
 from sympy_tensordiff.errors import VerificationError
@@ -70,7 +70,7 @@ def test_a_schedule_computes_what_the_loop_does(seed):
     names = Names(["i", "n", "s", "x"], ["real", "np", "math", "at", "plus"])
     begin = start(Name("s"), reduction)
     found = run([begin, *scheduled(loop, rng, names.fresh)], names, x=x, n=size)
-    expected = REDUCTIONS[reduction](terms) if terms else begin.value.value
+    expected = REDUCTIONS[reduction](terms) if terms else STARTS[reduction]
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -86,6 +86,8 @@ FIRST, STOP = map(Affine.variable, BLOCK)
         ([Set(Name("s"), Number(1), "sum")], "a nest uses s before it is set"),
         ([span("i", Affine(), Affine.variable("m"))], "a nest uses m before it is set"),
         ([span("i", Affine(), n, [span("i", Affine(), n)])], "a nest has two loops over i inside of each other"),
+        ([Alloc("t", (exactly(n),), "x"), Set(Load("x", ()), Load("t", (n, n)))], "a nest reads t at 2 indices"),
+        ([Alloc("t", (exactly(n),), "x"), Set(Load("t", ()), Number(1))], "a nest writes to t at 0 indices"),
         ([Set(Load("y", (n,)), Number(1))], "a nest writes to y, which is not its own"),
         (
             [span("i", Affine(), n, [Set(Load("x", (i,)), Number(1))])],

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 from sympy_tensordiff.codegen.loops import Alloc, Ends, Fused, If, Kernel, Loop, Set, Statement
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import task_text, without_unused_real
 from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.printers.forms import CHOICE, Names
+from sympy_tensordiff.codegen.printers.forms import ATOM, Names
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.parallel import head_text
-from sympy_tensordiff.codegen.scalars import Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.scalars import Name, Operation
 from sympy_tensordiff.codegen.schedule.cpu import Nest
-from sympy_tensordiff.codegen.schedule.nests import FALSE
+from sympy_tensordiff.codegen.schedule.nests import FALSE, INFINITY
 from sympy_tensordiff.codegen.walk import EXTREMA, filled_arrays
 from sympy_tensordiff.integer.affine import Affine
 
@@ -44,7 +42,9 @@ class NumbaPrinter(NestPrinter):
         return self.form(form) if counts else f"at({self.form(form)})"
 
     def operation(self, node: Operation) -> tuple[str, int]:
-        return ("False", CHOICE) if node == FALSE else super().operation(node)
+        if node == INFINITY:
+            return "real(math.inf)", ATOM
+        return ("False", ATOM) if node == FALSE else super().operation(node)
 
     def head_text(self, statement: Loop | If) -> str:
         if isinstance(statement, If) or statement.step == 1:
@@ -80,7 +80,9 @@ class NumbaPrinter(NestPrinter):
         """A value that is set, or one more value of a reduction."""
         target, reduction = statement.target, statement.reduction
         own = self.name(target.name) if isinstance(target, Name) else self.load(target)
-        value = self.integer_text(statement.value) if isinstance(statement.value, Ends) else self.value(statement.value)
+        value = (
+            self.integer_text(statement.value) if isinstance(statement.value, Ends) else self.scalar(statement.value)
+        )
         if not reduction:
             if isinstance(target, Name):
                 self.defined[target.name] = self.loop_depth
@@ -95,12 +97,6 @@ class NumbaPrinter(NestPrinter):
             # The factors of a product stay in order: 0*1e200*1e200 is 0, 0*(1e200*1e200) is nan.
             return f"{own} = plus({own}, {value})"
         return f"{own} {'+' if reduction == 'sum' else '*'}= {value}"
-
-    def value(self, value: Scalar) -> str:
-        """A value as text, which may be what a maximum of nothing is."""
-        if isinstance(value, Number) and math.isinf(value.value):
-            return f"real({'-' if value.value < 0 else ''}math.inf)"
-        return self.scalar(value)
 
     def integer_text(self, ends: Ends) -> str:
         """An integer."""

@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation, Scalar
-from sympy_tensordiff.codegen.walk import rewrite, rewrite_scalar, with_parts
+from sympy_tensordiff.codegen.walk import EXTREMA, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.integer.affine import Affine
 
 ZERO = Affine()
@@ -30,6 +30,10 @@ ZERO = Affine()
 
 FALSE = Operation("or", ())
 """A condition that does not hold."""
+
+
+INFINITY = Operation("infinity", ())
+"""The least of no numbers. As a `Number` of the user's it is refused."""
 
 
 def extent(array: str, axis: int) -> Affine:
@@ -53,6 +57,8 @@ def exactly(form: Affine) -> Ends:
 
 def start(target: Name | Load, reduction: Reduction) -> Set:
     """What begins a reduction."""
+    if reduction in EXTREMA:
+        return Set(target, INFINITY if reduction == "min" else Operation("neg", (INFINITY,)))
     return Set(target, Number(STARTS[reduction]))
 
 
