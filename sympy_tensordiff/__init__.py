@@ -4,6 +4,8 @@ Write a tensor function in index notation or as whole tensors, differentiate it 
 ``diff``, read the result without a Kronecker delta under a sum, and run it as a kernel.
 """
 
+from sympy_tensordiff.bridges.jax import jax_function as jax_function
+from sympy_tensordiff.bridges.torch import torch_function as torch_function
 from sympy_tensordiff.codegen.api import evaluate as evaluate
 from sympy_tensordiff.codegen.api import generate_code as generate_code
 from sympy_tensordiff.codegen.api import lambdify as lambdify
@@ -127,7 +129,6 @@ from sympy_tensordiff.symbolic.tensors import TensorComprehension as TensorCompr
 from sympy_tensordiff.symbolic.tensors import TensorEntry as TensorEntry
 from sympy_tensordiff.symbolic.tensors import TensorSymbol as TensorSymbol
 from sympy_tensordiff.testing.differences import check_derivative as check_derivative
-from sympy_tensordiff.torch_function import torch_function as torch_function
 
 __version__ = "0.1.0"
 
@@ -200,6 +201,7 @@ __all__ = [
     "indices",
     "inv",
     "jacobian",
+    "jax_function",
     "jvp",
     "kron",
     "lambdify",

@@ -1,0 +1,1 @@
+"""Functions for other libraries: JAX, PyTorch and SciPy's optimisers, with the derived derivatives."""

@@ -1,0 +1,235 @@
+"""A tensor expression as a function of JAX, with all of its transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from sympy_tensordiff.bridges.operators import Function, library
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+
+
+def jax_function(
+    args: Any, expr: Any = None, wrt: Any = None, backend: str = "numba", **options: Any
+) -> Callable[..., Any]:
+    """A function of JAX's arrays that computes ``expr``, with the derived derivatives.
+
+    ``jax_function(expr, wrt)`` is short for ``jax_function(wrt, expr, wrt)``.
+
+    Parameters
+    ----------
+    args : sequence
+        The arguments in call order, as `lambdify` takes them.
+    expr : Expr or tuple of Expr
+        A tensor expression or a scalar; a tuple gives a function that returns one.
+    wrt : TensorSymbol, Symbol or sequence of them, optional
+        The arguments that derivatives are for; by default all tensors of real numbers and all real symbols.
+    backend : {"numba", "numpy"}
+    **options
+        Those of `lambdify`, for all kernels.
+
+    Returns
+    -------
+    callable
+        It takes arrays and numbers, returns arrays, and goes through ``jit``, ``grad``, ``jvp``, ``vjp``, ``jacfwd``,
+        ``jacrev``, ``hessian`` and ``vmap``, in any order and to any order of derivative. Integer symbols take Python
+        integers. All arrays of real numbers become float32, or float64 where one of them is and JAX works with 64
+        bits; so do the results.
+
+    Raises
+    ------
+    BackendError
+        If JAX is not installed.
+    ArgumentError
+        If ``wrt`` holds something that is not in ``args``, or ``backend`` is another one. In a call: if the shapes do
+        not fit, or something is differentiated with respect to an argument that is not in ``wrt``.
+    ArgumentTypeError
+        In a call: if an integer symbol is traced, or an array has another type.
+
+    Notes
+    -----
+    The kernels run on the CPU. The function is a primitive of JAX, whose rule for ``jvp`` is `jvp` and whose transpose is
+    `vjp`; both give primitives of the same kind, whose kernels are compiled when they are first run. ``vmap`` calls the
+    kernel for each entry of the axis: a formula with that axis is faster. What `vjp` says about kinks is valid here.
+
+    References
+    ----------
+    R. Frostig, M. J. Johnson, D. Maclaurin, A. Paszke, A. Radul, *Decomposing reverse-mode automatic differentiation*,
+    2021: reverse mode as forward mode and transposition.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> i, n = td.indices("i n")
+    >>> x = td.TensorSymbol("x", n)
+    >>> energy = td.IndexedSum((x[i + 1] - x[i]**2)**2, (i, 0, n - 2))
+    >>> f = td.jax_function(x, energy)  # doctest: +SKIP
+    >>> jax.jit(jax.hessian(f))(jnp.ones(3))  # doctest: +SKIP
+    """
+    jax = _load()
+    if backend not in ("numba", "numpy"):
+        raise ArgumentError(f"jax_function works with the backends 'numba' and 'numpy', not with {backend!r}")
+    function = Function(args, expr, wrt, backend, options)
+
+    def call(*values: Any) -> Any:
+        function.refuse_count(values)
+        arrays, integers = _converted(jax, function, values)
+        results = jax.primitive.bind(*arrays, f=function.operator, integers=integers)
+        return tuple(results) if function.is_tuple else results[0]
+
+    return call
+
+
+def _converted(jax: Any, function: Function, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
+    """The arrays of a call, those of real numbers of one type, and its integers."""
+    integers, arrays = [], {}
+    for place, value in enumerate(values):
+        if place not in function.integers:
+            arrays[place] = jax.numpy.asarray(value)
+            continue
+        try:
+            integers.append(value.__index__())
+        except (AttributeError, jax.TracerIntegerConversionError):
+            raise ArgumentTypeError(
+                f"argument {function.labels[place]} must be a known integer, not {value!r}: "
+                "pass a Python int, under jit by static_argnums"
+            ) from None
+    reals = [place for place in arrays if place in function.reals]
+    for place, array in arrays.items():
+        kinds = ("float32", "float64", *_INTEGERS) if place in function.reals else _INTEGERS
+        if str(array.dtype) not in kinds:
+            raise ArgumentTypeError(
+                f"argument {function.labels[place]} has the type {array.dtype}, which kernels do not take: "
+                f"use .astype({'jnp.float32' if place in function.reals else 'int'})"
+            )
+    single = all(arrays[place].dtype == np.float32 or arrays[place].weak_type for place in reals) and any(
+        arrays[place].dtype == np.float32 and not arrays[place].weak_type for place in reals
+    )
+    dtype = jax.canonicalize(np.float32 if single else np.float64)
+    arrays.update({place: arrays[place].astype(dtype) for place in reals})
+    return list(arrays.values()), tuple(integers)
+
+
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+@cache
+def _load() -> SimpleNamespace:
+    """What is used of JAX, and the primitive, which all functions share."""
+    jax = library("jax", "JAX", "jax")
+    core, ad, batching, mlir = (
+        library(f"jax.{name}", "JAX", "jax")
+        for name in ("extend.core", "interpreters.ad", "interpreters.batching", "interpreters.mlir")
+    )
+    primitive = core.Primitive("sympy_tensordiff")
+    primitive.multiple_results = True
+    own = SimpleNamespace(
+        numpy=jax.numpy,
+        zero=ad.Zero,
+        is_linear=ad.is_undefined_primal,
+        primitive=primitive,
+        canonicalize=jax.dtypes.canonicalize_dtype,
+        shaped=jax.core.ShapedArray,
+        TracerIntegerConversionError=jax.errors.TracerIntegerConversionError,
+        callback=mlir.emit_python_callback,
+    )
+    primitive.def_impl(lambda *values, f, integers: [jax.numpy.asarray(r) for r in _compute(f, integers, values)])
+    primitive.def_abstract_eval(lambda *values, f, integers: _abstract(own, f, integers, values))
+    ad.primitive_jvps[primitive] = lambda values, tangents, **what: _jvp(own, ad, values, tangents, **what)
+    ad.primitive_transposes[primitive] = lambda cotangents, *values, **what: _transpose(own, cotangents, values, **what)
+    batching.primitive_batchers[primitive] = lambda values, axes, **what: _batch(own, values, axes, **what)
+    mlir.register_lowering(primitive, lambda context, *values, **what: _lower(own, context, values, **what), "cpu")
+    return own
+
+
+def _with_integers(f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    """All arguments in order, from the arrays and the integers among them."""
+    rest, numbers = iter(values), iter(integers)
+    count = len(values) + len(integers)
+    return [next(numbers) if place in f.function.integers else next(rest) for place in range(count)]
+
+
+def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
+    """The results, of the type that the arrays of real numbers have."""
+    return tuple(f(*_with_integers(f, integers, [np.asarray(v) for v in values])))
+
+
+def _abstract(own: Any, f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
+    shapes = f.shapes(_with_integers(f, integers, [v.shape for v in values]))
+    types = [v.dtype for v in values if v.dtype in (np.float32, np.float64)]
+    return [own.shaped(shape, types[0] if types else own.canonicalize(np.float64)) for shape in shapes]
+
+
+def _lower(own: Any, context: Any, values: Sequence[Any], f: Any, integers: Sequence[int]) -> Any:
+    """A call from the compiled program. The callback must not call JAX, which waits for it."""
+
+    def call(*arrays: Any) -> tuple[Any, ...]:
+        results = _compute(f, integers, arrays)
+        return tuple(np.asarray(r, aval.dtype) for r, aval in zip(results, context.avals_out, strict=True))
+
+    results, _, _ = own.callback(
+        context, call, None, list(values), context.avals_in, context.avals_out, has_side_effect=False
+    )
+    return results
+
+
+def _place(f: Any, place: int) -> int:
+    """The place among all arguments of an array that has a place among the arrays."""
+    return [p for p in range(place + len(f.function.integers) + 1) if p not in f.function.integers][place]
+
+
+def _jvp(own: Any, ad: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
+    bind = own.primitive.bind
+    results = bind(*values, f=f, integers=integers)
+    moving = [p for p, t in enumerate(tangents) if not isinstance(t, own.zero)]
+    _refuse_others(f, [_place(f, p) for p in moving])
+    linear = [p for p in moving if _place(f, p) in f.linear]
+    others = tuple(p for p in moving if p not in linear)
+    parts = []
+    if linear:
+        along = [
+            (tangents[p] if p in linear else own.numpy.zeros_like(v)) if _place(f, p) in f.linear else v
+            for p, v in enumerate(values)
+        ]
+        parts.append(bind(*along, f=f, integers=integers))
+    if others:
+        g = f.pushforward(tuple(_place(f, p) for p in others))
+        parts.append(bind(*values, *(tangents[p] for p in others), f=g, integers=integers))
+    if not parts:
+        return results, [own.zero.from_primal_value(r) for r in results]
+    return results, [ad.add_tangents(*both) if len(both) > 1 else both[0] for both in zip(*parts, strict=True)]
+
+
+def _refuse_others(f: Any, places: Sequence[int]) -> None:
+    for place in places:
+        if place < len(f.function.args) and place not in f.function.variables:
+            raise ArgumentError(
+                f"a derivative with respect to {f.function.labels[place]} is asked for, which is not in wrt: "
+                "add it, or pass it through jax.lax.stop_gradient"
+            )
+
+
+def _transpose(own: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
+    asked = [p for p, v in enumerate(values) if own.is_linear(v)]
+    places = tuple(_place(f, p) for p in asked)
+    given = tuple(k for k, c in enumerate(cotangents) if not isinstance(c, own.zero))
+    results: list[Any] = [None] * len(values)
+    if given:
+        left_out = f.left_out(places)
+        rest = [v for p, v in enumerate(values) if _place(f, p) not in left_out]
+        g = f.pullback(places, given)
+        found = own.primitive.bind(*rest, *(cotangents[k] for k in given), f=g, integers=integers)
+        for place, cotangent in zip(asked, found, strict=True):
+            results[place] = cotangent
+    return results
+
+
+def _batch(own: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
+    flags = [axis is not None for axis in axes]
+    moved = [own.numpy.moveaxis(v, axis, 0) if axis is not None else v for v, axis in zip(values, axes, strict=True)]
+    g = f.batched(tuple(_with_integers(f, [False] * len(integers), flags)))
+    return own.primitive.bind(*moved, f=g, integers=integers), [0] * len(f.outputs)

@@ -1,0 +1,238 @@
+"""Expressions as functions of arrays whose pushforward and pullback are such functions again, to any order.
+
+JAX and PyTorch differentiate by two rules for each function. Here a rule makes another function of the same kind, when it
+is first asked for, so that both libraries differentiate it by the same rules again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import sympy
+
+from sympy_tensordiff.codegen.api import lambdify
+from sympy_tensordiff.codegen.arguments import ArgumentChecker
+from sympy_tensordiff.derivative.api import jvp, vjp
+from sympy_tensordiff.errors import ArgumentError, BackendError
+from sympy_tensordiff.structure.values import unused
+from sympy_tensordiff.symbolic.lift import as_operand
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+def library(name: str, title: str, extra: str) -> Any:
+    """A module of an optional library."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise BackendError(f"{title} is not installed ({error}): pip install '.[{extra}]'") from error
+
+
+class Function:
+    """What a user hands over: arguments, expressions, and which arguments are differentiated.
+
+    Attributes
+    ----------
+    args : tuple
+    labels : list of str
+        The names of the arguments.
+    integers : frozenset of int
+        The places of arguments that are integers: sizes and indices.
+    variables : frozenset of int
+        The places of arguments that derivatives are for.
+    is_tuple : bool
+        Whether the result is a tuple.
+    """
+
+    def __init__(self, args: Any, expr: Any, wrt: Any, backend: str, options: Mapping[str, Any]) -> None:
+        if isinstance(args, sympy.Expr) and not isinstance(args, TensorSymbol | sympy.Symbol):
+            expr, wrt = args, wrt if expr is None else expr  # the short form, (expr, wrt)
+            args = wrt if wrt is not None else ()
+        self.args = tuple(args) if isinstance(args, Sequence | sympy.Tuple) else (args,)
+        self.is_tuple = isinstance(expr, tuple | list)
+        outputs = tuple(as_operand(e, "the expression") for e in (expr if self.is_tuple else (expr,)))
+        self.backend, self.options = backend, dict(options)
+        self.labels = [str(getattr(arg, "name", arg)) for arg in self.args]
+        self.operator = Operator(self, self.args, tuple(range(len(self.args))), outputs, tuple(~k for k in range(len(outputs))))
+        arguments = self.operator.kernel.program.arguments
+        self.integers = frozenset(p for p, a in enumerate(arguments) if a.kind == "integer")
+        self.reals = frozenset(p for p, a in enumerate(arguments) if a.dtype == "real") - self.integers
+        self.variables = self._variables(wrt)
+        self._checker = ArgumentChecker(self.operator.kernel.program)
+
+    def _variables(self, wrt: Any) -> frozenset[int]:
+        if wrt is None:
+            return self.reals
+        variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
+        for variable in variables:
+            if variable not in self.args:
+                raise ArgumentError(f"{variable} is in wrt, but not in args: add it to args")
+            if self.args.index(variable) not in self.reals:
+                raise ArgumentError(f"{variable} is in wrt, but holds integers: there is no derivative with respect to it")
+        return frozenset(self.args.index(variable) for variable in variables)
+
+    def refuse_count(self, values: Sequence[Any]) -> None:
+        """Refuse a call with another number of arguments."""
+        if len(values) != len(self.args):
+            raise ArgumentError(f"the function takes {len(self.args)} arguments ({', '.join(self.labels)}), not {len(values)}")
+
+    def shapes(self, given: Sequence[Any]) -> list[Shape]:
+        """The shapes of the results for the shapes of arrays, and the values of integers."""
+        program = self.operator.kernel.program
+        for argument, shape in zip(program.arguments, given, strict=True):
+            if argument.kind != "integer" and len(shape) != len(argument.shape):
+                raise ArgumentError(
+                    f"argument {argument.label} has the shape {tuple(shape)}, an array of {len(argument.shape)} axes is needed"
+                )
+        kinds = [argument.kind == "integer" for argument in program.arguments]
+        sizes = self._checker.sizes([v if integer else _Shaped(v) for integer, v in zip(kinds, given, strict=True)])
+        return [tuple(form.evaluate(sizes) for form in output.shape) for output in program.outputs]
+
+
+class _Shaped:
+    """An array of which only the shape is known."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+
+class Operator:
+    """Expressions as a function of arrays.
+
+    Parameters
+    ----------
+    function : Function
+        Where they come from; its arguments are the first ones.
+    args : tuple
+        The symbols of the arguments.
+    kinds : tuple of int
+        What has the shape of each argument: argument ``k`` of the function, or its result ``~k``.
+    outputs : tuple of Expr
+    output_kinds : tuple of int
+        As ``kinds``, for the outputs.
+    linear : tuple of int
+        The places of arguments that the outputs are linear in, in all of them together.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        kinds: tuple[int, ...],
+        outputs: tuple[Any, ...],
+        output_kinds: tuple[int, ...],
+        linear: tuple[int, ...] = (),
+    ) -> None:
+        self.function, self.args, self.kinds = function, args, kinds
+        self.outputs, self.output_kinds, self.linear = outputs, output_kinds, linear
+        self.pushforward, self.pullback, self.batched = cache(self._pushforward), cache(self._pullback), cache(self._batched)
+        self._lock = threading.Lock()
+
+    @cached_property
+    def kernel(self) -> Any:
+        """The compiled function; operators that are only differentiated further have none."""
+        return lambdify(self.args, self.outputs, self.function.backend, **self.function.options)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        with self._lock:  # the libraries call from threads of their own
+            return tuple(self.kernel(*values))
+
+    def shapes(self, given: Sequence[Any]) -> list[Shape]:
+        """The shapes of the outputs for the shapes of arrays, and the values of integers."""
+        count = len(self.function.args)
+        results = self.function.shapes(given[:count])
+        return [tuple(given[k]) if k >= 0 else results[~k] for k in self.output_kinds]
+
+    def left_out(self, places: Sequence[int]) -> tuple[int, ...]:
+        """The arguments whose values the pullback to ``places`` does not take: it is linear in them."""
+        return self.linear if set(places) <= set(self.linear) else ()
+
+    def _pushforward(self, places: tuple[int, ...]) -> Operator:
+        """The derivatives of all outputs along tangents of the arguments at ``places``; these come last."""
+        tangents = self._fresh("tangent", [getattr(self.args[p], "shape", ()) for p in places])
+        moved = tuple(self.args[p] for p in places)
+        outputs = tuple(jvp(output, moved, tangents) for output in self.outputs)
+        kinds = (*self.kinds, *(self.kinds[p] for p in places))
+        last = tuple(range(len(self.args), len(kinds)))
+        return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
+
+    def _pullback(self, places: tuple[int, ...], given: tuple[int, ...]) -> Operator:
+        """The cotangents of the arguments at ``places``, from those of the outputs ``given``; these come last."""
+        cotangents = self._fresh("cotangent", [getattr(self.outputs[k], "shape", ()) for k in given])
+        variables = tuple(self.args[p] for p in places)
+        parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
+        outputs = tuple(sum(column[1:], column[0]) for column in zip(*parts, strict=True))
+        rest = [p for p in range(len(self.args)) if p not in self.left_out(places)]
+        kinds = (*(self.kinds[p] for p in rest), *(self.output_kinds[k] for k in given))
+        last = tuple(range(len(rest), len(kinds)))
+        args = (*(self.args[p] for p in rest), *cotangents)
+        return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in places), last)
+
+    def _batched(self, flags: tuple[bool, ...]) -> Batched:
+        return Batched(self, flags, (False,) * len(self.outputs))
+
+    def _fresh(self, name: str, shapes: Sequence[Any]) -> tuple[Any, ...]:
+        """Symbols of these shapes that nothing else is called."""
+        taken = list(self.args)
+        for shape in shapes:
+            label = unused(name, taken)
+            taken.append(TensorSymbol(label, shape) if shape else sympy.Symbol(label, real=True))
+        return tuple(taken[len(self.args) :])
+
+
+class Batched:
+    """An operator for each entry of a leading axis.
+
+    Parameters
+    ----------
+    inner : Operator or Batched
+    flags : tuple of bool
+        Which arguments have the axis.
+    summed : tuple of bool
+        Which outputs are summed over the axis; the others have it.
+    """
+
+    def __init__(self, inner: Any, flags: tuple[bool, ...], summed: tuple[bool, ...]) -> None:
+        self.inner, self.flags, self.summed = inner, flags, summed
+        self.function, self.linear = inner.function, inner.linear
+        self.outputs, self.left_out = inner.outputs, inner.left_out
+        self.pushforward, self.pullback, self.batched = cache(self._pushforward), cache(self._pullback), cache(self._batched)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        given = [v.shape if isinstance(v, np.ndarray) else v for v in values]
+        types = [v.dtype for v in values if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
+        results = [np.zeros(shape, np.result_type(*types) if types else np.float64) for shape in self.shapes(given)]
+        for b in range(self._length(given)):
+            parts = self.inner(*[v[b] if flag else v for v, flag in zip(values, self.flags, strict=True)])
+            for result, part, total in zip(results, parts, self.summed, strict=True):
+                if total:
+                    result += part
+                else:
+                    result[b] = part
+        return tuple(results)
+
+    def shapes(self, given: Sequence[Any]) -> list[Shape]:
+        """As those of an operator."""
+        length = self._length(given)
+        inner = self.inner.shapes([shape[1:] if flag else shape for shape, flag in zip(given, self.flags, strict=True)])
+        return [s if total else (length, *s) for s, total in zip(inner, self.summed, strict=True)]
+
+    def _length(self, given: Sequence[Any]) -> int:
+        return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
+
+    def _pushforward(self, places: tuple[int, ...]) -> Batched:
+        return Batched(self.inner.pushforward(places), (*self.flags, *(self.flags[p] for p in places)), self.summed)
+
+    def _pullback(self, places: tuple[int, ...], given: tuple[int, ...]) -> Batched:
+        rest = [flag for p, flag in enumerate(self.flags) if p not in self.left_out(places)]
+        flags = (*rest, *(not self.summed[k] for k in given))
+        return Batched(self.inner.pullback(places, given), flags, tuple(not self.flags[p] for p in places))
+
+    def _batched(self, flags: tuple[bool, ...]) -> Batched:
+        return Batched(self, flags, (False,) * len(self.outputs))
