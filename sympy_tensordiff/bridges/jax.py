@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.bridges.operators import Function, library
+from sympy_tensordiff.bridges.operators import Function, library, with_integers
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 
@@ -146,20 +146,13 @@ def _load() -> SimpleNamespace:
     return own
 
 
-def _with_integers(f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    """All arguments in order, from the arrays and the integers among them."""
-    rest, numbers = iter(values), iter(integers)
-    count = len(values) + len(integers)
-    return [next(numbers) if place in f.function.integers else next(rest) for place in range(count)]
-
-
 def _compute(f: Any, integers: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
     """The results, of the type that the arrays of real numbers have."""
-    return tuple(f(*_with_integers(f, integers, [np.asarray(v) for v in values])))
+    return tuple(f(*with_integers(f.function, [np.asarray(v) for v in values], integers)))
 
 
 def _abstract(own: Any, f: Any, integers: Sequence[int], values: Sequence[Any]) -> list[Any]:
-    shapes = f.shapes(_with_integers(f, integers, [v.shape for v in values]))
+    shapes = f.shapes(with_integers(f.function, [v.shape for v in values], integers))
     types = [v.dtype for v in values if v.dtype in (np.float32, np.float64)]
     return [own.shaped(shape, types[0] if types else own.canonicalize(np.float64)) for shape in shapes]
 
@@ -231,5 +224,5 @@ def _transpose(own: Any, cotangents: Any, values: Any, f: Any, integers: Any) ->
 def _batch(own: Any, values: Any, axes: Any, f: Any, integers: Any) -> Any:
     flags = [axis is not None for axis in axes]
     moved = [own.numpy.moveaxis(v, axis, 0) if axis is not None else v for v, axis in zip(values, axes, strict=True)]
-    g = f.batched(tuple(_with_integers(f, [False] * len(integers), flags)))
+    g = f.batched(tuple(with_integers(f.function, flags, [False] * len(integers))))
     return own.primitive.bind(*moved, f=g, integers=integers), [0] * len(f.outputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Mapping, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +24,8 @@ from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 Shape: TypeAlias = tuple[int, ...]
+Step: TypeAlias = tuple[Any, ...]
+Path: TypeAlias = tuple[Step, ...]
 
 
 def library(name: str, title: str, extra: str) -> Any:
@@ -32,6 +34,13 @@ def library(name: str, title: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise BackendError(f"{title} is not installed ({error}): pip install '.[{extra}]'") from error
+
+
+def with_integers(function: Function, arrays: Sequence[Any], integers: Sequence[Any]) -> list[Any]:
+    """What belongs to all arguments in order, from what belongs to arrays and to integers."""
+    rest, numbers = iter(arrays), iter(integers)
+    count = len(arrays) + len(integers)
+    return [next(numbers) if place in function.integers else next(rest) for place in range(count)]
 
 
 class Function:
@@ -102,7 +111,39 @@ class _Shaped:
         self.shape = shape
 
 
-class Operator:
+class _Derivable:
+    """What makes other operators out of one, each once.
+
+    Attributes
+    ----------
+    path : tuple
+        The steps from the operator of the function to this one.
+    """
+
+    path: Path
+    _made: dict[Step, Any]
+
+    def pushforward(self, places: tuple[int, ...]) -> Any:
+        """The derivatives of all outputs along tangents of the arguments at ``places``; these come last."""
+        return self.after(("pushforward", places))
+
+    def pullback(self, places: tuple[int, ...], given: tuple[int, ...]) -> Any:
+        """The cotangents of the arguments at ``places``, from those of the outputs ``given``; these come last."""
+        return self.after(("pullback", places, given))
+
+    def batched(self, flags: tuple[bool, ...]) -> Any:
+        """The operator for each entry of a leading axis of the arguments that are flagged."""
+        return self.after(("batched", flags))
+
+    def after(self, step: Step) -> Any:
+        """The operator that a step makes."""
+        if step not in self._made:
+            self._made[step] = result = getattr(self, f"_{step[0]}")(*step[1:])
+            result.path = (*self.path, step)
+        return self._made[step]
+
+
+class Operator(_Derivable):
     """Expressions as a function of arrays.
 
     Parameters
@@ -129,10 +170,11 @@ class Operator:
         output_kinds: tuple[int, ...],
         linear: tuple[int, ...] = (),
     ) -> None:
-        self.function, self.args, self.kinds = function, args, kinds
+        self.function, self.args, self.kinds, self.arity = function, args, kinds, len(args)
         self.outputs, self.output_kinds, self.linear = outputs, output_kinds, linear
-        self.pushforward, self.pullback, self.batched = cache(self._pushforward), cache(self._pullback), cache(self._batched)
+        self.path: Path = ()
         self._lock = threading.Lock()
+        self._made: dict[Step, Any] = {}
 
     @cached_property
     def kernel(self) -> Any:
@@ -154,7 +196,6 @@ class Operator:
         return self.linear if set(places) <= set(self.linear) else ()
 
     def _pushforward(self, places: tuple[int, ...]) -> Operator:
-        """The derivatives of all outputs along tangents of the arguments at ``places``; these come last."""
         tangents = self._fresh("tangent", [getattr(self.args[p], "shape", ()) for p in places])
         moved = tuple(self.args[p] for p in places)
         outputs = tuple(jvp(output, moved, tangents) for output in self.outputs)
@@ -163,7 +204,6 @@ class Operator:
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
     def _pullback(self, places: tuple[int, ...], given: tuple[int, ...]) -> Operator:
-        """The cotangents of the arguments at ``places``, from those of the outputs ``given``; these come last."""
         cotangents = self._fresh("cotangent", [getattr(self.outputs[k], "shape", ()) for k in given])
         variables = tuple(self.args[p] for p in places)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
@@ -186,7 +226,7 @@ class Operator:
         return tuple(taken[len(self.args) :])
 
 
-class Batched:
+class Batched(_Derivable):
     """An operator for each entry of a leading axis.
 
     Parameters
@@ -200,9 +240,10 @@ class Batched:
 
     def __init__(self, inner: Any, flags: tuple[bool, ...], summed: tuple[bool, ...]) -> None:
         self.inner, self.flags, self.summed = inner, flags, summed
-        self.function, self.linear = inner.function, inner.linear
+        self.function, self.linear, self.arity = inner.function, inner.linear, inner.arity
         self.outputs, self.left_out = inner.outputs, inner.left_out
-        self.pushforward, self.pullback, self.batched = cache(self._pushforward), cache(self._pullback), cache(self._batched)
+        self.path: Path = ()
+        self._made: dict[Step, Any] = {}
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         given = [v.shape if isinstance(v, np.ndarray) else v for v in values]

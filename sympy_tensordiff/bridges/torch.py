@@ -1,25 +1,26 @@
-"""A tensor expression as a function of PyTorch: the kernel forward, the kernel of its derivative backward."""
+"""A tensor expression as an operator of PyTorch, differentiable to any order."""
 
 from __future__ import annotations
 
-import importlib
+import hashlib
+import json
+import uuid
 from collections.abc import Callable, Sequence
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import sympy
 
-from sympy_tensordiff.codegen.api import lambdify
-from sympy_tensordiff.derivative.api import vjp
-from sympy_tensordiff.errors import ArgumentError, BackendError
-from sympy_tensordiff.symbolic.integers import is_integer_in
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.bridges.operators import Function, library, with_integers
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 
 def torch_function(
     args: Any, expr: Any = None, wrt: Any = None, backend: str = "numba", **options: Any
 ) -> Callable[..., Any]:
-    """A function of PyTorch's tensors that computes ``expr``, and whose gradient is the derived one.
+    """A function of PyTorch's tensors that computes ``expr``, with the derived derivatives.
 
     ``torch_function(expr, wrt)`` is short for ``torch_function(wrt, expr, wrt)``: the expression comes first, and its
     function takes what it is differentiated by.
@@ -28,33 +29,38 @@ def torch_function(
     ----------
     args : sequence
         The arguments in call order, as `lambdify` takes them.
-    expr : Expr
-        A tensor expression, or a scalar; one.
+    expr : Expr or tuple of Expr
+        A tensor expression, or a scalar; a tuple gives a function that returns one.
     wrt : TensorSymbol, Symbol or sequence of them, optional
         The arguments that gradients are for; by default all tensors of real numbers and all real symbols.
     backend : {"numba", "numpy", "cuda"}
     **options
-        Those of `lambdify`, for both kernels.
+        Those of `lambdify`, for all kernels.
 
     Returns
     -------
     callable
         Takes tensors in the memory of the host (also numbers and NumPy arrays), or, with ``backend="cuda"``, on the
-        device, where everything stays on PyTorch's current stream; and returns a tensor. It takes part
-        in PyTorch's differentiation, once: the backward kernel computes ``vjp(expr, wrt, cotangent)`` for all of
-        ``wrt`` in one sweep. A second derivative is an expression of its own, `hvp` or `hessian`.
+        device, where everything stays on PyTorch's current stream; and returns a tensor. It takes part in PyTorch's
+        differentiation, to any order, in ``torch.func`` and in ``torch.compile(fullgraph=True)``. One kernel computes
+        the gradients of all arguments that need one. Tensors of real numbers become float32, or float64 where one of
+        them is or holds integers; so does the result.
 
     Raises
     ------
     BackendError
         If PyTorch is not installed.
     ArgumentError
-        If ``expr`` is a tuple, or ``wrt`` holds something that is not in ``args``. In a call: if a tensor that
-        requires a gradient is not in ``wrt``, or is in a memory that the backend does not reach.
+        If ``wrt`` holds something that is not in ``args``. In a call: if a tensor that requires a gradient is not in
+        ``wrt``, or is in a memory that the backend does not reach.
+    ArgumentTypeError
+        In a call: if a tensor has another type.
 
     Notes
     -----
-    What `vjp` says about kinks holds: ``abs`` has slope 0 at 0, tied maxima share theirs.
+    The function is an operator of ``torch.library.custom_op``, named after its content; its backward pass is such an
+    operator, made when it is first needed. ``torch.func.vmap`` calls the kernel for each entry of the axis: a formula
+    with that axis is faster. What `vjp` says about kinks is valid here.
 
     Examples
     --------
@@ -65,93 +71,217 @@ def torch_function(
     >>> layer = td.torch_function((x, w), f)  # doctest: +SKIP
     >>> layer(signal, weights).square().sum().backward()  # doctest: +SKIP
     """
-    torch = _torch()
-    if isinstance(args, sympy.Expr) and not isinstance(args, TensorSymbol | sympy.Symbol):
-        expr, wrt = args, wrt if expr is None else expr
-        args = wrt if wrt is not None else ()
-    args = tuple(args) if isinstance(args, Sequence) else (args,)
-    if isinstance(expr, tuple | list):
-        raise ArgumentError(f"torch_function takes one expression, not {len(expr)}: make a function of each")
-    variables = _variables(args, wrt, expr)
-    cotangent = _cotangent(args, expr)
-    forward = lambdify(args, expr, backend, **options)
-    pullback = lambdify((*args, cotangent), vjp(expr, variables, cotangent), backend, **options)
-    places = [args.index(variable) for variable in variables]
-    labels = [str(arg.name) for arg in args]
+    torch = library("torch", "PyTorch", "torch")
+    function = Function(args, expr, wrt, backend, options)
+    _register(torch, function)
+    apply, op, key = _load().Call.apply, torch.ops.sympy_tensordiff.call.default, _key(function.operator)
 
-    def gradients_of(ctx: Any, slope: Any) -> tuple[Any, ...]:
-        saved = iter(ctx.saved_tensors)
-        values = [next(saved) if value is None else value for value in ctx.others]
-        arrays = [_array(label, value, backend) for label, value in zip(labels, values, strict=True)]
-        found = pullback(*arrays, _array("the cotangent", slope, backend))
-        gradients: list[Any] = [None] * len(values)
-        for place, gradient in zip(places, found, strict=True):
-            if ctx.needs_input_grad[place]:
-                gradients[place] = _tensor(torch, gradient).to(values[place])
-        return tuple(gradients)
+    def call(*values: Any) -> Any:
+        function.refuse_count(values)
+        tensors = _converted(torch, function, values)
+        if torch.compiler.is_compiling():  # it traces operators, but not the tangents of an autograd.Function
+            if torch.autograd.forward_ad._current_level >= 0:
+                raise ArgumentError("tangents do not pass through a compiled torch_function: compile without jvp")
+            results = op(*_arrays_and_integers(torch, tensors), key)
+        else:
+            results = apply(function.operator, *tensors)
+        return tuple(results) if function.is_tuple else results[0]
 
-    class Function(torch.autograd.Function):  # type: ignore[misc, name-defined]
-        @staticmethod
-        def forward(ctx: Any, *values: Any) -> Any:
-            for place, needed in enumerate(ctx.needs_input_grad):
-                if needed and place not in places:
-                    raise ArgumentError(
-                        f"argument {labels[place]} requires a gradient, but is not in wrt: add it, or pass .detach()"
-                    )
-            arrays = [_array(label, value, backend) for label, value in zip(labels, values, strict=True)]
-            ctx.save_for_backward(*[value for value in values if isinstance(value, torch.Tensor)])
-            ctx.others = [None if isinstance(value, torch.Tensor) else value for value in values]
-            return _tensor(torch, forward(*arrays))
-
-        backward = staticmethod(torch.autograd.function.once_differentiable(gradients_of))
-
-    return Function.apply  # type: ignore[no-any-return]
+    return call
 
 
-def _torch() -> Any:
+def _converted(torch: Any, function: Function, values: Sequence[Any]) -> list[Any]:
+    """Tensors of one type of real numbers, tensors of integers, and integers."""
+    tensors: list[Any] = []
+    types = []
+    for place, (label, value) in enumerate(zip(function.labels, values, strict=True)):
+        if place in function.integers:
+            tensors.append(value if isinstance(value, torch.SymInt) else _integer(label, value))
+            continue
+        is_number = isinstance(value, int | float)
+        tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        if place in function.reals and not is_number:
+            types.append(tensor.dtype if tensor.is_floating_point() else torch.float64)
+        if tensor.is_complex() or (tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64)):
+            raise ArgumentTypeError(f"argument {label} has the type {tensor.dtype}, kernels take float32: use .float()")
+        if tensor.requires_grad and place not in function.variables and torch.is_grad_enabled():
+            raise ArgumentError(f"argument {label} requires a gradient, but is not in wrt: add it, or pass .detach()")
+        tensors.append(tensor)
+    dtype = torch.float32 if types and torch.float64 not in types else torch.float64
+    return [t.to(dtype) if place in function.reals else t for place, t in enumerate(tensors)]
+
+
+def _integer(label: str, value: Any) -> int:
     try:
-        return importlib.import_module("torch")
-    except ImportError as error:
-        raise BackendError(f"PyTorch is not installed ({error}): pip install '.[torch]'") from error
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        raise ArgumentTypeError(f"argument {label} must be an integer, not {value!r}") from None
 
 
-def _variables(args: Sequence[Any], wrt: Any, expr: Any) -> tuple[Any, ...]:
-    """The arguments that gradients are for."""
-    if wrt is None:
-        exprs = [part for part in (*args, expr) if isinstance(part, sympy.Basic)]
-        return tuple(
-            arg
-            for arg in args
-            if (isinstance(arg, TensorSymbol) and arg.dtype is not int)
-            or (isinstance(arg, sympy.Symbol) and not is_integer_in(arg, *exprs))
-        )
-    variables = tuple(wrt) if isinstance(wrt, tuple | list) else (wrt,)
-    for variable in variables:
-        if variable not in args:
-            raise ArgumentError(f"{variable} is in wrt, but not in args: add it to args")
-    return variables
+@cache
+def _load() -> SimpleNamespace:
+    """What is made with PyTorch once: the function that eager calls go through."""
+    torch = library("torch", "PyTorch", "torch")
+
+    op = _custom_op(torch)
+
+    class Call(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """An operator with all that `torch.func` asks for, its tangents included."""
+
+        @staticmethod
+        def forward(operator: Any, *values: Any) -> Any:
+            return tuple(op(*_arrays_and_integers(torch, values), _key(operator)))
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.operator, values = inputs[0], inputs[1:]
+            _save(torch, ctx, values)
+            ctx.set_materialize_grads(False)
+
+        @staticmethod
+        def backward(ctx: Any, *cotangents: Any) -> Any:
+            needed = ctx.needs_input_grad[1:]
+            return None, *_pulled_back(Call.apply, ctx.operator, _saved(ctx), needed, cotangents)
+
+        @staticmethod
+        def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+            places = tuple(p for p, t in enumerate(tangents) if t is not None)
+            moved = ctx.operator.pushforward(places)
+            return Call.apply(moved, *_saved(ctx), *(tangents[p] for p in places))
+
+        @staticmethod
+        def vmap(info: Any, axes: Any, operator: Any, *values: Any) -> Any:
+            return _over_axis(Call.apply, operator, axes[1:], values)
+
+    return SimpleNamespace(Call=Call, op=op)
 
 
-def _cotangent(args: Sequence[Any], expr: Any) -> Any:
-    """A symbol of the shape of the expression that nothing else is called."""
-    name = "cotangent"
-    while name in {str(arg.name) for arg in args}:
-        name += "_"
-    shape = getattr(expr, "shape", ())
-    return TensorSymbol(name, shape) if shape else sympy.Symbol(name, real=True)
+def _save(torch: Any, ctx: Any, values: Sequence[Any]) -> None:
+    tensors = [v for v in values if isinstance(v, torch.Tensor)]
+    ctx.save_for_backward(*tensors)
+    if hasattr(ctx, "save_for_forward"):
+        ctx.save_for_forward(*tensors)
+    ctx.others = [None if isinstance(v, torch.Tensor) else v for v in values]
 
 
-def _tensor(torch: Any, result: Any) -> Any:
-    """What a kernel gives, as a tensor where it lies."""
-    return result if isinstance(result, torch.Tensor) else torch.from_numpy(np.asarray(result))
+def _saved(ctx: Any) -> list[Any]:
+    saved = iter(ctx.saved_tensors)
+    return [next(saved) if value is None else value for value in ctx.others]
 
 
-def _array(label: str, value: Any, backend: str) -> Any:
+def _pulled_back(apply: Any, operator: Any, values: Sequence[Any], needed: Any, cotangents: Any) -> list[Any]:
+    """The cotangents of the arguments that need one; None for the others."""
+    places = tuple(p for p, need in enumerate(needed) if need)
+    given = tuple(k for k, c in enumerate(cotangents) if c is not None)
+    results: list[Any] = [None] * len(values)
+    if places and given:
+        left_out = operator.left_out(places)
+        rest = [v for p, v in enumerate(values) if p not in left_out]
+        found = apply(operator.pullback(places, given), *rest, *(cotangents[k] for k in given))
+        for place, cotangent in zip(places, found, strict=True):
+            results[place] = cotangent
+    return results
+
+
+def _over_axis(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
+    """The results for each entry of an axis, which comes first in them."""
+    moved = [v.movedim(axis, 0) if axis is not None else v for v, axis in zip(values, axes, strict=True)]
+    results = apply(operator.batched(tuple(axis is not None for axis in axes)), *moved)
+    return tuple(results), (0,) * len(operator.outputs)
+
+
+def _arrays_and_integers(torch: Any, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    arrays = [v for v in values if isinstance(v, torch.Tensor)]
+    return arrays, [v for v in values if not isinstance(v, torch.Tensor)]
+
+
+def _key(operator: Any) -> str:
+    """A name of an operator that another process understands, which takes over compiled code."""
+    return json.dumps([operator.function.key, operator.path])
+
+
+def _register(torch: Any, function: Function) -> None:
+    """Give a function a key by its content, or one of its own where that has callables or is taken by another one."""
+    content = sympy.srepr(sympy.Tuple(*function.args, *function.operator.outputs)), function.backend, function.is_tuple
+    text = repr((*content, sorted(function.options.items())))
+    key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    other = _functions.get(key)
+    if "functions" in function.options or (other and (other.args, other.operator.outputs) != (function.args, function.operator.outputs)):
+        key = uuid.uuid4().hex
+    function.key = key
+    if key in _functions:
+        function.operator = _functions[key].operator
+    else:
+        _functions[key] = function
+
+
+_functions: dict[str, Function] = {}
+
+
+@cache
+def _operator(key: str) -> Any:
+    """The operator of a key."""
+    name, path = json.loads(key)
+    operator: Any = _functions[name].operator
+    for step in path:
+        operator = operator.after(tuple(tuple(part) if isinstance(part, list) else part for part in step))
+    return operator
+
+
+def _custom_op(torch: Any) -> Any:
+    """The one operator of PyTorch for all of ours: these have keys, since compiled code outlives a process."""
+
+    def apply(operator: Any, *values: Any) -> Any:
+        return op(*_arrays_and_integers(torch, values), _key(operator))
+
+    def values_of(tensors: Sequence[Any], integers: Sequence[Any], key: str) -> tuple[Any, list[Any]]:
+        operator = _operator(key)
+        return operator, with_integers(operator.function, tensors, integers)
+
+    def run(tensors: Any, integers: Any, key: str) -> Any:
+        operator, values = values_of(tensors, integers, key)
+        results = operator(*[_array(torch, operator, place, value) for place, value in enumerate(values)])
+        return [r if isinstance(r, torch.Tensor) else torch.from_numpy(np.asarray(r)) for r in results]
+
+    def fake(tensors: Any, integers: Any, key: str) -> Any:
+        operator, values = values_of(tensors, integers, key)
+        shapes = operator.shapes([v.shape if isinstance(v, torch.Tensor) else v for v in values])
+        real = next((v for v in tensors if v.is_floating_point()), None)
+        dtype, device = (torch.float64, "cpu") if real is None else (real.dtype, real.device)
+        return [torch.empty(shape, dtype=dtype, device=device) for shape in shapes]
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        tensors, ctx.integers, ctx.key = inputs
+        ctx.save_for_backward(*tensors)
+
+    def backward(ctx: Any, cotangents: Any) -> Any:
+        operator, values = values_of(ctx.saved_tensors, ctx.integers, ctx.key)
+        needed = with_integers(operator.function, ctx.needs_input_grad[0], [False]*len(ctx.integers))
+        found = _pulled_back(apply, operator, values, needed, cotangents)
+        return [c for place, c in enumerate(found) if place not in operator.function.integers], [None] * len(ctx.integers), None
+
+    def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
+        operator, values = values_of(tensors, integers, key)
+        results, places = _over_axis(apply, operator, with_integers(operator.function, axes[0], [None]*len(integers)), values)
+        return list(results), list(places)
+
+    schema = "(Tensor[] tensors, SymInt[] integers, str key) -> Tensor[]"
+    op = torch.library.custom_op("sympy_tensordiff::call", run, mutates_args=(), schema=schema)
+    op.register_fake(fake)
+    op.register_autograd(backward, setup_context=setup_context)
+    op.register_vmap(vmap)
+    return op
+
+
+def _array(torch: Any, operator: Any, place: int, value: Any) -> Any:
     """What a kernel takes."""
-    if not hasattr(value, "detach"):
-        return value
+    if not isinstance(value, torch.Tensor):
+        return int(value)
+    backend = operator.function.backend
     if value.device.type == backend == "cuda":
         return value.detach().contiguous()  # gradients of sums repeat one entry
     if value.device.type != "cpu":
-        raise ArgumentError(f"argument {label} is in the memory of {value.device}: pass .cpu()")
+        labels = operator.function.labels
+        label = f"argument {labels[place]}" if place < len(labels) else "a derivative"
+        raise ArgumentError(f"{label} is in the memory of {value.device}: pass .cpu()")
     return value.detach().numpy()

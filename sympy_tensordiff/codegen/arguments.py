@@ -201,8 +201,8 @@ def _known(names: frozenset[str] | set[str], values: dict[str, int], origin: dic
 
 def _solve(solved: Solved, length: int, values: dict[str, int], least: int) -> int:
     coefficient, rest = (part.evaluate(values) for part in solved.parts)
-    value, remainder = divmod(length - rest, coefficient) if coefficient else (0, 1)
-    if remainder or value < least:
+    rest = length - rest
+    if not coefficient or rest % coefficient or (value := rest // coefficient) < least:
         raise ArgumentError(
             f"argument {solved.argument.label} has length {length} on axis {solved.axis}, "
             f"which is not {solved.form} for any {'positive ' * least}integer {solved.name}"
