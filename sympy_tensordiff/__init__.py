@@ -5,6 +5,7 @@ Write a tensor function in index notation or as whole tensors, differentiate it 
 """
 
 from sympy_tensordiff.bridges.jax import jax_function as jax_function
+from sympy_tensordiff.bridges.minimize import minimize_problem as minimize_problem
 from sympy_tensordiff.bridges.torch import torch_function as torch_function
 from sympy_tensordiff.codegen.api import evaluate as evaluate
 from sympy_tensordiff.codegen.api import generate_code as generate_code
@@ -215,6 +216,7 @@ __all__ = [
     "maximum",
     "mean",
     "min",
+    "minimize_problem",
     "minimum",
     "moveaxis",
     "name",

@@ -1,7 +1,7 @@
 """Expressions as functions of arrays whose pushforward and pullback are such functions again, to any order.
 
-JAX and PyTorch differentiate by two rules for each function. Here a rule makes another function of the same kind, when it
-is first asked for, so that both libraries differentiate it by the same rules again.
+JAX and PyTorch differentiate by two rules for each function. Here a rule makes another function of the same kind, when
+it is first asked for, so that both libraries differentiate it by the same rules again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ class Function:
         outputs = tuple(as_operand(e, "the expression") for e in (expr if self.is_tuple else (expr,)))
         self.backend, self.options = backend, dict(options)
         self.labels = [str(getattr(arg, "name", arg)) for arg in self.args]
-        self.operator = Operator(self, self.args, tuple(range(len(self.args))), outputs, tuple(~k for k in range(len(outputs))))
+        self.operator = Operator(
+            self, self.args, tuple(range(len(self.args))), outputs, tuple(~k for k in range(len(outputs)))
+        )
         arguments = self.operator.kernel.program.arguments
         self.integers = frozenset(p for p, a in enumerate(arguments) if a.kind == "integer")
         self.reals = frozenset(p for p, a in enumerate(arguments) if a.dtype == "real") - self.integers
@@ -83,13 +85,17 @@ class Function:
             if variable not in self.args:
                 raise ArgumentError(f"{variable} is in wrt, but not in args: add it to args")
             if self.args.index(variable) not in self.reals:
-                raise ArgumentError(f"{variable} is in wrt, but holds integers: there is no derivative with respect to it")
+                raise ArgumentError(
+                    f"{variable} is in wrt, but holds integers: there is no derivative with respect to it"
+                )
         return frozenset(self.args.index(variable) for variable in variables)
 
     def refuse_count(self, values: Sequence[Any]) -> None:
         """Refuse a call with another number of arguments."""
         if len(values) != len(self.args):
-            raise ArgumentError(f"the function takes {len(self.args)} arguments ({', '.join(self.labels)}), not {len(values)}")
+            raise ArgumentError(
+                f"the function takes {len(self.args)} arguments ({', '.join(self.labels)}), not {len(values)}"
+            )
 
     def shapes(self, given: Sequence[Any]) -> list[Shape]:
         """The shapes of the results for the shapes of arrays, and the values of integers."""
@@ -97,7 +103,8 @@ class Function:
         for argument, shape in zip(program.arguments, given, strict=True):
             if argument.kind != "integer" and len(shape) != len(argument.shape):
                 raise ArgumentError(
-                    f"argument {argument.label} has the shape {tuple(shape)}, an array of {len(argument.shape)} axes is needed"
+                    f"argument {argument.label} has the shape {tuple(shape)}, an array of {len(argument.shape)} axes "
+                    "is needed"
                 )
         kinds = [argument.kind == "integer" for argument in program.arguments]
         sizes = self._checker.sizes([v if integer else _Shaped(v) for integer, v in zip(kinds, given, strict=True)])

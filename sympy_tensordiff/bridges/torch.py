@@ -206,7 +206,9 @@ def _register(torch: Any, function: Function) -> None:
     text = repr((*content, sorted(function.options.items())))
     key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     other = _functions.get(key)
-    if "functions" in function.options or (other and (other.args, other.operator.outputs) != (function.args, function.operator.outputs)):
+    if "functions" in function.options or (
+        other and (other.args, other.operator.outputs) != (function.args, function.operator.outputs)
+    ):
         key = uuid.uuid4().hex
     function.key = key
     if key in _functions:
@@ -256,13 +258,19 @@ def _custom_op(torch: Any) -> Any:
 
     def backward(ctx: Any, cotangents: Any) -> Any:
         operator, values = values_of(ctx.saved_tensors, ctx.integers, ctx.key)
-        needed = with_integers(operator.function, ctx.needs_input_grad[0], [False]*len(ctx.integers))
+        needed = with_integers(operator.function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
         found = _pulled_back(apply, operator, values, needed, cotangents)
-        return [c for place, c in enumerate(found) if place not in operator.function.integers], [None] * len(ctx.integers), None
+        return (
+            [c for place, c in enumerate(found) if place not in operator.function.integers],
+            [None] * len(ctx.integers),
+            None,
+        )
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
         operator, values = values_of(tensors, integers, key)
-        results, places = _over_axis(apply, operator, with_integers(operator.function, axes[0], [None]*len(integers)), values)
+        results, places = _over_axis(
+            apply, operator, with_integers(operator.function, axes[0], [None] * len(integers)), values
+        )
         return list(results), list(places)
 
     schema = "(Tensor[] tensors, SymInt[] integers, str key) -> Tensor[]"

@@ -13,6 +13,7 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.structure.api import split, structured_hessian, structured_jacobian, variables_of
+from sympy_tensordiff.structure.flat import FlatVariables, flat
 from sympy_tensordiff.structure.values import unused
 from sympy_tensordiff.symbolic.lift import as_operand
 from sympy_tensordiff.symbolic.sums import IndexedSum
@@ -59,13 +60,13 @@ class NonlinearProgram:
         examples = [np.asarray(s, dtype=float) for s in shapes]
         if len(examples) != len(self._variables):
             raise ArgumentError(f"start has {len(examples)} arrays, there are {len(self._variables)} variables")
-        self._shapes = [e.shape for e in examples]
-        self.x0: NDArray[Any] = np.concatenate([np.ravel(e) for e in examples])
-        self.n = len(self.x0)
+        self._flat = FlatVariables(self._variables, [e.shape for e in examples])
+        self.x0: NDArray[Any] = flat(examples)
+        self.n = self._flat.size
         values = self._constraints(*self._arrays(self.x0)) if self._constraints else ()
         self._constraint_shapes = [np.shape(v) for v in values]
         self.m = sum(int(np.prod(shape, dtype=np.int64)) for shape in self._constraint_shapes)
-        self.lb, self.ub = _bounds(bounds, self._variables, self._shapes, (-np.inf, np.inf))
+        self.lb, self.ub = _bounds(bounds, self._variables, self._flat.shapes, (-np.inf, np.inf))
         self.cl, self.cu = _bounds(constraint_bounds, self._tensors, self._constraint_shapes, (0.0, 0.0))
         return self
 
@@ -75,13 +76,13 @@ class NonlinearProgram:
 
     def gradient(self, x: NDArray[Any]) -> NDArray[Any]:
         """The gradient of the objective."""
-        return np.concatenate([np.ravel(part) for part in self._gradient(*self._arrays(x))])
+        return flat(self._gradient(*self._arrays(x)))
 
     def constraints(self, x: NDArray[Any]) -> NDArray[Any]:
         """The constraints, one after the other."""
         if self._constraints is None:
             return np.zeros(0)
-        return np.concatenate([np.ravel(part) for part in self._constraints(*self._arrays(x))])
+        return flat(self._constraints(*self._arrays(x)))
 
     def jacobianstructure(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Rows and columns of the entries of `jacobian`."""
@@ -114,12 +115,10 @@ class NonlinearProgram:
 
     def unpack(self, x: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """The variables, each in its shape."""
-        return tuple(split(np.asarray(x, dtype=float), self._shapes))
+        return tuple(self._flat.parts(x))
 
     def _arrays(self, x: NDArray[Any]) -> list[Any]:
-        if np.shape(x) != (self.n,):
-            raise ArgumentError(f"the vector of unknowns has the shape {np.shape(x)}, the problem needs ({self.n},)")
-        return [*self.unpack(x), *self._data]
+        return [*self._flat.parts(x), *self._data]
 
     def _lagrangian(self, x: NDArray[Any], lagrange: Any, factor: float) -> list[Any]:
         own = np.asarray(lagrange, dtype=float)

@@ -1,0 +1,172 @@
+"""Functions of JAX: all transformations of a table of functions, beside the same functions written for JAX."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+import numpy as np
+import pytest
+from bridge_cases import CASES, A, c, chain, chosen, i, n, w, waves, x
+from every import every
+
+import sympy_tensordiff as td
+from sympy_tensordiff.bridges.jax import _load
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
+
+
+def test_without_jax(monkeypatch):
+    def missing(name, package=None):
+        raise ImportError(f"No module named {name!r}")
+
+    monkeypatch.setattr(importlib, "import_module", missing)
+    _load.cache_clear()
+    with pytest.raises(BackendError, match=r"JAX is not installed \(No module named 'jax'\): pip install '.\[jax\]'"):
+        td.jax_function(x, chain)
+
+
+@pytest.fixture
+def jax():
+    found = pytest.importorskip("jax", reason="needs pip install '.[jax]'")
+    importlib.import_module("jax.test_util")
+    with found.enable_x64(True):
+        yield found
+
+
+@pytest.fixture
+def jax_single():
+    found = pytest.importorskip("jax", reason="needs pip install '.[jax]'")
+    with found.enable_x64(False):
+        yield found
+
+
+def drawn(shapes, dtype=np.float64, seed=0):
+    draw = np.random.default_rng(seed)
+    return [draw.uniform(0.5, 1.5, shape).astype(dtype) for shape in shapes]
+
+
+def transformed(jax, h, arrays):
+    """The results of the transformations, by name."""
+    places = tuple(range(len(arrays)))
+    arrays = [jax.numpy.asarray(a) for a in arrays]
+    tangents = [jax.numpy.cos(a) for a in arrays]
+    batches = [jax.numpy.stack([a, 2 * a, a + 1]) for a in arrays]
+    axes = (0, *[None] * (len(arrays) - 1))
+
+    def loss(*args):
+        return jax.numpy.sum(jax.numpy.sin(h(*args)))
+
+    yield "value", h(*arrays)
+    yield "jit", jax.jit(h)(*arrays)
+    yield "grad", jax.jit(jax.grad(loss, places))(*arrays)
+    yield "jvp", jax.jvp(h, arrays, tangents)
+    yield "jacfwd", jax.jacfwd(h, places)(*arrays)
+    yield "jacrev", jax.jacrev(h, places)(*arrays)
+    yield "hessian", jax.hessian(loss, places)(*arrays)
+    yield "reverse over reverse", jax.jacrev(jax.jacrev(loss, places), places)(*arrays)
+    yield "vmap", jax.vmap(jax.grad(loss, places), axes)(batches[0], *arrays[1:])
+    yield (
+        "gradient of vmap",
+        jax.grad(lambda *a: jax.numpy.sum(jax.vmap(h, axes)(*a) ** 2), places)(batches[0], *arrays[1:]),
+    )
+    yield "third derivative", jax.jacfwd(jax.hessian(loss))(*arrays)
+
+
+def check_transformations(jax, case, arrays, tolerance):
+    function = td.jax_function(case.args, case.expr, backend="numpy")
+    ours = transformed(jax, function, arrays)
+    plain = transformed(jax, lambda *a: case.plain(jax.numpy, *a), arrays)
+    for (name, result), (_, wanted) in zip(ours, plain, strict=True):
+        result, wanted = jax.tree.leaves(result), jax.tree.leaves(wanted)
+        for one, other in zip(result, wanted, strict=True):
+            assert one.dtype == arrays[0].dtype, name
+            scale = 1 + np.abs(other).max()
+            np.testing.assert_allclose(one / scale, other / scale, rtol=0, atol=tolerance, err_msg=name)
+
+
+@every("case", CASES)
+def test_transformations(jax, case):
+    check_transformations(jax, case, drawn(case.shapes), 1e-10)
+
+
+@every("case", CASES)
+def test_transformations_in_single_precision(jax_single, case):
+    check_transformations(jax_single, case, drawn(case.shapes, np.float32), 1e-4)
+
+
+@every("name", ["waves", "kernel", "inverse", "scaled"])
+def test_third_order_by_differences(jax, name):
+    case = CASES[name]
+    function = td.jax_function(case.args, case.expr, backend="numpy")
+    jax.test_util.check_grads(function, drawn(case.shapes), order=3, modes=("fwd", "rev"), eps=1e-4)
+
+
+def test_compiled_for_two_shapes(jax):
+    function = jax.jit(jax.grad(lambda a, b: td_waves(a, b).sum()))
+    td_waves = td.jax_function((CASES["waves"].args), waves)
+    for length in (7, 11):
+        (a, b) = drawn([(length,), (3,)])
+        wanted = jax.grad(lambda a, b: CASES["waves"].plain(jax.numpy, a, b).sum())(a, b)
+        np.testing.assert_allclose(function(a, b), wanted, rtol=1e-12)
+    with pytest.raises(ArgumentError, match=r"argument odd has length 6 on axis 0, which is not 2\*n \+ 1"):
+        function(np.ones(6), np.ones(3))
+    with pytest.raises(ArgumentError, match=r"argument odd has the shape \(7, 1\), an array of 1 axes is needed"):
+        function(np.ones((7, 1)), np.ones(3))
+
+
+def test_numbers_and_integers(jax):
+    function = td.jax_function((x, c, n), c * x[n - 1] ** 2, backend="numpy")
+    assert function(np.arange(3.0), 2, 3) == 8
+    assert jax.jit(function, static_argnums=2)(np.arange(3.0), 2.0, 3) == 8
+    gradient = jax.vmap(jax.grad(function, (0, 1)), (0, None, None))(np.arange(6.0).reshape(2, 3), 2.0, 3)
+    assert gradient[0].tolist() == [[0, 0, 8], [0, 0, 20]] and gradient[1].tolist() == [4, 25]
+    with pytest.raises(ArgumentTypeError, match=r"argument n must be a known integer, not .*static_argnums"):
+        jax.jit(function)(np.arange(3.0), 2.0, 3)
+    with pytest.raises(ArgumentTypeError, match="argument n must be a known integer, not 'three'"):
+        function(np.arange(3.0), 2.0, "three")
+    single = function(np.arange(3, dtype=np.float32), 2.0, 3)
+    assert single.dtype == np.float32
+    assert function(np.arange(3), 2.0, 3).dtype == np.float64
+
+
+def test_data_select_entries(jax):
+    function = td.jax_function((x, chosen), td.IndexedSum(x[chosen[i]] ** 2, (i, 0, 2)), backend="numpy")
+    signal, data = np.arange(1.0, 5.0), np.array([2, 0, 2])
+    assert jax.jit(jax.grad(function))(signal, data).tolist() == [2, 0, 12, 0]
+    assert jax.jvp(lambda s: function(s, data), (signal,), (signal,))[1] == 38
+    assert jax.vmap(function, (None, 0))(signal, np.array([data, [0, 0, 1]])).tolist() == [19, 6]
+    with pytest.raises(Exception, match="from 0 to 3; negative ones do not wrap around"):
+        function(signal, np.array([2, 0, 4]))
+
+
+def test_several_results_and_wrt(jax):
+    function = td.jax_function((A, w), (td.sum(A), A * w[0]), wrt=A, backend="numpy")
+    a, b = drawn([(2, 2), (3,)])
+    total, product = function(a, b)
+    assert total == pytest.approx(a.sum()) and np.allclose(product, a * b[0])
+    assert np.allclose(jax.grad(lambda a: function(a, b)[0] + function(a, b)[1].sum())(a), 1 + b[0])
+    with pytest.raises(ArgumentError, match="a derivative with respect to w is asked for, which is not in wrt"):
+        jax.grad(lambda b: function(a, b)[0])(b)
+
+
+def test_a_batch_without_entries(jax):
+    function = td.jax_function(x, chain, backend="numpy")
+    assert jax.vmap(function)(np.ones((0, 3))).shape == (0,)
+
+
+def test_refusals(jax):
+    with pytest.raises(
+        ArgumentError, match="jax_function works with the backends 'numba' and 'numpy', not with 'cuda'"
+    ):
+        td.jax_function(x, chain, backend="cuda")
+    with pytest.raises(ArgumentError, match="c is in wrt, but not in args: add it to args"):
+        td.jax_function(x, chain, wrt=c)
+    with pytest.raises(ArgumentError, match="chosen is in wrt, but holds integers: there is no derivative"):
+        td.jax_function((x, chosen), x[chosen[0]], wrt=chosen)
+    function = td.jax_function(chain, x, backend="numpy")  # the short form
+    with pytest.raises(ArgumentError, match=r"the function takes 1 arguments \(x\), not 2"):
+        function(np.ones(3), np.ones(3))
+    with pytest.raises(
+        ArgumentTypeError, match=r"argument x has the type float16, which kernels do not take: use .astype"
+    ):
+        function(np.ones(3, np.float16))
