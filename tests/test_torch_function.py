@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import sys
 
 import pytest
 import sympy
+from bridge_cases import CASES
+from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.errors import ArgumentError, BackendError
+from sympy_tensordiff.bridges.operators import Function
+from sympy_tensordiff.bridges.torch import _array, key_of
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
+
+# PyTorch's own use of what it has deprecated.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 
 i, j, k, n = td.indices("i j k n")
 x, w = td.TensorSymbol("x", (10,)), td.TensorSymbol("w", (3,))
@@ -32,6 +39,14 @@ def test_without_torch(monkeypatch):
 @pytest.fixture(scope="module")
 def torch():
     return pytest.importorskip("torch", reason="needs pip install '.[torch]'")
+
+
+@pytest.fixture(autouse=True)
+def forget_compiled():
+    """PyTorch compiles one piece of code eight times at most, and the tests compile one of many functions."""
+    yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].compiler.reset()
 
 
 def test_the_formula_may_come_first(torch):
@@ -75,10 +90,6 @@ def test_single_precision(torch):
     value.sum().backward()
     assert value.dtype == weights.grad.dtype == torch.float32
     torch.testing.assert_close(weights.grad, torch.stack([signal[p : p + 7 : 2].sum() for p in range(3)]))
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        again = td.torch_function((x, w), CONVOLUTION, backend="numpy")(signal.requires_grad_(), weights)
-        (slope,) = torch.autograd.grad(again.square().sum(), weights, create_graph=True)
-        slope.sum().backward()
 
 
 def test_data_select_entries(torch):
@@ -89,12 +100,131 @@ def test_data_select_entries(torch):
 
 
 def test_refusals(torch):
-    with pytest.raises(ArgumentError, match=r"torch_function takes one expression, not 2"):
-        td.torch_function((x, w), (CONVOLUTION, CONVOLUTION))
     with pytest.raises(ArgumentError, match=r"b is in wrt, but not in args: add it to args"):
         td.torch_function((x, w), CONVOLUTION, wrt=b)
     layer = td.torch_function((x, w), CONVOLUTION, wrt=w, backend="numpy")
     with pytest.raises(ArgumentError, match=r"argument x requires a gradient, but is not in wrt"):
         layer(random(torch, 10), random(torch, 3))
+    with pytest.raises(ArgumentTypeError, match=r"argument w has the type torch.bfloat16, kernels take float32"):
+        layer(random(torch, 10).detach(), random(torch, 3, dtype="bfloat16"))
+    with pytest.raises(ArgumentError, match=r"the function takes 2 arguments \(x, w\), not 1"):
+        layer(random(torch, 10).detach())
+    entry = td.torch_function((A, n), A[n - 1, 0], backend="numpy")
+    with pytest.raises(ArgumentTypeError, match="argument n must be an integer, not 2.5"):
+        entry(random(torch, 2, 4), 2.5)
     with pytest.raises(ArgumentError, match=r"argument x is in the memory of meta: pass .cpu\(\)"):
-        layer(torch.empty(10, device="meta"), random(torch, 3))
+        _array(torch, Function((x, w), CONVOLUTION, w, "numpy", {}).operator, 0, torch.empty(10, device="meta"))
+
+
+TEN = ["square", "product", "quadratic", "inverse", "waves", "strided", "softmax", "network", "numbers", "kernel"]
+
+
+def case_of(torch, name):
+    """A function of the table with its arguments."""
+    case = CASES[name]
+    values = [0.5 + random(torch, *shape).detach() for shape in case.shapes]
+    return td.torch_function(case.args, case.expr, backend="numpy"), [value.requires_grad_() for value in values]
+
+
+def loss_of(function):
+    return lambda *args: function(*args).sin().sum()
+
+
+@every("name", TEN)
+def test_derivatives_by_differences(torch, name):
+    function, values = case_of(torch, name)
+    assert torch.autograd.gradcheck(function, values, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(loss_of(function), values, check_fwd_over_rev=True)
+
+
+@every("name", TEN)
+def test_transformations_agree(torch, name):
+    """What `gradcheck` has checked, forward and backward, is equal in all orders of `torch.func`."""
+    function, values = case_of(torch, name)
+    loss, values = loss_of(function), [value.detach() for value in values]
+    places = tuple(range(len(values)))
+    close = torch.testing.assert_close
+    gradients = torch.func.grad(loss, places)(*values)
+    close(gradients, torch.autograd.grad(loss(*[v.requires_grad_() for v in values]), values))
+    values = [value.detach() for value in values]
+    close(torch.func.jacfwd(function, places)(*values), torch.func.jacrev(function, places)(*values))
+    tangent = torch.func.jvp(loss, tuple(values), tuple(values))[1]
+    close(tangent, sum((g * v).sum() for g, v in zip(gradients, values, strict=True)))
+    second = torch.func.hessian(loss, places)(*values)
+    close(second, torch.func.jacrev(torch.func.jacrev(loss, places), places)(*values))
+    axes = (0, *[None] * (len(values) - 1))
+    batch = torch.stack([values[0], 2 * values[0]])
+    each = [torch.func.grad(loss)(part, *values[1:]) for part in batch]
+    close(torch.func.vmap(torch.func.grad(loss), axes)(batch, *values[1:]), torch.stack(each))
+    total = torch.func.grad(lambda *args: torch.func.vmap(loss, axes)(*args).sum())(batch, *values[1:])
+    close(total, torch.stack(each))
+    moved = torch.func.vmap(function, (-1, *axes[1:]))(batch.movedim(0, -1), *values[1:])
+    close(moved, torch.stack([function(part, *values[1:]) for part in batch]))
+
+
+@every("name", TEN)
+def test_the_operator_is_registered_well(torch, name):
+    function, values = case_of(torch, name)
+    torch.library.opcheck(torch.ops.sympy_tensordiff.call.default, (values, [], key_of(function)))
+
+
+@every("name", TEN)
+def test_compiled(torch, name):
+    function, values = case_of(torch, name)
+    torch.compiler.reset()
+    compiled = torch.compile(loss_of(function), fullgraph=True, backend="aot_eager")
+    wanted = torch.autograd.grad(loss_of(function)(*values), values)
+    torch.testing.assert_close(torch.autograd.grad(compiled(*values), values), wanted)
+
+
+def test_compiled_for_several_shapes(torch):
+    function = td.torch_function(CASES["waves"].args, CASES["waves"].expr, backend="numpy")
+    compiled = torch.compile(loss_of(function), fullgraph=True, backend="aot_eager", dynamic=True)
+    for length in (7, 9, 11):
+        values = random(torch, length), random(torch, 3)
+        wanted = torch.autograd.grad(loss_of(function)(*values), values)
+        torch.testing.assert_close(torch.autograd.grad(compiled(*values), values), wanted)
+
+
+def test_what_does_not_compile_is_refused(torch):
+    """PyTorch would drop the tangents."""
+    function, values = case_of(torch, "waves")
+    values = tuple(value.detach() for value in values)
+
+    def tangent(*args):
+        return torch.func.jvp(function, args, args)[1]
+
+    with pytest.raises(Exception, match="tangents do not pass through a compiled torch_function"):
+        torch.compile(tangent, fullgraph=True, backend="aot_eager")(*values)
+    torch.testing.assert_close(torch.compile(tangent, backend="aot_eager")(*values), tangent(*values))
+
+
+def test_gradients_of_some_arguments(torch):
+    function, (signal, weights) = case_of(torch, "waves")
+    other = random(torch, 2)
+    by_signal, nothing = torch.autograd.grad(
+        function(signal, weights.detach()).sum(), (signal, other), allow_unused=True
+    )
+    assert nothing is None
+    torch.testing.assert_close(by_signal, torch.autograd.grad(function(signal, weights).sum(), signal)[0])
+    value, twice = td.torch_function((c,), (c**2, 2 * c), backend="numpy")(torch.tensor(3.0, requires_grad=True))
+    assert (value.item(), twice.item(), value.dtype) == (9, 6, torch.float32)
+    slope = torch.func.grad(lambda t: td.torch_function((c,), (c**2, 2 * c), backend="numpy")(t)[1])
+    assert slope(torch.tensor(3.0)) == 2
+
+
+def test_equal_functions_share_an_operator(torch):
+    one, other = (td.torch_function((c,), c**2, backend=backend) for backend in ("numpy", "numpy"))
+    assert key_of(one) == key_of(other) != key_of(td.torch_function((c,), c**3, backend="numpy"))
+    f = sympy.Function("f")
+    made = [td.torch_function((c,), f(c), backend="numpy", functions={"f": g}) for g in (abs, float)]
+    assert key_of(made[0]) != key_of(made[1])
+    assert [function(torch.tensor(-2.0)).item() for function in made] == [2, -2]
+
+
+def test_sizes_are_arguments(torch):
+    entry = td.torch_function((A, n), A[n - 1, 0] ** 2, backend="numpy")
+    matrix = random(torch, 2, 4)
+    assert torch.autograd.gradcheck(lambda t: entry(t, 2), matrix)
+    assert torch.autograd.gradgradcheck(lambda t: entry(t, 2), matrix)
+    torch.testing.assert_close(torch.compile(entry, fullgraph=True, backend="aot_eager")(matrix, 2), entry(matrix, 2))

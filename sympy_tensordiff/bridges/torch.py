@@ -87,7 +87,13 @@ def torch_function(
             results = apply(function.operator, *tensors)
         return tuple(results) if function.is_tuple else results[0]
 
+    call.key = key  # type: ignore[attr-defined]
     return call
+
+
+def key_of(function: Callable[..., Any]) -> str:
+    """The key of a function in the operator ``torch.ops.sympy_tensordiff.call``, for ``torch.library.opcheck``."""
+    return str(function.key)  # type: ignore[attr-defined]
 
 
 def _converted(torch: Any, function: Function, values: Sequence[Any]) -> list[Any]:
@@ -260,11 +266,8 @@ def _custom_op(torch: Any) -> Any:
         operator, values = values_of(ctx.saved_tensors, ctx.integers, ctx.key)
         needed = with_integers(operator.function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
         found = _pulled_back(apply, operator, values, needed, cotangents)
-        return (
-            [c for place, c in enumerate(found) if place not in operator.function.integers],
-            [None] * len(ctx.integers),
-            None,
-        )
+        gradients = [c for place, c in enumerate(found) if place not in operator.function.integers]
+        return gradients, None if ctx.integers else [], None  # PyTorch takes an empty list for one of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
         operator, values = values_of(tensors, integers, key)
