@@ -17,6 +17,7 @@ STAGES: dict[str, dict[str, str]] = {
     "simplify": {"plain": "sums over polyhedra,\nno delta"},
     "codegen": {"loops": "loop nests, verified", "source": "text of a module", "callable": "callable"},
     "structure": {"operator": "sparse operators"},
+    "bridges": {"functions": "JAX, PyTorch, SciPy"},
     "parsing": {"text": "text language,\nindex notation"},
     "drawing": {"pictures": "pictures"},
     "reference": {"oracle": "exact interpreter"},
@@ -37,6 +38,8 @@ WAY = [
     ("source", "callable", "compile"),
     ("nodes", "pictures", "draw"),
     ("callable", "operator", "gather"),
+    ("callable", "functions", "hand over"),
+    ("operator", "functions", ""),
 ]
 BESIDE = [("commands", "checks"), ("checks", "oracle"), ("oracle", "nodes")]
 EXACT = ["swept", "plain", "loops"]

@@ -156,5 +156,5 @@ def test_the_picture_of_the_readme_shows_what_the_package_gives() -> None:
 def test_the_picture_of_the_rooms_has_all_rooms() -> None:
     drawn = (ROOT / "docs" / "_static" / "rooms.svg").read_text(encoding="utf-8")
     rooms = script("draw_rooms").STAGES
-    assert set(rooms) == set(TABLE) - {"errors", "__main__", "torch_function"}  # files of their own
+    assert set(rooms) == set(TABLE) - {"errors", "__main__"}  # files of their own
     assert all(f">{room}/<" in drawn for room in rooms), "run docs/draw_rooms.py"

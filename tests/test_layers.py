@@ -21,7 +21,7 @@ PACKAGE = "sympy_tensordiff"
 ROOT = Path(td.__file__).parent
 
 BELOW_ORACLE = frozenset(
-    {"integer", "symbolic", "graph", "derivative", "simplify", "codegen", "structure", "parsing", "drawing", "errors"}
+    {"integer", "symbolic", "graph", "derivative", "simplify", "codegen", "structure", "bridges", "parsing", "drawing", "errors"}
 )
 # Room -> rooms it may import. Every room may import itself and `errors`.
 TABLE: dict[str, frozenset[str]] = {
@@ -35,7 +35,7 @@ TABLE: dict[str, frozenset[str]] = {
     "parsing": frozenset({"symbolic"}),
     "drawing": frozenset({"graph", "integer"}),
     "structure": frozenset({"codegen", "derivative", "graph", "integer", "simplify", "symbolic"}),
-    "torch_function": frozenset({"codegen", "derivative", "symbolic"}),
+    "bridges": frozenset({"codegen", "derivative", "structure", "symbolic"}),
     "reference": BELOW_ORACLE,
     "testing": BELOW_ORACLE | {"reference"},
     "app": BELOW_ORACLE | {"reference", "testing", ""},

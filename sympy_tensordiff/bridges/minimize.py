@@ -98,7 +98,7 @@ class MinimizeProblem:
         if self._flat is None:
             known = {str(getattr(key, "name", key)): np.shape(value) for key, value in values.items()}
             shapes = [known.get(str(v.name), ()) for v in self._variables]
-            return FlatVariables(self._variables, shapes).ravel(values)
+            self._flat = FlatVariables(self._variables, shapes)
         return self._flat.ravel(values)
 
     def unravel(self, x: Any) -> dict[str, Any]:
