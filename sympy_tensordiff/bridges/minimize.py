@@ -41,6 +41,7 @@ class MinimizeProblem:
             raise ArgumentError(str(error).replace("in args", "in wrt or data").replace("to args", "to data")) from None
         self._sizes = _sizes(tuple(data), self._data)
         self._flat: FlatVariables | None = None
+        self._has_start = start is not None
         if start is not None:
             several = isinstance(wrt, tuple | list | sympy.Tuple)
             arrays = [np.asarray(s) for s in (start if several else (start,))]
@@ -95,10 +96,11 @@ class MinimizeProblem:
 
     def ravel(self, values: Mapping[Any, Any]) -> NDArray[Any]:
         """The flat vector of values, ``{"W": array, ...}`` by name or by symbol."""
-        if self._flat is None:
+        if not self._has_start:
             known = {str(getattr(key, "name", key)): np.shape(value) for key, value in values.items()}
             shapes = [known.get(str(v.name), ()) for v in self._variables]
             self._flat = FlatVariables(self._variables, shapes)
+        assert self._flat is not None
         return self._flat.ravel(values)
 
     def unravel(self, x: Any) -> dict[str, Any]:
@@ -151,7 +153,7 @@ class MinimizeProblem:
         return [*self._at(x).parts(x), *self._data]
 
     def _at(self, x: Any) -> FlatVariables:
-        if self._flat is None:
+        if self._flat is None or not (self._has_start or np.size(x) == self._flat.size):
             self._flat = FlatVariables(self._variables, self._shapes(np.size(x)))
         return self._flat
 
