@@ -156,6 +156,8 @@ def test_several_results_and_wrt(jax):
 def test_a_batch_without_entries(jax):
     function = td.jax_function(x, chain, backend="numpy")
     assert jax.vmap(function)(np.ones((0, 3))).shape == (0,)
+    double = td.jax_function(x, 2 * x, backend="numpy")
+    assert jax.jit(jax.jacrev(double))(np.ones(0)).shape == (0, 0)
 
 
 def test_refusals(jax):

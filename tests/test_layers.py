@@ -21,7 +21,19 @@ PACKAGE = "sympy_tensordiff"
 ROOT = Path(td.__file__).parent
 
 BELOW_ORACLE = frozenset(
-    {"integer", "symbolic", "graph", "derivative", "simplify", "codegen", "structure", "bridges", "parsing", "drawing", "errors"}
+    {
+        "integer",
+        "symbolic",
+        "graph",
+        "derivative",
+        "simplify",
+        "codegen",
+        "structure",
+        "bridges",
+        "parsing",
+        "drawing",
+        "errors",
+    }
 )
 # Room -> rooms it may import. Every room may import itself and `errors`.
 TABLE: dict[str, frozenset[str]] = {

@@ -109,8 +109,11 @@ def test_refusals(torch):
         layer(random(torch, 10).detach(), random(torch, 3, dtype="bfloat16"))
     with pytest.raises(ArgumentError, match=r"the function takes 2 arguments \(x, w\), not 1"):
         layer(random(torch, 10).detach())
+    on_device = td.torch_function((x, w), CONVOLUTION, backend="cuda")
+    with pytest.raises(ArgumentError, match="vmap works with the backends 'numba' and 'numpy': put the axis into"):
+        torch.func.vmap(on_device, (0, None))(torch.ones(2, 10), torch.ones(3))
     entry = td.torch_function((A, n), A[n - 1, 0], backend="numpy")
-    with pytest.raises(ArgumentTypeError, match="argument n must be an integer, not 2.5"):
+    with pytest.raises(ArgumentTypeError, match=r"argument n must be an integer, not 2\.5"):
         entry(random(torch, 2, 4), 2.5)
     with pytest.raises(ArgumentError, match=r"argument x is in the memory of meta: pass .cpu\(\)"):
         _array(torch, Function((x, w), CONVOLUTION, w, "numpy", {}).operator, 0, torch.empty(10, device="meta"))
@@ -207,6 +210,8 @@ def test_gradients_of_some_arguments(torch):
     )
     assert nothing is None
     torch.testing.assert_close(by_signal, torch.autograd.grad(function(signal, weights).sum(), signal)[0])
+    double = td.torch_function(A, 2 * A, backend="numpy")
+    assert torch.compile(double, fullgraph=True, backend="aot_eager")(random(torch, 0, 4)).shape == (0, 4)
     value, twice = td.torch_function((c,), (c**2, 2 * c), backend="numpy")(torch.tensor(3.0, requires_grad=True))
     assert (value.item(), twice.item(), value.dtype) == (9, 6, torch.float32)
     slope = torch.func.grad(lambda t: td.torch_function((c,), (c**2, 2 * c), backend="numpy")(t)[1])
@@ -223,6 +228,9 @@ def test_equal_functions_share_an_operator(torch):
 
 
 def test_sizes_are_arguments(torch):
+    on_device = td.torch_function((x, w), CONVOLUTION, backend="cuda")
+    with pytest.raises(ArgumentError, match="vmap works with the backends 'numba' and 'numpy': put the axis into"):
+        torch.func.vmap(on_device, (0, None))(torch.ones(2, 10), torch.ones(3))
     entry = td.torch_function((A, n), A[n - 1, 0] ** 2, backend="numpy")
     matrix = random(torch, 2, 4)
     assert torch.autograd.gradcheck(lambda t: entry(t, 2), matrix)

@@ -17,6 +17,7 @@ import sympy
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.empty_axes import EmptyAxes
 from sympy_tensordiff.derivative.api import jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, BackendError
 from sympy_tensordiff.structure.values import unused
@@ -57,6 +58,8 @@ class Function:
         The places of arguments that derivatives are for.
     is_tuple : bool
         Whether the result is a tuple.
+    key : str
+        A name for other processes, where one is given.
     """
 
     def __init__(self, args: Any, expr: Any, wrt: Any, backend: str, options: Mapping[str, Any]) -> None:
@@ -67,6 +70,7 @@ class Function:
         self.is_tuple = isinstance(expr, tuple | list)
         outputs = tuple(as_operand(e, "the expression") for e in (expr if self.is_tuple else (expr,)))
         self.backend, self.options = backend, dict(options)
+        self.key = ""
         self.labels = [str(getattr(arg, "name", arg)) for arg in self.args]
         self.operator = Operator(
             self, self.args, tuple(range(len(self.args))), outputs, tuple(~k for k in range(len(outputs)))
@@ -75,7 +79,7 @@ class Function:
         self.integers = frozenset(p for p, a in enumerate(arguments) if a.kind == "integer")
         self.reals = frozenset(p for p, a in enumerate(arguments) if a.dtype == "real") - self.integers
         self.variables = self._variables(wrt)
-        self._checker = ArgumentChecker(self.operator.kernel.program)
+        self._checker = ArgumentChecker(self.operator.kernel.program, may_be_empty=True)
 
     def _variables(self, wrt: Any) -> frozenset[int]:
         if wrt is None:
@@ -107,7 +111,10 @@ class Function:
                     "is needed"
                 )
         kinds = [argument.kind == "integer" for argument in program.arguments]
-        sizes = self._checker.sizes([v if integer else _Shaped(v) for integer, v in zip(kinds, given, strict=True)])
+        try:
+            sizes = self._checker.sizes([v if integer else _Shaped(v) for integer, v in zip(kinds, given, strict=True)])
+        except EmptyAxes as empty:
+            sizes = dict(empty.values)
         return [tuple(form.evaluate(sizes) for form in output.shape) for output in program.outputs]
 
 

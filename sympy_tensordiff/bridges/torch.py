@@ -191,6 +191,8 @@ def _pulled_back(apply: Any, operator: Any, values: Sequence[Any], needed: Any, 
 
 def _over_axis(apply: Any, operator: Any, axes: Any, values: Sequence[Any]) -> Any:
     """The results for each entry of an axis, which comes first in them."""
+    if operator.function.backend == "cuda":
+        raise ArgumentError("vmap works with the backends 'numba' and 'numpy': put the axis into the formula")
     moved = [v.movedim(axis, 0) if axis is not None else v for v, axis in zip(values, axes, strict=True)]
     results = apply(operator.batched(tuple(axis is not None for axis in axes)), *moved)
     return tuple(results), (0,) * len(operator.outputs)

@@ -26,6 +26,7 @@ class EmptyAxes(Exception):
 
     def __init__(self, forms: Sequence[Affine], values: Mapping[str, int]) -> None:
         super().__init__("an axis has no entries")
+        self.values = values
         self.sizes = tuple([(name, values[name]) for name in sorted({name for form in forms for name in form.atoms()})])
 
 
