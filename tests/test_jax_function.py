@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -176,3 +177,26 @@ def test_refusals(jax):
         ArgumentTypeError, match=r"argument x has the type float16, which kernels do not take: use .astype"
     ):
         function(np.ones(3, np.float16))
+
+
+def test_within_loops_and_threads(jax):
+    """What JAX differentiates around a function: a loop, a recomputed part; and calls of several threads."""
+    case, function = CASES["cubes"], function_of("cubes")
+    a, b = drawn(case.shapes)
+
+    def loss(h):
+        def step(x, _):
+            return jax.checkpoint(h)(x, b), x.sum()
+
+        return lambda x: jax.lax.scan(step, x, None, length=2)[0].sum()
+
+    def plain(x, y):
+        return case.plain(jax.numpy, x, y)
+
+    for derivative in (jax.grad, jax.hessian):
+        np.testing.assert_allclose(derivative(loss(function))(a), derivative(loss(plain))(a), rtol=1e-12)
+    compiled = jax.jit(jax.grad(lambda x, y: function(x, y).sum()))
+    calls = [drawn([(length,), (length,)], seed=length) for length in range(2, 8)] * 3
+    with ThreadPoolExecutor(4) as threads:
+        for result, (x, y) in zip(threads.map(lambda call: compiled(*call), calls), calls, strict=True):
+            np.testing.assert_allclose(result, 3 * x**2 * y, rtol=1e-5)  # these threads work with 32 bits

@@ -54,7 +54,7 @@ def jax_function(
     -----
     The kernels run on the CPU. The function is a primitive of JAX, whose rule for ``jvp`` is `jvp` and whose transpose
     is `vjp`; both give primitives of the same kind, whose kernels are compiled when they are first run. ``vmap`` calls
-    the kernel for each entry of the axis: a formula with that axis is faster. What `vjp` says about kinks is valid here.
+    the kernel for each entry of the axis: a formula with that axis is faster. What `vjp` says about kinks holds.
 
     References
     ----------

@@ -73,7 +73,7 @@ def torch_function(
     """
     torch = library("torch", "PyTorch", "torch")
     function = Function(args, expr, wrt, backend, options)
-    _register(torch, function)
+    _register(function)
     apply, op, key = _load().Call.apply, torch.ops.sympy_tensordiff.call.default, _key(function.operator)
 
     def call(*values: Any) -> Any:
@@ -208,9 +208,10 @@ def _key(operator: Any) -> str:
     return json.dumps([operator.function.key, operator.path])
 
 
-def _register(torch: Any, function: Function) -> None:
+def _register(function: Function) -> None:
     """Give a function a key by its content, or one of its own where that has callables or is taken by another one."""
-    content = sympy.srepr(sympy.Tuple(*function.args, *function.operator.outputs)), function.backend, function.is_tuple
+    parts = sympy.Tuple(sympy.Tuple(*function.args), sympy.Tuple(*function.operator.outputs))
+    content = sympy.srepr(parts), function.backend, function.is_tuple
     text = repr((*content, sorted(function.options.items())))
     key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     other = _functions.get(key)
