@@ -50,7 +50,7 @@ def transformed(jax, h, arrays):
     """The results of the transformations, by name; compiled, since JAX compiles each operation for itself else."""
     np = jax.numpy
     arrays = [np.asarray(a) for a in arrays]
-    places = tuple(range(len(arrays)))
+    positions = tuple(range(len(arrays)))
     batched = np.stack([arrays[0], 2 * arrays[0], arrays[0] + 1]), *arrays[1:]
     axes = (0, *[None] * (len(arrays) - 1))
 
@@ -62,14 +62,14 @@ def transformed(jax, h, arrays):
 
     yield "value", h(*arrays)
     yield "jit", jax.jit(h)(*arrays)
-    yield "grad", jax.jit(jax.grad(loss, places))(*arrays)
+    yield "grad", jax.jit(jax.grad(loss, positions))(*arrays)
     yield "jvp", jax.jit(lambda *a: jax.jvp(h, a, tuple(np.cos(t) for t in a)))(*arrays)
-    yield "jacfwd", jax.jit(jax.jacfwd(h, places))(*arrays)
-    yield "jacrev", jax.jit(jax.jacrev(h, places))(*arrays)
-    yield "hessian", jax.jit(jax.hessian(loss, places))(*arrays)
-    yield "reverse over reverse", jax.jit(jax.jacrev(jax.jacrev(loss, places), places))(*arrays)
-    yield "vmap", jax.jit(jax.vmap(jax.grad(loss, places), axes))(*batched)
-    yield "gradient of vmap", jax.jit(jax.grad(of_batch, places))(*batched)
+    yield "jacfwd", jax.jit(jax.jacfwd(h, positions))(*arrays)
+    yield "jacrev", jax.jit(jax.jacrev(h, positions))(*arrays)
+    yield "hessian", jax.jit(jax.hessian(loss, positions))(*arrays)
+    yield "reverse over reverse", jax.jit(jax.jacrev(jax.jacrev(loss, positions), positions))(*arrays)
+    yield "vmap", jax.jit(jax.vmap(jax.grad(loss, positions), axes))(*batched)
+    yield "gradient of vmap", jax.jit(jax.grad(of_batch, positions))(*batched)
     yield "third derivative", jax.jit(jax.jacfwd(jax.hessian(loss)))(*arrays)
 
 

@@ -145,16 +145,16 @@ def test_transformations_agree(torch, name):
     """What `gradcheck` has checked, forward and backward, is equal in all orders of `torch.func`."""
     function, values = case_of(torch, name)
     loss, values = loss_of(function), [value.detach() for value in values]
-    places = tuple(range(len(values)))
+    positions = tuple(range(len(values)))
     close = torch.testing.assert_close
-    gradients = torch.func.grad(loss, places)(*values)
+    gradients = torch.func.grad(loss, positions)(*values)
     close(gradients, torch.autograd.grad(loss(*[v.requires_grad_() for v in values]), values))
     values = [value.detach() for value in values]
-    close(torch.func.jacfwd(function, places)(*values), torch.func.jacrev(function, places)(*values))
+    close(torch.func.jacfwd(function, positions)(*values), torch.func.jacrev(function, positions)(*values))
     tangent = torch.func.jvp(loss, tuple(values), tuple(values))[1]
     close(tangent, sum((g * v).sum() for g, v in zip(gradients, values, strict=True)))
-    second = torch.func.hessian(loss, places)(*values)
-    close(second, torch.func.jacrev(torch.func.jacrev(loss, places), places)(*values))
+    second = torch.func.hessian(loss, positions)(*values)
+    close(second, torch.func.jacrev(torch.func.jacrev(loss, positions), positions)(*values))
     axes = (0, *[None] * (len(values) - 1))
     batch = torch.stack([values[0], 2 * values[0]])
     each = [torch.func.grad(loss)(part, *values[1:]) for part in batch]

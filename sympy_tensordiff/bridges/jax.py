@@ -87,30 +87,30 @@ def jax_function(
 def _converted(jax: Any, function: Function, values: Sequence[Any]) -> tuple[list[Any], tuple[int, ...]]:
     """The arrays of a call, those of real numbers of one type, and its integers."""
     integers, arrays = [], {}
-    for place, value in enumerate(values):
-        if place not in function.integers:
-            arrays[place] = jax.numpy.asarray(value)
+    for position, value in enumerate(values):
+        if position not in function.integers:
+            arrays[position] = jax.numpy.asarray(value)
             continue
         try:
             integers.append(value.__index__())
         except (AttributeError, jax.TracerIntegerConversionError):
             raise ArgumentTypeError(
-                f"argument {function.labels[place]} must be a known integer, not {value!r}: "
+                f"argument {function.labels[position]} must be a known integer, not {value!r}: "
                 "pass a Python int, under jit by static_argnums"
             ) from None
-    reals = [place for place in arrays if place in function.reals]
-    for place, array in arrays.items():
-        kinds = ("float32", "float64", *_INTEGERS) if place in function.reals else _INTEGERS
+    reals = [position for position in arrays if position in function.reals]
+    for position, array in arrays.items():
+        kinds = ("float32", "float64", *_INTEGERS) if position in function.reals else _INTEGERS
         if str(array.dtype) not in kinds:
             raise ArgumentTypeError(
-                f"argument {function.labels[place]} has the type {array.dtype}, which kernels do not take: "
-                f"use .astype({'jnp.float32' if place in function.reals else 'int'})"
+                f"argument {function.labels[position]} has the type {array.dtype}, which kernels do not take: "
+                f"use .astype({'jnp.float32' if position in function.reals else 'int'})"
             )
-    single = all(arrays[place].dtype == np.float32 or arrays[place].weak_type for place in reals) and any(
-        arrays[place].dtype == np.float32 and not arrays[place].weak_type for place in reals
+    single = all(arrays[position].dtype == np.float32 or arrays[position].weak_type for position in reals) and any(
+        arrays[position].dtype == np.float32 and not arrays[position].weak_type for position in reals
     )
     dtype = jax.canonicalize(np.float32 if single else np.float64)
-    arrays.update({place: arrays[place].astype(dtype) for place in reals})
+    arrays.update({position: arrays[position].astype(dtype) for position in reals})
     return list(arrays.values()), tuple(integers)
 
 
@@ -170,54 +170,54 @@ def _lower(own: Any, context: Any, values: Sequence[Any], f: Any, integers: Sequ
     return results
 
 
-def _place(f: Any, place: int) -> int:
-    """The place among all arguments of an array that has a place among the arrays."""
-    return [p for p in range(place + len(f.function.integers) + 1) if p not in f.function.integers][place]
+def _position(f: Any, position: int) -> int:
+    """The position among all arguments of an array that has a position among the arrays."""
+    return [p for p in range(position + len(f.function.integers) + 1) if p not in f.function.integers][position]
 
 
 def _jvp(own: Any, ad: Any, values: Any, tangents: Any, f: Any, integers: Any) -> Any:
     bind = own.primitive.bind
     results = bind(*values, f=f, integers=integers)
     moving = [p for p, t in enumerate(tangents) if not isinstance(t, own.zero)]
-    _refuse_others(f, [_place(f, p) for p in moving])
-    linear = [p for p in moving if _place(f, p) in f.linear]
+    _refuse_others(f, [_position(f, p) for p in moving])
+    linear = [p for p in moving if _position(f, p) in f.linear]
     others = tuple(p for p in moving if p not in linear)
     parts = []
     if linear:
         along = [
-            (tangents[p] if p in linear else own.numpy.zeros_like(v)) if _place(f, p) in f.linear else v
+            (tangents[p] if p in linear else own.numpy.zeros_like(v)) if _position(f, p) in f.linear else v
             for p, v in enumerate(values)
         ]
         parts.append(bind(*along, f=f, integers=integers))
     if others:
-        g = f.pushforward(tuple(_place(f, p) for p in others))
+        g = f.pushforward(tuple(_position(f, p) for p in others))
         parts.append(bind(*values, *(tangents[p] for p in others), f=g, integers=integers))
     if not parts:
         return results, [own.zero.from_primal_value(r) for r in results]
     return results, [ad.add_tangents(*both) if len(both) > 1 else both[0] for both in zip(*parts, strict=True)]
 
 
-def _refuse_others(f: Any, places: Sequence[int]) -> None:
-    for place in places:
-        if place < len(f.function.args) and place not in f.function.variables:
+def _refuse_others(f: Any, positions: Sequence[int]) -> None:
+    for position in positions:
+        if position < len(f.function.args) and position not in f.function.variables:
             raise ArgumentError(
-                f"a derivative with respect to {f.function.labels[place]} is asked for, which is not in wrt: "
+                f"a derivative with respect to {f.function.labels[position]} is asked for, which is not in wrt: "
                 "add it, or pass it through jax.lax.stop_gradient"
             )
 
 
 def _transpose(own: Any, cotangents: Any, values: Any, f: Any, integers: Any) -> Any:
     asked = [p for p, v in enumerate(values) if own.is_linear(v)]
-    places = tuple(_place(f, p) for p in asked)
+    positions = tuple(_position(f, p) for p in asked)
     given = tuple(k for k, c in enumerate(cotangents) if not isinstance(c, own.zero))
     results: list[Any] = [None] * len(values)
     if given:
-        left_out = f.left_out(places)
-        rest = [v for p, v in enumerate(values) if _place(f, p) not in left_out]
-        g = f.pullback(places, given)
-        found = own.primitive.bind(*rest, *(cotangents[k] for k in given), f=g, integers=integers)
-        for place, cotangent in zip(asked, found, strict=True):
-            results[place] = cotangent
+        left_out = f.left_out(positions)
+        rest = [v for p, v in enumerate(values) if _position(f, p) not in left_out]
+        g = f.pullback(positions, given)
+        pulled = own.primitive.bind(*rest, *(cotangents[k] for k in given), f=g, integers=integers)
+        for position, cotangent in zip(asked, pulled, strict=True):
+            results[position] = cotangent
     return results
 
 

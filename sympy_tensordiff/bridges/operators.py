@@ -41,7 +41,7 @@ def with_integers(function: Function, arrays: Sequence[Any], integers: Sequence[
     """What belongs to all arguments in order, from what belongs to arrays and to integers."""
     rest, numbers = iter(arrays), iter(integers)
     count = len(arrays) + len(integers)
-    return [next(numbers) if place in function.integers else next(rest) for place in range(count)]
+    return [next(numbers) if position in function.integers else next(rest) for position in range(count)]
 
 
 class Function:
@@ -53,9 +53,9 @@ class Function:
     labels : list of str
         The names of the arguments.
     integers : frozenset of int
-        The places of arguments that are integers: sizes and indices.
+        The positions of arguments that are integers: sizes and indices.
     variables : frozenset of int
-        The places of arguments that derivatives are for.
+        The positions of arguments that derivatives are for.
     is_tuple : bool
         Whether the result is a tuple.
     key : str
@@ -137,13 +137,13 @@ class _Derivable:
     path: Path
     _made: dict[Step, Any]
 
-    def pushforward(self, places: tuple[int, ...]) -> Any:
-        """The derivatives of all outputs along tangents of the arguments at ``places``; these come last."""
-        return self.after(("pushforward", places))
+    def pushforward(self, positions: tuple[int, ...]) -> Any:
+        """The derivatives of all outputs along tangents of the arguments at ``positions``; these come last."""
+        return self.after(("pushforward", positions))
 
-    def pullback(self, places: tuple[int, ...], given: tuple[int, ...]) -> Any:
-        """The cotangents of the arguments at ``places``, from those of the outputs ``given``; these come last."""
-        return self.after(("pullback", places, given))
+    def pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Any:
+        """The cotangents of the arguments at ``positions``, from those of the outputs ``given``; these come last."""
+        return self.after(("pullback", positions, given))
 
     def batched(self, flags: tuple[bool, ...]) -> Any:
         """The operator for each entry of a leading axis of the arguments that are flagged."""
@@ -172,7 +172,7 @@ class Operator(_Derivable):
     output_kinds : tuple of int
         As ``kinds``, for the outputs.
     linear : tuple of int
-        The places of arguments that the outputs are linear in, in all of them together.
+        The positions of arguments that the outputs are linear in, in all of them together.
     """
 
     def __init__(
@@ -205,28 +205,28 @@ class Operator(_Derivable):
         results = self.function.shapes(given[:count])
         return [tuple(given[k]) if k >= 0 else results[~k] for k in self.output_kinds]
 
-    def left_out(self, places: Sequence[int]) -> tuple[int, ...]:
-        """The arguments whose values the pullback to ``places`` does not take: it is linear in them."""
-        return self.linear if set(places) <= set(self.linear) else ()
+    def left_out(self, positions: Sequence[int]) -> tuple[int, ...]:
+        """The arguments whose values the pullback to ``positions`` does not take: it is linear in them."""
+        return self.linear if set(positions) <= set(self.linear) else ()
 
-    def _pushforward(self, places: tuple[int, ...]) -> Operator:
-        tangents = self._fresh("tangent", [getattr(self.args[p], "shape", ()) for p in places])
-        moved = tuple(self.args[p] for p in places)
+    def _pushforward(self, positions: tuple[int, ...]) -> Operator:
+        tangents = self._fresh("tangent", [getattr(self.args[p], "shape", ()) for p in positions])
+        moved = tuple(self.args[p] for p in positions)
         outputs = tuple(jvp(output, moved, tangents) for output in self.outputs)
-        kinds = (*self.kinds, *(self.kinds[p] for p in places))
+        kinds = (*self.kinds, *(self.kinds[p] for p in positions))
         last = tuple(range(len(self.args), len(kinds)))
         return Operator(self.function, (*self.args, *tangents), kinds, outputs, self.output_kinds, last)
 
-    def _pullback(self, places: tuple[int, ...], given: tuple[int, ...]) -> Operator:
+    def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Operator:
         cotangents = self._fresh("cotangent", [getattr(self.outputs[k], "shape", ()) for k in given])
-        variables = tuple(self.args[p] for p in places)
+        variables = tuple(self.args[p] for p in positions)
         parts = [vjp(self.outputs[k], variables, c) for k, c in zip(given, cotangents, strict=True)]
         outputs = tuple(sum(column[1:], column[0]) for column in zip(*parts, strict=True))
-        rest = [p for p in range(len(self.args)) if p not in self.left_out(places)]
+        rest = [p for p in range(len(self.args)) if p not in self.left_out(positions)]
         kinds = (*(self.kinds[p] for p in rest), *(self.output_kinds[k] for k in given))
         last = tuple(range(len(rest), len(kinds)))
         args = (*(self.args[p] for p in rest), *cotangents)
-        return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in places), last)
+        return Operator(self.function, args, kinds, outputs, tuple(self.kinds[p] for p in positions), last)
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
         return Batched(self, flags, (False,) * len(self.outputs))
@@ -281,13 +281,15 @@ class Batched(_Derivable):
     def _length(self, given: Sequence[Any]) -> int:
         return next(int(shape[0]) for shape, flag in zip(given, self.flags, strict=True) if flag)
 
-    def _pushforward(self, places: tuple[int, ...]) -> Batched:
-        return Batched(self.inner.pushforward(places), (*self.flags, *(self.flags[p] for p in places)), self.summed)
+    def _pushforward(self, positions: tuple[int, ...]) -> Batched:
+        return Batched(
+            self.inner.pushforward(positions), (*self.flags, *(self.flags[p] for p in positions)), self.summed
+        )
 
-    def _pullback(self, places: tuple[int, ...], given: tuple[int, ...]) -> Batched:
-        rest = [flag for p, flag in enumerate(self.flags) if p not in self.left_out(places)]
+    def _pullback(self, positions: tuple[int, ...], given: tuple[int, ...]) -> Batched:
+        rest = [flag for p, flag in enumerate(self.flags) if p not in self.left_out(positions)]
         flags = (*rest, *(not self.summed[k] for k in given))
-        return Batched(self.inner.pullback(places, given), flags, tuple(not self.flags[p] for p in places))
+        return Batched(self.inner.pullback(positions, given), flags, tuple(not self.flags[p] for p in positions))
 
     def _batched(self, flags: tuple[bool, ...]) -> Batched:
         return Batched(self, flags, (False,) * len(self.outputs))

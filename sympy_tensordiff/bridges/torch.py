@@ -100,21 +100,21 @@ def _converted(torch: Any, function: Function, values: Sequence[Any]) -> list[An
     """Tensors of one type of real numbers, tensors of integers, and integers."""
     tensors: list[Any] = []
     types = []
-    for place, (label, value) in enumerate(zip(function.labels, values, strict=True)):
-        if place in function.integers:
+    for position, (label, value) in enumerate(zip(function.labels, values, strict=True)):
+        if position in function.integers:
             tensors.append(value if isinstance(value, torch.SymInt) else _integer(label, value))
             continue
         is_number = isinstance(value, int | float)
         tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
-        if place in function.reals and not is_number:
+        if position in function.reals and not is_number:
             types.append(tensor.dtype if tensor.is_floating_point() else torch.float64)
         if tensor.is_complex() or (tensor.is_floating_point() and tensor.dtype not in (torch.float32, torch.float64)):
             raise ArgumentTypeError(f"argument {label} has the type {tensor.dtype}, kernels take float32: use .float()")
-        if tensor.requires_grad and place not in function.variables and torch.is_grad_enabled():
+        if tensor.requires_grad and position not in function.variables and torch.is_grad_enabled():
             raise ArgumentError(f"argument {label} requires a gradient, but is not in wrt: add it, or pass .detach()")
         tensors.append(tensor)
     dtype = torch.float32 if types and torch.float64 not in types else torch.float64
-    return [t.to(dtype) if place in function.reals else t for place, t in enumerate(tensors)]
+    return [t.to(dtype) if position in function.reals else t for position, t in enumerate(tensors)]
 
 
 def _integer(label: str, value: Any) -> int:
@@ -151,9 +151,9 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-            places = tuple(p for p, t in enumerate(tangents) if t is not None)
-            moved = ctx.operator.pushforward(places)
-            return Call.apply(moved, *_saved(ctx), *(tangents[p] for p in places))
+            positions = tuple(p for p, t in enumerate(tangents) if t is not None)
+            moved = ctx.operator.pushforward(positions)
+            return Call.apply(moved, *_saved(ctx), *(tangents[p] for p in positions))
 
         @staticmethod
         def vmap(info: Any, axes: Any, operator: Any, *values: Any) -> Any:
@@ -177,15 +177,15 @@ def _saved(ctx: Any) -> list[Any]:
 
 def _pulled_back(apply: Any, operator: Any, values: Sequence[Any], needed: Any, cotangents: Any) -> list[Any]:
     """The cotangents of the arguments that need one; None for the others."""
-    places = tuple(p for p, need in enumerate(needed) if need)
+    positions = tuple(p for p, need in enumerate(needed) if need)
     given = tuple(k for k, c in enumerate(cotangents) if c is not None)
     results: list[Any] = [None] * len(values)
-    if places and given:
-        left_out = operator.left_out(places)
+    if positions and given:
+        left_out = operator.left_out(positions)
         rest = [v for p, v in enumerate(values) if p not in left_out]
-        found = apply(operator.pullback(places, given), *rest, *(cotangents[k] for k in given))
-        for place, cotangent in zip(places, found, strict=True):
-            results[place] = cotangent
+        pulled = apply(operator.pullback(positions, given), *rest, *(cotangents[k] for k in given))
+        for position, cotangent in zip(positions, pulled, strict=True):
+            results[position] = cotangent
     return results
 
 
@@ -251,7 +251,7 @@ def _custom_op(torch: Any) -> Any:
 
     def run(tensors: Any, integers: Any, key: str) -> Any:
         operator, values = values_of(tensors, integers, key)
-        results = operator(*[_array(torch, operator, place, value) for place, value in enumerate(values)])
+        results = operator(*[_array(torch, operator, position, value) for position, value in enumerate(values)])
         return [r if isinstance(r, torch.Tensor) else torch.from_numpy(np.asarray(r)) for r in results]
 
     def fake(tensors: Any, integers: Any, key: str) -> Any:
@@ -268,16 +268,16 @@ def _custom_op(torch: Any) -> Any:
     def backward(ctx: Any, cotangents: Any) -> Any:
         operator, values = values_of(ctx.saved_tensors, ctx.integers, ctx.key)
         needed = with_integers(operator.function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
-        found = _pulled_back(apply, operator, values, needed, cotangents)
-        gradients = [c for place, c in enumerate(found) if place not in operator.function.integers]
+        pulled = _pulled_back(apply, operator, values, needed, cotangents)
+        gradients = [c for position, c in enumerate(pulled) if position not in operator.function.integers]
         return gradients, None if ctx.integers else [], None  # PyTorch takes an empty list for one of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
         operator, values = values_of(tensors, integers, key)
-        results, places = _over_axis(
+        results, positions = _over_axis(
             apply, operator, with_integers(operator.function, axes[0], [None] * len(integers)), values
         )
-        return list(results), list(places)
+        return list(results), list(positions)
 
     schema = "(Tensor[] tensors, SymInt[] integers, str key) -> Tensor[]"
     op = torch.library.custom_op("sympy_tensordiff::call", run, mutates_args=(), schema=schema)
@@ -287,7 +287,7 @@ def _custom_op(torch: Any) -> Any:
     return op
 
 
-def _array(torch: Any, operator: Any, place: int, value: Any) -> Any:
+def _array(torch: Any, operator: Any, position: int, value: Any) -> Any:
     """What a kernel takes."""
     if not isinstance(value, torch.Tensor):
         return int(value)
@@ -296,6 +296,6 @@ def _array(torch: Any, operator: Any, place: int, value: Any) -> Any:
         return value.detach().contiguous()  # gradients of sums repeat one entry
     if value.device.type != "cpu":
         labels = operator.function.labels
-        label = f"argument {labels[place]}" if place < len(labels) else "a derivative"
+        label = f"argument {labels[position]}" if position < len(labels) else "a derivative"
         raise ArgumentError(f"{label} is in the memory of {value.device}: pass .cpu()")
     return value.detach().numpy()
