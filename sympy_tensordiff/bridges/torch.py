@@ -140,8 +140,9 @@ def _load() -> SimpleNamespace:
 
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-            ctx.operator, values = inputs[0], inputs[1:]
-            _save(torch, ctx, values)
+            ctx.operator, (tensors, ctx.integers) = inputs[0], _arrays_and_integers(torch, inputs[1:])
+            ctx.save_for_backward(*tensors)
+            ctx.save_for_forward(*tensors)
             ctx.set_materialize_grads(False)
 
         @staticmethod
@@ -162,17 +163,9 @@ def _load() -> SimpleNamespace:
     return SimpleNamespace(Call=Call, op=op)
 
 
-def _save(torch: Any, ctx: Any, values: Sequence[Any]) -> None:
-    tensors = [v for v in values if isinstance(v, torch.Tensor)]
-    ctx.save_for_backward(*tensors)
-    if hasattr(ctx, "save_for_forward"):
-        ctx.save_for_forward(*tensors)
-    ctx.others = [None if isinstance(v, torch.Tensor) else v for v in values]
-
-
 def _saved(ctx: Any) -> list[Any]:
-    saved = iter(ctx.saved_tensors)
-    return [next(saved) if value is None else value for value in ctx.others]
+    """The arguments of a call."""
+    return with_integers(ctx.operator.function, ctx.saved_tensors, ctx.integers)
 
 
 def _pulled_back(apply: Any, operator: Any, values: Sequence[Any], needed: Any, cotangents: Any) -> list[Any]:
@@ -262,14 +255,15 @@ def _custom_op(torch: Any) -> Any:
         return [torch.empty(shape, dtype=dtype, device=device) for shape in shapes]
 
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        tensors, ctx.integers, ctx.key = inputs
+        tensors, ctx.integers, key = inputs
+        ctx.operator = _operator(key)
         ctx.save_for_backward(*tensors)
 
     def backward(ctx: Any, cotangents: Any) -> Any:
-        operator, values = values_of(ctx.saved_tensors, ctx.integers, ctx.key)
-        needed = with_integers(operator.function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
-        pulled = _pulled_back(apply, operator, values, needed, cotangents)
-        gradients = [c for position, c in enumerate(pulled) if position not in operator.function.integers]
+        function = ctx.operator.function
+        needed = with_integers(function, ctx.needs_input_grad[0], [False] * len(ctx.integers))
+        pulled = _pulled_back(apply, ctx.operator, _saved(ctx), needed, cotangents)
+        gradients = [c for position, c in enumerate(pulled) if position not in function.integers]
         return gradients, None if ctx.integers else [], None  # PyTorch takes an empty list for one of tensors
 
     def vmap(info: Any, axes: Any, tensors: Any, integers: Any, key: str) -> Any:
