@@ -12,6 +12,7 @@ from sympy_tensordiff.codegen.api import generate_code as generate_code
 from sympy_tensordiff.codegen.api import lambdify as lambdify
 from sympy_tensordiff.codegen.cache import clear_cache as clear_cache
 from sympy_tensordiff.codegen.compile import CompiledFunction as CompiledFunction
+from sympy_tensordiff.convex.api import certify_convex as certify_convex
 from sympy_tensordiff.derivative.api import gradient as gradient
 from sympy_tensordiff.derivative.api import hessian as hessian
 from sympy_tensordiff.derivative.api import hvp as hvp
@@ -171,6 +172,7 @@ __all__ = [
     "atanh",
     "canonical",
     "ceiling",
+    "certify_convex",
     "check_derivative",
     "clear_cache",
     "clip",

@@ -66,6 +66,10 @@ class NotPositiveDefiniteError(SingularMatrixError):
     """A matrix of a call that is declared positive definite is not; the message names it."""
 
 
+class CertificateError(TensorDiffError, ValueError):
+    """A certificate of convexity is not the Hessian, or there is none to check; the message says where they differ."""
+
+
 class ParseError(TensorDiffError, ValueError):
     """A text is not an input of the language, or its tensors do not fit; the message points at the place.
 

@@ -1,0 +1,179 @@
+"""A scalar as a smooth function of affine parts and of sums, roots and extrema of the variables.
+
+``log(1 + exp(-y[i]*z)) + w`` with ``z`` affine in the variables is ``g(z, w)``. Hessians are read off ``g`` by the
+chain rule: an affine part has a first derivative and no second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sympy
+from sympy import Dummy, Expr, Rational, S
+
+from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
+from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.sums import IndexedReduction, IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorEntry
+
+SMOOTH: frozenset[Any] = frozenset({
+    *(sympy.Add, sympy.Mul, sympy.Pow, sympy.exp, sympy.log, sympy.sin, sympy.cos, sympy.sinh, sympy.cosh, sympy.tanh),
+    *(sympy.atan, sympy.erf, sigmoid, softplus),
+})  # fmt: skip
+"""What `g` may be made of: twice differentiable wherever its arguments are in the domain of the function."""
+
+KINKS: frozenset[Any] = frozenset({sympy.Max, sympy.Min, sympy.Abs})
+
+
+class Cut(NamedTuple):
+    """``function`` of symbols that stand for affine ``leaves`` and for ``inner`` scalars of other kinds."""
+
+    function: Expr
+    leaves: dict[Expr, Expr]
+    inner: dict[Expr, Expr]
+
+    @property
+    def back(self) -> dict[Expr, Expr]:
+        """What the symbols stand for."""
+        return {**self.leaves, **self.inner}
+
+
+class Variables:
+    """The variables of one certificate, and how scalars depend on them.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, i = td.indices("n i")
+    >>> x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)
+    >>> by = Variables((x,))
+    >>> by.degree(y[i]), by.degree(y[i]*x[i] + 1), by.degree(x[i]**2)
+    (0, 1, 2)
+    """
+
+    def __init__(self, variables: Sequence[Any], curved: Sequence[Expr] = ()) -> None:
+        self.variables = tuple(variables)
+        self._degrees: dict[Expr, int] = dict.fromkeys(curved, 2)
+
+    def degree(self, scalar: Expr) -> int:
+        """0 where no variable occurs, 1 where the scalar is affine in them, 2 for all others."""
+        stack = [scalar]
+        while stack:
+            node = stack[-1]
+            if node in self._degrees:
+                stack.pop()
+                continue
+            waiting = [a for a in self.arguments(node) if a not in self._degrees]
+            if waiting:
+                stack += waiting
+                continue
+            self._degrees[stack.pop()] = self._degree(node, [self._degrees[a] for a in self.arguments(node)])
+        return self._degrees[scalar]
+
+    def arguments(self, node: Expr) -> tuple[Expr, ...]:
+        """The scalars that a node is computed from."""
+        if isinstance(node, IndexedReduction):
+            return (node.args[0],)
+        return () if isinstance(node, TensorEntry | TensorDeterminant | sympy.Piecewise) else node.args
+
+    def is_variable(self, node: Expr) -> bool:
+        """Whether a node is a scalar variable or an entry of a variable."""
+        return (node.tensor if isinstance(node, TensorEntry) else node) in self.variables
+
+    def _degree(self, node: Expr, degrees: list[int]) -> int:
+        if self.is_variable(node):
+            return 1
+        if not degrees:
+            return 2 * any(node.has(v) for v in self.variables)
+        if isinstance(node, IndexedReduction) and any(_in_limits(node, v) for v in self.variables):
+            return 2
+        if isinstance(node, sympy.Add | IndexedSum):
+            return max(degrees)
+        if isinstance(node, sympy.Mul):
+            return min(sum(degrees), 2)
+        return 2 * any(degrees)
+
+    # ---------------------------------------------------------------- the cut
+
+    def cut(self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False) -> Cut:
+        """The scalar as a function of affine parts; what is ``opaque`` is an inner scalar as well.
+
+        An affine part is the largest one, without its numbers; with ``finest``, each of its terms is a part.
+        """
+        leaves: dict[Expr, Expr] = {}
+        inner: dict[Expr, Expr] = {}
+        symbols: dict[Expr, Expr] = {}
+        opaque = set(opaque)
+
+        def symbol(node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
+            if node not in symbols:
+                symbols[node] = Dummy(name, real=True)
+                kind[symbols[node]] = node
+            return symbols[node]
+
+        done: dict[Expr, Expr] = {}
+
+        def affine(node: Expr) -> Expr:
+            if self.degree(node) == 0:
+                return node
+            if isinstance(node, sympy.Mul):
+                return sympy.Mul(*(affine(a) for a in node.args))
+            if isinstance(node, sympy.Add):
+                parts = [a for a in node.args if self.degree(a)]
+                numbers = [a for a in node.args if a.is_Rational]
+                if finest or len(parts) + len(numbers) == len(node.args) == 2:
+                    return sympy.Add(*(affine(a) for a in node.args))
+                total = node - sympy.Add(*numbers)
+                first = min(parts, key=sympy.default_sort_key).as_coeff_Mul()[0]
+                first = first if first.is_Rational else S.One
+                scaled = sympy.Add(*(a / first for a in sympy.Add.make_args(total)))
+                return first * symbol(scaled, leaves, "a") + sympy.Add(*numbers)
+            return symbol(node, leaves, "a")
+
+        stack = [scalar]
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+            elif self.degree(node) == 0:
+                done[stack.pop()] = node
+            elif self.degree(node) == 1:
+                done[stack.pop()] = affine(node)
+            elif node in opaque or node.func not in SMOOTH:
+                done[stack.pop()] = symbol(node, inner, "s")
+            elif waiting := [a for a in node.args if a not in done]:
+                stack += waiting
+            else:
+                done[stack.pop()] = node.func(*(done[a] for a in node.args))
+        return Cut(done[scalar], leaves, inner)
+
+    # ---------------------------------------------------------------- directions
+
+    def along(self, part: Expr, directions: Mapping[Any, Any]) -> Expr:
+        """The directional derivative of an affine scalar."""
+        if self.degree(part) == 0:
+            return S.Zero
+        if part in directions:
+            return directions[part]
+        if isinstance(part, TensorEntry):
+            return directions[part.tensor][part.indices]
+        if isinstance(part, sympy.Add):
+            return sympy.Add(*(self.along(a, directions) for a in part.args))
+        if isinstance(part, sympy.Mul):
+            return sympy.Mul(*(self.along(a, directions) if self.degree(a) else a for a in part.args))
+        return IndexedSum(self.along(part.args[0], directions), *part.args[1:])
+
+
+def _in_limits(node: Expr, variable: Any) -> bool:
+    return any(part.has(variable) for limit in node.args[1:] for part in limit)
+
+
+def inverse_of(entry: Expr) -> Any:
+    """The matrix of an entry of an inverse, else None."""
+    if isinstance(entry, TensorEntry) and isinstance(entry.tensor, TensorInverse):
+        return entry.tensor.args[0]
+    return None
+
+
+__all__ = ["KINKS", "SMOOTH", "Cut", "Variables", "inverse_of"]

@@ -1,0 +1,193 @@
+"""The front: a function and its domain in, a certificate out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sympy
+from sympy import Dummy, Expr, S
+
+from sympy_tensordiff.convex.affine_parts import Variables
+from sympy_tensordiff.convex.certificate import Certificate
+from sympy_tensordiff.convex.rules import NoSign, Rules, Term
+from sympy_tensordiff.convex.signs import AT_LEAST_ONE, POSITIVE, Range, Signs
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.structure.terms import written_out
+from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
+from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+def certify_convex(
+    f: Any,
+    wrt: Any,
+    positive: Iterable[Any] = (),
+    nonnegative: Iterable[Any] = (),
+    bounds: Mapping[Any, tuple[Any, Any]] | None = None,
+    concave: bool = False,
+) -> Certificate:
+    """A certificate that a scalar is convex in some variables jointly, read off its Hessian.
+
+    Parameters
+    ----------
+    f : Expr
+        A scalar in index notation or of whole tensors, with symbolic sizes.
+    wrt : TensorSymbol, Symbol or tuple of them
+        The variables.
+    positive, nonnegative : sequence of TensorSymbol or Symbol
+        Variables and parameters whose entries are declared to be positive, or not negative.
+    bounds : mapping
+        For a variable or parameter the pair of numbers between which its entries lie; None for no bound.
+    concave : bool
+        Certify that ``-f`` is convex.
+
+    Returns
+    -------
+    Certificate
+        True where there is a certificate. ``terms`` are the parts of ``v' H v``, each not negative; ``check()``
+        multiplies them out and compares with the Hessian; ``reason`` names the part that has no sign.
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        If ``f`` is not a scalar, ``wrt`` or a declared domain is not one.
+
+    Notes
+    -----
+    "Not certified" is not "not convex". The domain is what is declared, what the tensors are declared to be
+    (``positive=True`` of a matrix: positive definite), positive SymPy symbols, and the half spaces in which logarithms
+    and roots of affine parts have a value. At the boundary of the domain the certificate speaks for limits: a function
+    that is continuous there is convex there as well.
+
+    The second derivative of a composition ``g(a, s)`` of affine parts and inner scalars is ``d' G d`` plus the slopes
+    times the second derivatives of the inner scalars; sums of squares, a bound of Cauchy and Schwarz, Gram forms, and
+    convex calculus for maxima, absolute values and norms give the terms. Signs of scalars are proved by exact algebra.
+
+    References
+    ----------
+    J. Klaus, N. Merk, K. Wiedom, S. Laue, J. Giesen, *Convexity Certificates from Hessians*, NeurIPS 2022.
+
+    P. G. Rump, N. Merk, J. Klaus, M. Wenig, J. Giesen, *Convexity Certificates for Symbolic Tensor Expressions*,
+    IJCAI 2024.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> X, y, w = td.TensorSymbol("X", (n, m)), td.TensorSymbol("y", n), td.TensorSymbol("w", m)
+    >>> c = td.certify_convex(td.sum(td.log(1 + td.exp(-y * (X @ w)))), w)
+    >>> bool(c), c.check()
+    (True, True)
+    >>> td.certify_convex(td.sum(w**3), w)
+    not certified convex: no sign of 6*w[i]: a pivot of the matrix of second derivatives is not negative
+    >>> bool(td.certify_convex(td.sum(w**3), w, nonnegative=(w,)))
+    True
+    """
+    variables = _variables(wrt)
+    ranges = _ranges(positive, nonnegative, bounds or {})
+    function = written_out(f)
+    if getattr(function, "shape", ()):
+        raise ArgumentError(f"{f} has the shape {tuple(function.shape)}: convexity is that of a scalar, sum it first")
+    tensors = {*function.atoms(TensorSymbol), *(v for v in variables if isinstance(v, TensorSymbol))}
+    sizes = {extent for tensor in tensors for extent in tensor.shape if isinstance(extent, sympy.Symbol)}
+    signs = Signs({**dict.fromkeys(sizes, AT_LEAST_ONE), **ranges})
+    directions = _directions(variables, function)
+    scalar, matrices = _without_determinants(_without_products(function, signs))
+    by = Variables(variables, [symbol for symbol, matrix in matrices.items() if matrix in variables])
+    rules = Rules(signs, by, directions, matrices)
+    terms: list[Term] | None = None
+    reason = ""
+    try:
+        back = {symbol: sympy.log(TensorDeterminant(matrix)) for symbol, matrix in matrices.items()}
+        terms = [_with(term, back) for term in rules.terms(scalar, -1 if concave else 1)]
+    except (NoSign, UnsupportedError) as failure:
+        reason = str(failure)
+    return Certificate(function, f, directions, ranges, terms, reason, concave)
+
+
+def _variables(wrt: Any) -> tuple[Any, ...]:
+    """The variables, each once."""
+    variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
+    if not variables:
+        raise ArgumentError("wrt is empty: name at least one variable")
+    for variable in variables:
+        if not isinstance(variable, TensorSymbol | sympy.Symbol) or getattr(variable, "dtype", float) is int:
+            raise ArgumentTypeError(f"wrt holds {variable}: a variable is a tensor symbol or a symbol of real numbers")
+    if len(set(variables)) < len(variables):
+        raise ArgumentError(f"wrt holds a variable twice: {', '.join(map(str, variables))}")
+    return variables
+
+
+def _ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:
+    """The declared ranges, as open intervals."""
+    found: dict[Any, Range] = {}
+    lists = [(v, (0, None)) for given in (positive, nonnegative) for v in _several(given)]
+    for symbol, pair in [*lists, *bounds.items()]:
+        if not isinstance(symbol, TensorSymbol | sympy.Symbol):
+            raise ArgumentTypeError(f"the domain of {symbol} is declared: declare that of a tensor symbol or a symbol")
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ArgumentTypeError(f"bounds of {symbol} are {pair}: give a pair (low, high), None for no bound")
+        low, high = (None if end is None or end in (S.Infinity, -S.Infinity) else _rational(symbol, end) for end in pair)
+        known = found.get(symbol, Range())
+        low = max((end for end in (low, known.low) if end is not None), default=None)
+        high = min((end for end in (high, known.high) if end is not None), default=None)
+        if low is not None and high is not None and low >= high:
+            raise ArgumentError(f"the domain of {symbol} from {low} to {high} has no interior: substitute its value")
+        found[symbol] = Range(low, high)
+    return found
+
+
+def _several(given: Any) -> tuple[Any, ...]:
+    return (given,) if isinstance(given, sympy.Basic) and not isinstance(given, sympy.Tuple) else tuple(given)
+
+
+def _rational(symbol: Any, end: Any) -> Expr:
+    number = sympy.nsimplify(end, rational=True) if isinstance(end, float) else sympy.sympify(end)
+    if not number.is_Rational:
+        raise ArgumentTypeError(f"a bound of {symbol} is {end}: give a rational number, or None for no bound")
+    return number
+
+
+def _directions(variables: tuple[Any, ...], function: Expr) -> dict[Any, Any]:
+    """A tensor or a symbol for the direction of each variable, under a name that nothing else has."""
+    taken = {str(s) for s in function.free_symbols} | {t.name for t in function.atoms(TensorSymbol)}
+    found: dict[Any, Any] = {}
+    for variable in variables:
+        name = f"v_{variable.name}"
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        if isinstance(variable, TensorSymbol):
+            found[variable] = TensorSymbol(name, variable.shape, symmetric=variable.symmetric)
+        else:
+            found[variable] = sympy.Symbol(name, real=True)
+    return found
+
+
+def _without_products(function: Expr, signs: Signs) -> Expr:
+    """Products of positive factors as exponentials of sums of logarithms."""
+    products = [node for node in function.atoms(IndexedProduct) if signs.of(node.args[0]) == ">"]
+    return function.xreplace({p: sympy.exp(IndexedSum(sympy.log(p.args[0]), *p.args[1:])) for p in products})
+
+
+def _without_determinants(function: Expr) -> tuple[Expr, dict[Expr, Any]]:
+    """The determinants of positive definite matrices as exponentials of symbols for their logarithms."""
+    matrices: dict[Expr, Any] = {}
+    names: dict[Expr, Expr] = {}
+    for node in sorted(function.atoms(TensorDeterminant), key=str):
+        if getattr(node.args[0], "positive", False) and isinstance(node.args[0], TensorSymbol):
+            symbol = Dummy("logdet", real=True)
+            matrices[symbol], names[node] = node.args[0], sympy.exp(symbol)
+    return function.xreplace(names), matrices
+
+
+def _with(term: Term, back: Mapping[Expr, Expr]) -> Term:
+    """A term with the logarithms of determinants in place of their symbols."""
+    if not back:
+        return term
+    facts = tuple((scalar.xreplace(dict(back)), sign) for scalar, sign in term.facts)
+    return Term(term.rule, term.form.xreplace(dict(back)), tuple(f.xreplace(dict(back)) for f in term.factors), facts)
+
+
+__all__ = ["certify_convex"]

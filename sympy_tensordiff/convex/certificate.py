@@ -1,0 +1,233 @@
+"""A certificate: the second derivative in a direction as a sum of terms that are not negative, printed and checked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import sympy
+from sympy import Expr, S
+
+from sympy_tensordiff.convex.rules import Term
+from sympy_tensordiff.convex.signs import FREE, Range
+from sympy_tensordiff.derivative.api import hvp
+from sympy_tensordiff.derivative.elementwise import Differentiation
+from sympy_tensordiff.errors import CertificateError
+from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+POINTS = 3
+"""So many points are compared, where the graph does not show the difference to be 0."""
+ATTEMPTS = 60
+"""So many are tried: a function may have no value at some of them."""
+TOLERANCE = Fraction(1, 10**18)
+"""Of a comparison that is not of rationals; the numbers have 30 digits."""
+
+
+class Certificate:
+    """What `certify_convex` has found.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+        The parts of the second derivative in a direction: ``rule``, ``form``, ``factors`` and ``facts`` of each. No
+        term: the function is affine.
+    reason : str
+        The part that has no sign, where there is no certificate, else empty. It is a failure to prove, and no proof
+        that the function is not convex.
+    function : Expr
+        In index notation.
+    directions : dict
+        For each variable the symbol of its direction.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> n, m = td.indices("n m")
+    >>> X, x = td.TensorSymbol("X", (n, m)), td.TensorSymbol("x", m)
+    >>> c = td.certify_convex(td.sum(td.softplus(X @ x)), x)
+    >>> bool(c), len(c.terms), c.check()
+    (True, 1, True)
+    """
+
+    def __init__(
+        self,
+        function: Expr,
+        original: Any,
+        directions: Mapping[Any, Any],
+        ranges: Mapping[Any, Range],
+        terms: Sequence[Term] | None,
+        reason: str,
+        concave: bool,
+    ) -> None:
+        self.function, self.directions, self.concave, self.reason = function, dict(directions), concave, reason
+        self.terms = tuple(terms or ())
+        self._original, self._ranges, self._certified = original, dict(ranges), terms is not None
+
+    def __bool__(self) -> bool:
+        return self._certified
+
+    def __repr__(self) -> str:
+        kind = "concave" if self.concave else "convex"
+        if not self:
+            return f"not certified {kind}: {self.reason}"
+        return f"{kind}: " + ("affine" if not self.terms else "; ".join(map(str, self.terms)))
+
+    def form(self) -> Expr:
+        """The sum of the terms: ``v' H v`` for a convex function, ``-v' H v`` for a concave one."""
+        return sympy.Add(*(term.form for term in self.terms))
+
+    # ---------------------------------------------------------------- the check
+
+    def check(self, seed: int = 0) -> bool:
+        """Multiply the certificate out and compare it with the Hessian of `td.hvp`.
+
+        The difference is simplified in the graph. Where it is not 0 there, because the two are written with other
+        functions, it is evaluated by the exact interpreter: at rational points, exactly where the functions are
+        rational, and with 30 digits elsewhere.
+
+        Returns
+        -------
+        bool
+            True.
+
+        Raises
+        ------
+        CertificateError
+            If there is no certificate, if it is not the Hessian, or if no point of the domain is found.
+        """
+        if not self:
+            raise CertificateError(f"there is no certificate to check: {self.reason}")
+        hessian = (-1 if self.concave else 1) * self._hessian_form()
+        difference = self.form() - hessian
+        if difference == 0 or self._is_zero_in_graph(difference):
+            return True
+        found = 0
+        for point, sizes in self._points(seed):
+            values = self._values(difference, hessian, point, sizes)
+            if values is None:
+                continue
+            error, scale = values
+            if abs(error) > (0 if isinstance(error, int | Fraction) else TOLERANCE * (1 + abs(scale))):
+                raise CertificateError(f"the terms of {self.function} differ from its Hessian by {error} at {point}")
+            found += 1
+            if found == POINTS:
+                return True
+        if found:
+            return True
+        raise CertificateError(f"no point was drawn at which {self.function} has a value: declare its domain by bounds=")
+
+    def _hessian_form(self) -> Expr:
+        """``v' H v``, out of the product of the Hessian and the direction."""
+        variables, directions = tuple(self.directions), tuple(self.directions.values())
+        products = hvp(self._original, variables, directions)
+        parts = []
+        for direction, product in zip(directions, products, strict=True):
+            shape = tuple(getattr(direction, "shape", ()))
+            indices = [sympy.Dummy("i", integer=True) for _ in shape]
+            entry = direction[tuple(indices)] * product[tuple(indices)] if shape else direction * product
+            limits = [(i, 0, extent - 1) for i, extent in zip(indices, shape, strict=True)]
+            parts.append(IndexedSum(entry, *limits) if shape else entry)
+        return sympy.Add(*parts)
+
+    def _is_zero_in_graph(self, difference: Expr) -> bool:
+        work = Differentiation(difference)
+        return work.simplified(work.root) is work.graph.zero
+
+    def _values(self, difference: Expr, hessian: Expr, point: Any, sizes: Any) -> tuple[Any, Any] | None:
+        """Both at a point, or None where one has no value there."""
+        try:
+            error, scale = evaluate((difference, hessian), point, sizes, total=True)
+            comparable = abs(error) >= 0 and abs(scale) < S.Infinity
+        except (ArithmeticError, ValueError, TypeError):
+            return None
+        return (error, scale) if comparable else None
+
+    def _points(self, seed: int) -> Iterator[tuple[dict[Any, Any], dict[Any, int]]]:
+        """Points of the declared domain, and sizes."""
+        symbols = self.form().free_symbols | self.function.free_symbols | set(self.directions) | set(self.directions.values())
+        tensors = {t for e in (self.function, self.form()) for t in e.atoms(TensorSymbol)}
+        tensors |= {t for t in (*self.directions, *self.directions.values()) if isinstance(t, TensorSymbol)}
+        extents = {s for t in tensors for extent in t.shape for s in sympy.sympify(extent).free_symbols}
+        scalars = sorted(
+            (s for s in symbols if isinstance(s, sympy.Symbol) and s not in extents and s not in tensors), key=str
+        )
+        draw = random.Random(seed)
+        for _ in range(ATTEMPTS):
+            sizes = {s: draw.randint(1, 3) for s in sorted(extents, key=str)}
+            point: dict[Any, Any] = {s: draw.randint(1, 3) if s.is_integer else self._number(draw, s) for s in scalars}
+            for tensor in sorted(tensors, key=str):
+                shape = [int(sympy.sympify(extent).xreplace(sizes)) for extent in tensor.shape]
+                point[tensor] = self._array(draw, tensor, shape)
+            yield point, sizes
+
+    def _array(self, draw: random.Random, tensor: Any, shape: Sequence[int]) -> Any:
+        """Nested lists of rationals of the tensor's domain."""
+        if tensor.symmetric:
+            size = shape[0]
+            base = [[self._number(draw, tensor) for _ in range(size)] for _ in range(size)]
+            if not tensor.positive:
+                return [[base[i][j] + base[j][i] for j in range(size)] for i in range(size)]
+            return [
+                [sum(base[i][k] * base[j][k] for k in range(size)) + int(i == j) for j in range(size)]
+                for i in range(size)
+            ]
+        if not shape:
+            return self._number(draw, tensor)
+        return [self._array_of(draw, tensor, shape[1:]) for _ in range(shape[0])]
+
+    def _array_of(self, draw: random.Random, tensor: Any, shape: Sequence[int]) -> Any:
+        return [self._array_of(draw, tensor, shape[1:]) for _ in range(shape[0])] if shape else self._number(draw, tensor)
+
+    def _number(self, draw: random.Random, symbol: Any) -> Fraction:
+        """A rational number in the range of a symbol."""
+        known = self._ranges.get(symbol) or (_assumed_range(symbol))
+        share = Fraction(draw.randint(1, 31), 32)
+        low, high = (None if end is None else Fraction(int(end.p), int(end.q)) for end in (known.low, known.high))
+        if low is None and high is None:
+            return 4 * share - 2
+        if low is not None and high is not None:
+            return low + (high - low) * share
+        return low + 2 * share if low is not None else high - 2 * share  # type: ignore[operator]
+
+    # ---------------------------------------------------------------- printing
+
+    def latex_lines(self) -> tuple[str, ...]:
+        """The proof, a line each, in LaTeX without dollars."""
+        if not self:
+            return (rf"\text{{not certified: {_plain(self.reason)}}}",)
+        names = ", ".join(sympy.latex(v) for v in self.directions)
+        sign = "-" if self.concave else ""
+        head = rf"{sign}v^T \nabla^2_{{{names}}} f\, v"
+        if not self.terms:
+            return (rf"{head} = 0",)
+        lines = []
+        for n, term in enumerate(self.terms):
+            facts = ",\\; ".join(f"{sympy.latex(scalar)} {_SIGNS[sign]} 0" for scalar, sign in term.facts)
+            reason = rf"\quad (\text{{{term.rule}}}" + (rf";\; {facts}" if facts else "") + ")"
+            lines.append(f"{f'{head} =' if n == 0 else '+'} {sympy.latex(term.form)}{reason}")
+        return (*lines, r"\geq 0")
+
+    def _repr_latex_(self) -> str:
+        body = " \\\\\n".join(f"& {line}" for line in self.latex_lines())
+        return f"$\\displaystyle \\begin{{aligned}}\n{body}\n\\end{{aligned}}$"
+
+
+_SIGNS = {"0": "=", ">": ">", ">=": r"\geq", "<": "<", "<=": r"\leq"}
+
+
+def _plain(text: str) -> str:
+    return "".join("\\" + c if c in "_&%$#{}" else r"\textasciicircum{}" if c == "^" else c for c in text)
+
+
+def _assumed_range(symbol: Any) -> Range:
+    positive = getattr(symbol, "is_positive", False) or getattr(symbol, "is_nonnegative", False)
+    if positive and not getattr(symbol, "shape", ()):
+        return Range(S.Zero)
+    return Range(None, S.Zero) if getattr(symbol, "is_negative", False) and not getattr(symbol, "shape", ()) else FREE
+
+
+__all__ = ["Certificate"]

@@ -1,0 +1,272 @@
+"""Quadratic forms in index notation: squares by an exchange of both ends, and forms of positive definite matrices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sympy
+from sympy import Dummy, Expr, S
+
+from sympy_tensordiff.convex.affine_parts import Variables, inverse_of
+from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
+from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.tensors import TensorEntry
+
+MOST_INDICES = 8
+"""A form with more summed indices is not searched for an exchange."""
+
+
+class Gram(NamedTuple):
+    """``form`` is 2 * sum(weight * square), or * a form of the ``tied`` matrices, each at one index and its exchange."""
+
+    weight: Expr
+    form: Expr
+    rule: str
+    factors: tuple[Expr, ...]
+    tied: tuple[Any, ...]
+
+
+class Product(NamedTuple):
+    """A sum over ``limits`` of a product of ``factors``."""
+
+    limits: tuple[tuple[Expr, Expr, Expr], ...]
+    factors: tuple[Expr, ...]
+
+
+def gram_form(by: Variables, directions: Mapping[Any, Any], scalar: Expr) -> Gram | None:
+    """The second derivative of a sum of products as a Gram form, or None where no exchange keeps the summand.
+
+    Examples
+    --------
+    >>> import sympy_tensordiff as td
+    >>> from sympy_tensordiff.structure.terms import written_out
+    >>> n, = td.indices("n,")
+    >>> A, x, v = td.TensorSymbol("A", (n, n)), td.TensorSymbol("x", n), td.TensorSymbol("v", n)
+    >>> gram_form(Variables((x,)), {x: v}, written_out(td.dot(x, A @ A.T @ x))).rule
+    'Gram form'
+    >>> gram_form(Variables((x,)), {x: v}, written_out(td.dot(x, A @ x))) is None
+    True
+    """
+    product = _product(scalar)
+    cores = [f for f in product.factors if inverse_of(f) in by.variables]
+    ends = [f for f in product.factors if by.degree(f) and f not in cores]
+    bound = [i for i, _, _ in product.limits]
+    rectangular = not any(part.free_symbols & set(bound) for limit in product.limits for part in limit[1:])
+    if not rectangular or len(bound) > MOST_INDICES or not all(map(by.is_variable, ends)):
+        return None
+    if len(cores) > 1 or len(ends) not in ({0, 2} if cores else {2}):
+        return None
+    rest = list((Counter(product.factors) - Counter(ends) - Counter(cores)).elements())
+    if cores and not ends and cores[0].indices[0] == cores[0].indices[1]:
+        weight = sympy.Mul(*rest)
+        residual = _matrix_residual(cores[0].tensor, directions, cores[0].indices[0])
+        form = IndexedSum(2 * weight * residual, *product.limits) if product.limits else 2 * weight * residual
+        return Gram(weight, form, "matrix fractional", (weight, cores[0]), ())
+    start = _unified((cores[0].indices,), (cores[0].indices[::-1],), bound) if cores else {}
+    if start is not None and ends:
+        start = _unified([_indices(ends[0])], [_indices(ends[1])], bound, start) if _tensor(ends) else None
+    if start is None:
+        return None
+    limits = {i: (low, high) for i, low, high in product.limits}
+    for swap in _involutions(start, bound):
+        if all(limits[a] == limits[b] for a, b in swap.items()) and _kept(rest, swap):
+            found = _split(product.limits, swap, ends, rest, cores)
+            if found is not None:
+                return _written(found, swap, directions, cores)
+    return None
+
+
+def log_determinant_form(matrix: Any, directions: Mapping[Any, Any]) -> Expr:
+    """``trace(inv(S)*V*inv(S)*V)``, minus the second derivative of ``log(det(S))``."""
+    inverse, V, size = TensorInverse(matrix), directions[matrix], matrix.shape[0]
+    p, q, r, s = (Dummy(name, integer=True) for name in "pqrs")
+    limits = [(index, 0, size - 1) for index in (p, q, r, s)]
+    return IndexedSum(inverse[p, q] * V[q, r] * inverse[r, s] * V[s, p], *limits)
+
+
+def matrix_slope(node: Expr, directions: Mapping[Any, Any], matrices: Mapping[Expr, Any]) -> Expr:
+    """The directional derivative of a logarithm of a determinant, or of an entry of an inverse."""
+    p, q = (Dummy(name, integer=True) for name in "pq")
+    if node in matrices:
+        matrix = matrices[node]
+        limits = [(index, 0, matrix.shape[0] - 1) for index in (p, q)]
+        return IndexedSum(TensorInverse(matrix)[p, q] * directions[matrix][q, p], *limits)
+    inverse, (a, b) = node.tensor, node.indices
+    limits = [(index, 0, inverse.shape[0] - 1) for index in (p, q)]
+    return -IndexedSum(inverse[a, p] * directions[inverse.args[0]][p, q] * inverse[q, b], *limits)
+
+
+# ---------------------------------------------------------------------------- products
+
+
+def _product(scalar: Expr) -> Product:
+    """A scalar as one sum of products, each sum under indices of its own."""
+    limits: list[tuple[Expr, Expr, Expr]] = []
+    factors: list[Expr] = []
+    stack = [scalar]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, IndexedSum):
+            names = {limit[0]: Dummy(limit[0].name, integer=True) for limit in node.args[1:]}
+            limits += [(names[i], low.xreplace(names), high.xreplace(names)) for i, low, high in node.args[1:]]
+            stack.append(node.args[0].xreplace(names))
+        elif isinstance(node, sympy.Mul):
+            stack += node.args
+        elif isinstance(node, sympy.Pow) and node.exp == 2:
+            stack += [node.base, node.base]
+        else:
+            factors.append(_ordered(node))
+    return Product(tuple(limits), tuple(factors))
+
+
+def _ordered(factor: Expr) -> Expr:
+    """An entry of a symmetric matrix, or of its inverse, with its indices in one order."""
+    if isinstance(factor, TensorEntry) and len(factor.indices) == 2:
+        inner = factor.tensor.args[0] if isinstance(factor.tensor, TensorInverse) else factor.tensor
+        if getattr(inner, "symmetric", False):
+            return factor.tensor[tuple(sorted(factor.indices, key=sympy.default_sort_key))]
+    return factor
+
+
+def _indices(end: Expr) -> tuple[Expr, ...]:
+    return tuple(end.indices) if isinstance(end, TensorEntry) else ()
+
+
+def _tensor(ends: Sequence[Expr]) -> bool:
+    """Whether two ends are of one variable."""
+    return len({end.tensor if isinstance(end, TensorEntry) else end for end in ends}) == 1
+
+
+# ---------------------------------------------------------------------------- the exchange
+
+
+def _unified(
+    left: Sequence[tuple[Expr, ...]], right: Sequence[tuple[Expr, ...]], bound: Sequence[Expr], start: Any = None
+) -> dict[Expr, Expr] | None:
+    """The exchange of bound indices that takes ``left`` to ``right`` and back, or None."""
+    swap: dict[Expr, Expr] = dict(start or {})
+    for a, b in zip(sum(left, ()), sum(right, ()), strict=True):
+        if a not in bound or b not in bound:
+            if a != b or a.free_symbols & set(bound):
+                return None
+        elif swap.setdefault(a, b) != b or swap.setdefault(b, a) != a:
+            return None
+    return swap
+
+
+def _involutions(start: dict[Expr, Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
+    """All exchanges of indices that continue one."""
+    rest = [i for i in bound if i not in start]
+    if not rest:
+        yield start
+        return
+    for other in rest:
+        yield from _involutions({**start, rest[0]: other, other: rest[0]}, bound)
+
+
+def _kept(factors: Sequence[Expr], swap: Mapping[Expr, Expr]) -> bool:
+    """Whether an exchange takes the product of factors to itself."""
+    return Counter(_ordered(f.xreplace(dict(swap))) for f in factors) == Counter(factors)
+
+
+class _Split(NamedTuple):
+    """Limits that stay and those of one end, the factors of that end, of the weight, and of both ends."""
+
+    fixed: tuple[Any, ...]
+    moved: tuple[Any, ...]
+    end: tuple[Expr, ...]
+    weight: Expr
+    ties: tuple[Expr, ...]
+
+
+def _split(limits: Any, swap: Any, ends: Any, rest: Any, cores: Any) -> _Split | None:
+    """The factors by the end they belong to; None where a factor that is no tie holds indices of both ends."""
+    moved = {a for a, b in swap.items() if a != b}
+    ties = [f for f in rest if isinstance(f, TensorEntry) and _is_tie(f, swap)]
+    groups: list[set[Expr]] = [{a} for a in moved]
+    for factor in [*ends, *(f for f in rest if f not in ties)]:
+        touched = [g for g in groups if g & factor.free_symbols]
+        if touched:
+            groups = [g for g in groups if g not in touched] + [set().union(*touched)]
+    side: set[Expr] = set()
+    first = (ends[0].free_symbols if ends else set()) | (cores[0].indices[0].free_symbols if cores else set())
+    for group in sorted(groups, key=lambda g: (not g & first, sorted(map(str, g)))):
+        image = {swap[a] for a in group}
+        if image & group or (group & side and not group <= side):
+            return None
+        if not image <= side:
+            side |= group
+    if cores and cores[0].indices[0] not in side:
+        return None
+    own = [f for f in rest if f not in ties and f.free_symbols & side]
+    if ends:
+        own.append(ends[0])
+    weight = sympy.Mul(*(f for f in rest if not f.free_symbols & moved))
+    fixed = tuple(limit for limit in limits if limit[0] not in moved)
+    return _Split(fixed, tuple(limit for limit in limits if limit[0] in side), tuple(own), weight, tuple(ties))
+
+
+def _is_tie(factor: Expr, swap: Mapping[Expr, Expr]) -> bool:
+    """Whether a factor is an entry of a matrix at an index and what this is exchanged with."""
+    a, b = factor.indices if len(factor.indices) == 2 else (None, None)
+    return a in swap and swap[a] == b and a != b
+
+
+def _written(found: _Split, swap: Mapping[Expr, Expr], directions: Mapping[Any, Any], cores: Sequence[Expr]) -> Gram:
+    """The second derivative of a form whose factors are split."""
+    along = {f: _along(f, directions) for f in found.end}
+    end = sympy.Mul(*along.values())
+    if cores:
+        (a, _), inverse = cores[0].indices, cores[0].tensor
+        p = Dummy("p", integer=True)
+        at, inner = [m for m in found.moved if m[0] == a], [m for m in found.moved if m[0] != a]
+        value = sympy.Mul(*found.end)
+        is_constant = end == value
+        change = S.Zero if is_constant else _summed(end, inner).xreplace({a: p})
+        q = Dummy("q", integer=True)
+        matrix, size = inverse.args[0], inverse.shape[0]
+        image = IndexedSum(directions[matrix][p, q] * inverse[q, a] * value, (q, 0, size - 1), *at, *inner)
+        residual = change - image
+        form = found.weight * _form_of(inverse, residual, p)
+        return Gram(found.weight, 2 * _summed(form, found.fixed), "matrix fractional", (found.weight, residual), _tensors(found))
+    linear = _summed(end, found.moved)
+    if not found.ties:
+        form = found.weight * linear**2
+        return Gram(found.weight, 2 * _summed(form, found.fixed), "Gram form", (found.weight, linear), ())
+    other = end.xreplace(dict(swap))
+    both = [*found.moved, *((swap[i], low, high) for i, low, high in found.moved)]
+    form = found.weight * _summed(end * other * sympy.Mul(*found.ties), both)
+    return Gram(found.weight, 2 * _summed(form, found.fixed), "quadratic form", (found.weight, linear), _tensors(found))
+
+
+def _tensors(found: _Split) -> tuple[Any, ...]:
+    return tuple(tie.tensor for tie in found.ties)
+
+
+def _along(factor: Expr, directions: Mapping[Any, Any]) -> Expr:
+    """The direction in place of a variable."""
+    if isinstance(factor, TensorEntry) and factor.tensor in directions:
+        return directions[factor.tensor][factor.indices]
+    return directions.get(factor, factor)
+
+
+def _matrix_residual(inverse: Any, directions: Mapping[Any, Any], a: Expr) -> Expr:
+    """``r' inv(S) r`` with ``r`` the column ``a`` of ``V inv(S)``."""
+    p, q = (Dummy(name, integer=True) for name in "pq")
+    image = IndexedSum(directions[inverse.args[0]][p, q] * inverse[q, a], (q, 0, inverse.shape[0] - 1))
+    return _form_of(inverse, image, p)
+
+
+def _form_of(inverse: Any, residual: Expr, p: Expr) -> Expr:
+    """``r' M r`` of the entries ``r[p]``."""
+    s, size = Dummy("s", integer=True), inverse.shape[0]
+    return IndexedSum(residual * inverse[p, s] * residual.xreplace({p: s}), (p, 0, size - 1), (s, 0, size - 1))
+
+
+def _summed(body: Expr, limits: Sequence[Any]) -> Expr:
+    return IndexedSum(body, *limits) if limits else body
+
+
+__all__ = ["Gram", "gram_form", "log_determinant_form", "matrix_slope"]
