@@ -41,7 +41,18 @@ CONDITIONS: dict[str, str] = {
 
 
 class NoSign(Exception):  # noqa: N818
-    """No rule gives a sign; the message names the term."""
+    """No rule gives a sign; the message, a text with places and what stands there, names the term.
+
+    It is printed at the end only: rules fail often before one fits.
+    """
+
+    def __str__(self) -> str:
+        text, *parts = self.args
+        return str(text).format(*parts)
+
+
+class NoFit(NoSign):
+    """The rule is not for a scalar of this kind."""
 
 
 class Term(NamedTuple):
@@ -69,7 +80,7 @@ class Term(NamedTuple):
         return f"{self.rule}: {self.form}" + (f" since {facts}" if facts else "")
 
 
-def require(condition: str, holds: bool, reason: str) -> None:
+def require(condition: str, holds: bool, text: str, *parts: Any) -> None:
     """One condition of the table.
 
     Raises
@@ -78,7 +89,7 @@ def require(condition: str, holds: bool, reason: str) -> None:
         If it does not hold.
     """
     if not holds:
-        raise NoSign(f"{reason}: {CONDITIONS[condition]}")
+        raise NoSign(text + ": {}", *parts, CONDITIONS[condition])
 
 
 class Rules:
@@ -130,18 +141,20 @@ class Rules:
             return self.gram(scalar, way)
         if self.is_norm(scalar):
             return self.norm(scalar, way)
-        require("rule", scalar.func in SMOOTH, f"{scalar} has no rule")
-        return self._first_of([self.composition, self.of_terms, self.of_arguments, self.gram], scalar, way)
+        require("rule", scalar.func in SMOOTH, "{} has no rule", scalar)
+        return self._first_of([self.of_arguments, self.composition, self.of_terms, self.gram], scalar, way)
 
     def _first_of(self, rules: Sequence[Callable[[Expr, int], list[Term]]], scalar: Expr, way: int) -> list[Term]:
-        """The terms by the first rule that gives some, else the reason of the first one."""
-        failures = []
+        """The terms by the first rule that gives some, else the reason of the last one that fits the scalar."""
+        reason = NoSign("{} has no rule", scalar)
         for rule in rules:
             try:
                 return rule(scalar, way)
+            except NoFit:
+                continue
             except NoSign as failure:
-                failures.append(failure)
-        raise failures[0]
+                reason = failure
+        raise reason
 
     # ---------------------------------------------------------------- sums and compositions
 
@@ -166,7 +179,7 @@ class Rules:
         """
         cut = self.by.cut(scalar, opaque, finest=finest)
         symbols = (*cut.leaves, *cut.inner)
-        require("pivot", len(symbols) <= MOST_SYMBOLS, f"{scalar} is a function of {len(symbols)} parts at once")
+        require("pivot", len(symbols) <= MOST_SYMBOLS, "{} is a function of {} parts at once", scalar, len(symbols))
         self._declare(cut)
         self.require_domain(cut)
         function = way * cut.function
@@ -178,12 +191,15 @@ class Rules:
                 terms += self._scaled(slopes[s], cut, s)
             return terms
         except NoSign:
-            if not any(isinstance(node, IndexedSum) for node in cut.inner.values()):
+            bent = [a for a, s in enumerate(symbols) if isinstance(cut.inner.get(s), IndexedSum)]
+            if not any(self.signs.of(second[a, a]) in ("<", "<=", "0") for a in bent if any(second.row(a))):
                 raise
             return self._cauchy_schwarz(second, symbols, slopes, cut)
 
     def of_terms(self, scalar: Expr, way: int) -> list[Term]:
         """Law: as `composition`, where each term of an affine part is a part."""
+        if set(self.by.cut(scalar, finest=True).leaves.values()) == set(self.by.cut(scalar).leaves.values()):
+            raise NoFit("{} has no other affine parts", scalar)
         return self.composition(scalar, way, finest=True)
 
     def of_arguments(self, scalar: Expr, way: int) -> list[Term]:
@@ -196,7 +212,7 @@ class Rules:
         """
         opaque = [a for a in scalar.args if self.by.degree(a) == 2]
         if isinstance(scalar, sympy.Pow) and self.by.degree(scalar.exp) or not opaque:
-            raise NoSign(f"{scalar} is no function of one inner scalar")
+            raise NoFit("{} is no function of inner scalars", scalar)
         return self.composition(scalar, way, opaque)
 
     def _declare(self, cut: Cut) -> None:
@@ -218,13 +234,13 @@ class Rules:
         """Every logarithm, root and quotient has a value, and a convex domain."""
         for node in sympy.postorder_traversal(cut.function):
             if isinstance(node, sympy.log) and not node.free_symbols.isdisjoint(cut.back):
-                require("domain", self.signs.of(node.args[0]) == ">", f"no sign of {node.args[0].xreplace(cut.back)}")
+                require("domain", self.signs.of(node.args[0]) == ">", "no sign of {}", node.args[0].xreplace(cut.back))
             if isinstance(node, sympy.Pow) and not node.free_symbols.isdisjoint(cut.back):
                 shown = node.base.xreplace(cut.back)
                 if not node.exp.is_Integer and node.base is not S.Exp1:
-                    require("domain", self.signs.of(node.base) == ">", f"no sign of {shown}")
+                    require("domain", self.signs.of(node.base) == ">", "no sign of {}", shown)
                 elif node.exp.is_negative:
-                    require("pole", self.signs.of(node.base) in (">", "<"), f"no sign of {shown}")
+                    require("pole", self.signs.of(node.base) in (">", "<"), "no sign of {}", shown)
 
     def _scaled(self, slope: Expr, cut: Cut, symbol: Expr) -> list[Term]:
         """The terms of an inner scalar times the slope of the outer function."""
@@ -232,7 +248,7 @@ class Rules:
         if sign == "0":
             return []
         shown = slope.xreplace(cut.back)
-        require("slope", sign is not None, f"the slope {shown} has no sign")
+        require("slope", sign is not None, "the slope {} has no sign", shown)
         upward = sign is None or sign[0] == ">"
         fact = (shown, sign or ">=")
         factor = shown if upward else -shown
@@ -255,11 +271,11 @@ class Rules:
             signs = {a: self.signs.of(matrix[a, a]) for a in rest}
             pivot = min(rest, key=lambda a: (signs[a] is None or signs[a][0] == "<", signs[a] == "0", a))
             sign, value, shown = signs[pivot], matrix[pivot, pivot], matrix[pivot, pivot].xreplace(cut.back)
-            require("pivot", sign in (">", ">=", "0"), f"no sign of {sympy.factor_terms(shown)}")
+            require("pivot", sign in (">", ">=", "0"), "no sign of {}", shown)
             rest.remove(pivot)
             if sign == "0":
                 zero = all(self.signs.is_zero(matrix[pivot, b]) for b in rest)
-                require("zero pivot", zero, f"a product of {cut.back[symbols[pivot]]} and another part")
+                require("zero pivot", zero, "a product of {} and another part", cut.back[symbols[pivot]])
                 continue
             ratios = {b: matrix[pivot, b] / value for b in rest}
             linear = self._slope_of(cut, symbols[pivot])
@@ -288,7 +304,7 @@ class Rules:
             return self._active(node, self.slope)
         if node in self.matrices or inverse_of(node) is not None:
             return matrix_slope(node, self.directions, self.matrices)
-        require("rule", node.func in SMOOTH, f"{node} has no rule")
+        require("rule", node.func in SMOOTH, "{} has no rule", node)
         cut = self.by.cut(node)
         return sympy.Add(
             *(sympy.diff(cut.function, s).xreplace(cut.back) * self.slope(part) for s, part in cut.back.items())
@@ -334,9 +350,9 @@ class Rules:
                 continue
             curvature, bound, shown_curvature = found
             upward = curvature[0] == str(self.signs.of(slope))[0]
-            require("slope", upward, f"{slope.xreplace(cut.back)} times {node} has no sign")
+            require("slope", upward, "{} times {} has no sign", slope.xreplace(cut.back), node)
             of_bound = self.signs.of(bound)
-            require("bound", of_bound in (curvature, curvature + "="), f"the bound {bound.xreplace(cut.back)}")
+            require("bound", of_bound in (curvature, curvature + "="), "the bound {}", bound.xreplace(cut.back))
             matrix[a, a] += slope / bound
             outer, shown_bound = slope.xreplace(cut.back), bound.xreplace(cut.back)
             (leaf,) = self.by.cut(node.args[0]).leaves.values()
@@ -360,14 +376,14 @@ class Rules:
         second = sympy.diff(first, leaf)
         sign = self.signs.of(second)
         try:
-            require("summand", sign in (">", "<"), f"the second derivative of {body} has no sign")
+            require("summand", sign not in (None, "0"), "the second derivative of {} has no sign", body)
             ratio = first**2 / second
             factor = self._exact(sympy.diff(ratio, leaf) / first)
             offset = self._exact(ratio - factor * cut.function)
             bound_indices = {leaf, *(limit[0] for limit in limits)}
             if not all(self.signs.independent(part, bound_indices) for part in (factor, offset)):
                 below = self.signs.of(cut.function * second - first**2) in (">", ">=", "0")
-                require("ratio", below and sign == ">", f"h'**2/h'' of {body}")
+                require("ratio", below and sign in (">", ">="), "h'**2/h'' of {}", body)
                 factor, offset = S.One, S.Zero
         except NoSign:
             return None
@@ -393,13 +409,13 @@ class Rules:
             (inner,) = scalar.args
             sign = self.signs.of(inner)
             affine = self.by.degree(inner) < 2
-            require("absolute value", affine or sign is not None, f"{scalar} has an argument of both signs")
+            require("absolute value", affine or sign is not None, "{} has an argument of both signs", scalar)
             if affine:
-                require("maximum", way == 1, f"{scalar} is not concave")
+                require("maximum", way == 1, "{} is not concave", scalar)
                 return []
             return self.terms(inner, way if sign is None or sign[0] != "<" else -way)
         above = 1 if isinstance(scalar, sympy.Max | IndexedMax) else -1
-        require("maximum", way == above, f"{scalar} is not {'convex' if way == 1 else 'concave'}")
+        require("maximum", way == above, "{} is not {}", scalar, 'convex' if way == 1 else 'concave')
         arguments = scalar.args if scalar.func in KINKS else scalar.args[:1]
         found = [(a, t) for a in arguments for t in self.terms(a, way)]
         return [t._replace(form=self._active(scalar, lambda a, b=b, t=t: t.form if a == b else S.Zero)) for b, t in found]
@@ -431,10 +447,10 @@ class Rules:
         >>> bool(td.certify_convex(td.norm(x - 1), x)), bool(td.certify_convex(-td.norm(x), x))
         (True, False)
         """
-        require("maximum", way == 1, f"{scalar} is not concave")
+        require("maximum", way == 1, "{} is not concave", scalar)
         weights = self._squared(scalar.base, 1) or []
         for weight in weights:
-            require("norm weight", self.signs.of(weight) in (">", ">=", "0"), f"no sign of {weight}")
+            require("norm weight", self.signs.of(weight) in (">", ">=", "0"), "no sign of {}", weight)
         half = self._halves(scalar.base)
         product = self.slope(scalar.base) / 2
         form = (half - product**2 / scalar.base) / scalar
@@ -463,12 +479,12 @@ class Rules:
         """
         found = gram_form(self.by, self.directions, scalar)
         if found is None:
-            raise NoSign(f"{scalar} is no Gram form")
+            raise NoFit("{} is no Gram form", scalar)
         weight, form, rule, factors, tied = found
         for matrix in tied:
-            require("middle", _is_positive(matrix), f"{matrix} is not declared positive definite")
+            require("middle", _is_positive(matrix), "{} is not declared positive definite", matrix)
         sign = self.signs.of(way * weight)
-        require("weight", sign in (">", ">=", "0"), f"no sign of {way * weight}")
+        require("weight", sign in (">", ">=", "0"), "no sign of {}", way * weight)
         return [Term(rule, way * form, factors, () if weight.is_Rational else ((way * weight, str(sign)),))]
 
     def log_determinant(self, scalar: Expr, way: int) -> list[Term]:
@@ -480,7 +496,7 @@ class Rules:
         >>> bool(td.certify_convex(-td.logdet(S), S)), bool(td.certify_convex(td.logdet(S), S))
         (True, False)
         """
-        require("maximum", way == -1, f"log(det({self.matrices[scalar]})) is not convex")
+        require("maximum", way == -1, "log(det({})) is not convex", self.matrices[scalar])
         form = log_determinant_form(self.matrices[scalar], self.directions)
         return [Term("log-determinant", form, (self.matrices[scalar],), ())]
 

@@ -14,14 +14,16 @@ from typing import Any, NamedTuple
 
 import sympy
 from sympy import Dummy, Expr, Poly, Rational, S
+from sympy.polys.fields import FracField
 
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
-MOST_TERMS = 400
-"""A polynomial with more terms is given no sign, so that a refusal does not take minutes."""
+MOST_OPERATIONS = 120
+MOST_TERMS = 100
+"""A scalar of more operations, or a polynomial of more terms, is given no sign: a refusal is to take no minutes."""
 
 
 class Range(NamedTuple):
@@ -45,6 +47,8 @@ RANGES: dict[Any, Range] = {
     **dict.fromkeys((sympy.KroneckerDelta,), Range(S.Zero, S.One, False)),
 }
 """The values of functions at all real numbers."""
+
+_NO_GENERATOR = Dummy("none", real=True)
 
 AS_EXPONENTIALS: dict[Any, Any] = {
     softplus: lambda t: sympy.log(1 + sympy.exp(t)),
@@ -80,6 +84,7 @@ class Signs:
         self._exps: dict[Expr, Expr] = {}
         self._forms: dict[Expr, Expr] = {}
         self._signs: dict[Expr, str | None] = {}
+        self._fields: dict[tuple[Expr, ...], Any] = {}
 
     # ---------------------------------------------------------------- questions
 
@@ -89,7 +94,7 @@ class Signs:
 
     def is_zero(self, scalar: Expr) -> bool:
         """Whether a scalar is 0 as a rational function of its generators."""
-        return bool(self.quotient(self.form(scalar))[0] == 0)
+        return bool(self._fraction(self.form(scalar))[0] == 0)
 
     def form(self, scalar: Expr) -> Expr:
         """A scalar as an expression of generators with rational operations only."""
@@ -99,13 +104,23 @@ class Signs:
 
     def quotient(self, form: Expr) -> tuple[Expr, Expr]:
         """Numerator and denominator without common factors, powers of roots reduced."""
-        top, bottom = sympy.fraction(sympy.together(form))
-        if form.free_symbols & self._roots.keys():
-            top, bottom = (self._reduced(part) for part in (top, bottom))
-        if bottom.is_number:
-            return sympy.expand(top), bottom
-        top, bottom = sympy.fraction(sympy.cancel(top / bottom))
-        return top, bottom
+        top, bottom = self._fraction(form)
+        return top.as_expr(), bottom.as_expr()
+
+    def _fraction(self, form: Expr) -> tuple[Any, Any]:
+        """Both as polynomials of the ring of all generators that occur."""
+        roots = form.free_symbols & self._roots.keys()
+        if roots:
+            top, bottom = (part.as_expr() for part in self._fraction_of(form))
+            form = self._reduced(top) / self._reduced(bottom)
+        return self._fraction_of(form)
+
+    def _fraction_of(self, form: Expr) -> tuple[Any, Any]:
+        symbols = tuple(sorted(form.free_symbols, key=lambda s: s.dummy_index)) or (_NO_GENERATOR,)
+        if symbols not in self._fields:
+            self._fields[symbols] = FracField(symbols, sympy.QQ, sympy.lex)
+        element = self._fields[symbols].from_expr(form)
+        return element.numer, element.denom
 
     def independent(self, form: Expr, of: set[Expr]) -> bool:
         """Whether no generator of a form has one of these symbols in its source."""
@@ -264,9 +279,6 @@ class Signs:
             return self._logarithm(base, source) / degree
         if argument == 1:
             return S.Zero
-        top, bottom = self.quotient(argument)
-        if not bottom.is_number and self._sign(top) == ">" and self._sign(bottom) == ">":
-            return self._logarithm(top, source) - self._logarithm(bottom, source)
         over_one = self._sign(argument - 1)
         known = POSITIVE if over_one == ">" else Range(None, S.Zero) if over_one == "<" else FREE
         if over_one == ">=":
@@ -281,7 +293,7 @@ class Signs:
             if made in polynomial.free_symbols:
                 terms = Poly(polynomial, made).terms()
                 polynomial = sympy.Add(*(c * base ** (e // degree) * made ** (e % degree) for (e,), c in terms))
-        return sympy.fraction(sympy.together(polynomial))[0] if polynomial.has(sympy.Pow) else polynomial
+        return polynomial
 
     # ---------------------------------------------------------------- proofs
 
@@ -308,17 +320,21 @@ class Signs:
         return None
 
     def _by_factors(self, form: Expr) -> str | None:
-        top, bottom = self.quotient(form)
-        if len(sympy.Add.make_args(top)) > MOST_TERMS or top.has(sympy.Float):
+        if form.count_ops() > MOST_OPERATIONS:
+            return None
+        top, bottom = self._fraction(form)
+        if len(top) > MOST_TERMS:
             return None
         if top == 0:
             return "0"
-        signs = []
+        signs: list[str | None] = []
         for part in (top, bottom):
-            number, factors = sympy.factor_list(part)
+            number, factors = part.factor_list()
             signs.append(">" if number > 0 else "<")
             for factor, exponent in factors:
-                sign = self._of_factor(factor)
+                sign = self._of_factor(factor.as_expr())
+                if sign is None and exponent % 2:
+                    return None
                 if exponent % 2 == 0:
                     sign = ">" if sign in (">", "<") else ">="
                 signs.append(sign)
