@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sympy
-from sympy import Dummy, Expr, Rational, S
+from sympy import Dummy, Expr, S
 
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
@@ -86,13 +86,17 @@ class Variables:
             return 1
         if not degrees:
             return 2 * any(node.has(v) for v in self.variables)
-        if isinstance(node, IndexedReduction) and any(_in_limits(node, v) for v in self.variables):
+        if isinstance(node, IndexedReduction) and self.in_limits(node):
             return 2
         if isinstance(node, sympy.Add | IndexedSum):
             return max(degrees)
         if isinstance(node, sympy.Mul):
             return min(sum(degrees), 2)
         return 2 * any(degrees)
+
+    def in_limits(self, node: Expr) -> bool:
+        """Whether a variable occurs in the limits of a reduction."""
+        return any(part.has(v) for limit in node.args[1:] for part in limit for v in self.variables)
 
     # ---------------------------------------------------------------- the cut
 
@@ -122,7 +126,7 @@ class Variables:
             if isinstance(node, sympy.Add):
                 parts = [a for a in node.args if self.degree(a)]
                 numbers = [a for a in node.args if a.is_Rational]
-                if finest or len(parts) + len(numbers) == len(node.args) == 2:
+                if finest or (len(parts) == 1 and len(numbers) == len(node.args) - 1):
                     return sympy.Add(*(affine(a) for a in node.args))
                 total = node - sympy.Add(*numbers)
                 first = min(parts, key=sympy.default_sort_key).as_coeff_Mul()[0]
@@ -163,10 +167,6 @@ class Variables:
         if isinstance(part, sympy.Mul):
             return sympy.Mul(*(self.along(a, directions) if self.degree(a) else a for a in part.args))
         return IndexedSum(self.along(part.args[0], directions), *part.args[1:])
-
-
-def _in_limits(node: Expr, variable: Any) -> bool:
-    return any(part.has(variable) for limit in node.args[1:] for part in limit)
 
 
 def inverse_of(entry: Expr) -> Any:

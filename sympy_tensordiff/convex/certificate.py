@@ -16,6 +16,7 @@ from sympy_tensordiff.derivative.api import hvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
 from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.reference.duals import CONTEXT
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -23,7 +24,7 @@ POINTS = 3
 """So many points are compared, where the graph does not show the difference to be 0."""
 ATTEMPTS = 60
 """So many are tried: a function may have no value at some of them."""
-TOLERANCE = Fraction(1, 10**18)
+TOLERANCE = 1e-18
 """Of a comparison that is not of rationals; the numbers have 30 digits."""
 
 
@@ -111,7 +112,8 @@ class Certificate:
             if values is None:
                 continue
             error, scale = values
-            if abs(error) > (0 if isinstance(error, int | Fraction) else TOLERANCE * (1 + abs(scale))):
+            is_exact = isinstance(error, int | Fraction)
+            if abs(float(error)) > (0 if is_exact else TOLERANCE * (1 + abs(float(scale)))):
                 raise CertificateError(f"the terms of {self.function} differ from its Hessian by {error} at {point}")
             found += 1
             if found == POINTS:
@@ -141,10 +143,11 @@ class Certificate:
         """Both at a point, or None where one has no value there."""
         try:
             error, scale = evaluate((difference, hessian), point, sizes, total=True)
-            comparable = abs(error) >= 0 and abs(scale) < S.Infinity
         except (ArithmeticError, ValueError, TypeError):
             return None
-        return (error, scale) if comparable else None
+        # The root of a negative number is complex, and a number that is none is not equal to itself.
+        real = error.imag == scale.imag == 0 and error == error and abs(scale) < CONTEXT.inf
+        return (error, scale) if real else None
 
     def _points(self, seed: int) -> Iterator[tuple[dict[Any, Any], dict[Any, int]]]:
         """Points of the declared domain, and sizes."""

@@ -17,7 +17,7 @@ from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, 
 from sympy_tensordiff.convex.quadratic import gram_form, log_determinant_form, matrix_slope
 from sympy_tensordiff.convex.signs import Range, Signs
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
 
 MOST_SYMBOLS = 6
 """A function of more affine parts and inner scalars at once is not tried."""
@@ -29,9 +29,7 @@ CONDITIONS: dict[str, str] = {
     "slope": "an inner convex scalar is taken by a nondecreasing function, an inner concave one by a nonincreasing one",
     "pivot": "a pivot of the matrix of second derivatives is not negative",
     "zero pivot": "where a pivot is 0, its row is 0",
-    "summand": "the summand of a Cauchy-Schwarz bound has a second derivative of one sign",
     "ratio": "h'**2/h'' is c*h + d with c and d that do not depend on the index, or at most h",
-    "bound": "the bound of Cauchy and Schwarz has the sign of the second derivative, so that it divides",
     "maximum": "a maximum is convex, a minimum is concave, and never the reverse",
     "absolute value": "an absolute value is taken of an affine scalar, or of one with a sign",
     "norm weight": "the squares under a root have weights that are not negative",
@@ -131,6 +129,8 @@ class Rules:
     def _terms(self, scalar: Expr, way: int) -> list[Term]:
         if self.by.degree(scalar) < 2:
             return []
+        if isinstance(scalar, IndexedReduction) and self.by.in_limits(scalar):
+            raise NoSign("{} has a variable in the limits", scalar)
         if isinstance(scalar, IndexedSum):
             return self._first_of([self.sum_of_terms, self.gram], scalar, way)
         if isinstance(scalar, IndexedMax | IndexedMin) or scalar.func in KINKS:
@@ -179,7 +179,8 @@ class Rules:
         """
         cut = self.by.cut(scalar, opaque, finest=finest)
         symbols = (*cut.leaves, *cut.inner)
-        require("pivot", len(symbols) <= MOST_SYMBOLS, "{} is a function of {} parts at once", scalar, len(symbols))
+        if len(symbols) > MOST_SYMBOLS:
+            raise NoSign("{} is a function of {} parts at once, and at most {} are tried", scalar, len(symbols), MOST_SYMBOLS)
         self._declare(cut)
         self.require_domain(cut)
         function = way * cut.function
@@ -348,48 +349,55 @@ class Rules:
             if found is None or self.signs.of(slope) in (None, "0") or alone:
                 terms += self._scaled(slope, cut, s)
                 continue
-            curvature, bound, shown_curvature = found
+            curvature, bound, shown_curvature, body = found
             upward = curvature[0] == str(self.signs.of(slope))[0]
             require("slope", upward, "{} times {} has no sign", slope.xreplace(cut.back), node)
-            of_bound = self.signs.of(bound)
-            require("bound", of_bound in (curvature, curvature + "="), "the bound {}", bound.xreplace(cut.back))
             matrix[a, a] += slope / bound
             outer, shown_bound = slope.xreplace(cut.back), bound.xreplace(cut.back)
-            (leaf,) = self.by.cut(node.args[0]).leaves.values()
-            squares = IndexedSum(shown_curvature * self.slope(leaf) ** 2, *node.args[1:])
+            ((part, inner),) = body.back.items()
+            squares = IndexedSum(shown_curvature * self.slope(inner) ** 2, *node.args[1:])
+            if part in body.inner:
+                way = 1 if str(self.signs.of(slope))[0] == ">" else -1
+                rest = self._scaled(way * sympy.diff(body.function, part), body, part)
+                terms += [t._replace(form=way * outer * IndexedSum(t.form, *node.args[1:])) for t in rest]
             product = self.slope(node)
             form = outer * (squares - product**2 / shown_bound)
             facts = ((shown_curvature, curvature), (outer, str(self.signs.of(slope))))
             terms.append(Term("Cauchy-Schwarz", form, (outer, squares, product, shown_bound), facts))
         return terms + self._squares(matrix, symbols, cut)
 
-    def _bound(self, node: Expr, symbol: Expr) -> tuple[str, Expr, Expr] | None:
-        """The sign of ``h''``, the sum of ``h'**2/h''``, and ``h''``; None where the summand has no such form."""
+    def _bound(self, node: Expr, symbol: Expr) -> tuple[str, Expr, Expr, Cut] | None:
+        """The sign of ``h''``, the sum of ``h'**2/h''``, ``h''`` and the cut of the summand; None where the summand has no such form."""
         body, limits = node.args[0], node.args[1:]
-        cut = self.by.cut(body)
-        if len(cut.leaves) != 1 or cut.inner:
+        cut = self._cut_of_one(body)
+        if cut is None:
             return None
-        (leaf,) = cut.leaves
+        (leaf,) = cut.back
         self._declare(cut)
         self.require_domain(cut)
         first = sympy.diff(cut.function, leaf)
         second = sympy.diff(first, leaf)
         sign = self.signs.of(second)
-        try:
-            require("summand", sign not in (None, "0"), "the second derivative of {} has no sign", body)
-            ratio = first**2 / second
-            factor = self._exact(sympy.diff(ratio, leaf) / first)
-            offset = self._exact(ratio - factor * cut.function)
-            bound_indices = {leaf, *(limit[0] for limit in limits)}
-            if not all(self.signs.independent(part, bound_indices) for part in (factor, offset)):
-                below = self.signs.of(cut.function * second - first**2) in (">", ">=", "0")
-                require("ratio", below and sign in (">", ">="), "h'**2/h'' of {}", body)
-                factor, offset = S.One, S.Zero
-        except NoSign:
+        if sign in (None, "0"):
             return None
+        ratio = first**2 / second
+        factor = self._exact(sympy.diff(ratio, leaf) / first)
+        offset = self._exact(ratio - factor * cut.function)
+        indices = {limit[0] for limit in limits}
         count = sympy.Mul(*(high - low + 1 for _, low, high in limits))
+        constant = all(self.signs.independent(part, {leaf, *indices}) for part in (factor, offset))
+        if not constant or (offset != 0 and count.free_symbols & indices):
+            below = str(sign)[0] == ">" and self.signs.of(cut.function * second - first**2) in (">", ">=", "0")
+            require("ratio", below, "h'**2/h'' of {}", body)
+            factor, offset = S.One, S.Zero
         factor, offset = (part.xreplace(self.signs.sources) for part in (factor, offset))
-        return str(sign)[0], factor * symbol + offset * count, second.xreplace(cut.back)
+        return str(sign)[0], factor * symbol + offset * count, second.xreplace(cut.back), cut
+
+    def _cut_of_one(self, body: Expr) -> Cut | None:
+        """A scalar as a function of one part."""
+        opaque = [a for a in body.args if self.by.degree(a) == 2] if body.func in SMOOTH else []
+        cuts = (self.by.cut(body), self.by.cut(body, finest=True), self.by.cut(body, opaque))
+        return next((cut for cut in cuts if len(cut.back) == 1), None)
 
     def _exact(self, scalar: Expr) -> Expr:
         top, bottom = self.signs.quotient(self.signs.form(scalar))

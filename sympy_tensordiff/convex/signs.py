@@ -109,10 +109,10 @@ class Signs:
 
     def _fraction(self, form: Expr) -> tuple[Any, Any]:
         """Both as polynomials of the ring of all generators that occur."""
-        roots = form.free_symbols & self._roots.keys()
-        if roots:
-            top, bottom = (part.as_expr() for part in self._fraction_of(form))
-            form = self._reduced(top) / self._reduced(bottom)
+        for root, (degree, base) in reversed(self._roots.items()):
+            if root in form.free_symbols:
+                top, bottom = (_reduced(part.as_expr(), root, degree, base) for part in self._fraction_of(form))
+                form = top / bottom
         return self._fraction_of(form)
 
     def _fraction_of(self, form: Expr) -> tuple[Any, Any]:
@@ -287,14 +287,6 @@ class Signs:
         self._logs[made] = argument
         return made
 
-    def _reduced(self, polynomial: Expr) -> Expr:
-        """Powers of roots of at least their degree, written with what they are roots of."""
-        for made, (degree, base) in reversed(self._roots.items()):
-            if made in polynomial.free_symbols:
-                terms = Poly(polynomial, made).terms()
-                polynomial = sympy.Add(*(c * base ** (e // degree) * made ** (e % degree) for (e,), c in terms))
-        return polynomial
-
     # ---------------------------------------------------------------- proofs
 
     def _sign(self, form: Expr) -> str | None:
@@ -388,6 +380,14 @@ class Signs:
                 if leading in (">", "<") and below in (">", ">=", "0"):
                     return leading if below == ">" else leading + "="
         return None
+
+
+def _reduced(polynomial: Expr, root: Expr, degree: int, base: Expr) -> Expr:
+    """Powers of a root of at least its degree, written with what it is a root of."""
+    if root not in polynomial.free_symbols:
+        return polynomial
+    terms = Poly(polynomial, root).terms()
+    return sympy.Add(*(c * base ** (e // degree) * root ** (e % degree) for (e,), c in terms))
 
 
 def _post_order(scalar: Expr, done: Mapping[Expr, Any]) -> Iterator[Expr]:
