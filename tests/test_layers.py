@@ -48,10 +48,11 @@ TABLE: dict[str, frozenset[str]] = {
     "drawing": frozenset({"graph", "integer"}),
     "structure": frozenset({"codegen", "derivative", "graph", "integer", "simplify", "symbolic"}),
     "bridges": frozenset({"codegen", "derivative", "structure", "symbolic"}),
+    "convex": frozenset({"derivative", "reference", "structure", "symbolic"}),
     "reference": BELOW_ORACLE,
-    "testing": BELOW_ORACLE | {"reference"},
-    "app": BELOW_ORACLE | {"reference", "testing", ""},
-    "__main__": BELOW_ORACLE | {"reference", "testing", "app", ""},
+    "testing": BELOW_ORACLE | {"convex", "reference"},
+    "app": BELOW_ORACLE | {"convex", "reference", "testing", ""},
+    "__main__": BELOW_ORACLE | {"convex", "reference", "testing", "app", ""},
 }
 # Single modules with a permission of their own: module -> rooms.
 MODULES: dict[str, frozenset[str]] = {

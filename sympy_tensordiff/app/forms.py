@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import sympy
 
 import sympy_tensordiff as td
 from sympy_tensordiff.app.python_program import python_program
-from sympy_tensordiff.errors import DerivativeMismatch, OutOfShapeError, TensorDiffError
+from sympy_tensordiff.errors import ArgumentError, DerivativeMismatch, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.simplify.outside_reads import check_expression
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.symbolic.to_indices import for_readers
@@ -52,6 +52,32 @@ def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) 
     if form == "pretty":
         return str(sympy.pretty(expression, use_unicode=unicode, wrap_line=False))
     return str(sympy.latex(expression) if form == "latex" else expression)
+
+
+def certificate_text(parsed: Any, form: str = "index", *, concave: bool = False, **domain: Sequence[str]) -> str:
+    """A certificate of convexity of the expression in the arguments of an input, or why there is none.
+
+    Parameters
+    ----------
+    form : str
+        ``"latex"``, or anything else for index notation.
+    **domain
+        ``positive`` and ``nonnegative``: names of tensors.
+    """
+    unknown = [name for names in domain.values() for name in names if name not in parsed.tensors]
+    if unknown:
+        raise ArgumentError(f"{unknown[0]} is no tensor of the input: its tensors are {', '.join(parsed.tensors)}")
+    declared = {kind: tuple(parsed.tensors[name] for name in names) for kind, names in domain.items()}
+    wrt = tuple(dict.fromkeys(parsed.arguments))
+    certificate = td.certify_convex(parsed.expression, wrt, concave=concave, **declared)
+    if form == "latex":
+        return " \\\\\n".join(certificate.latex_lines())
+    if not certificate:
+        return f"{certificate!r}\n(not certified is not a proof of the contrary)"
+    certificate.check()
+    lines = [f"  {term}" for term in certificate.terms] or ["  it is affine"]
+    word = "concave" if concave else "convex"
+    return "\n".join([f"{word} in {', '.join(map(str, wrt))}, by the parts of the Hessian, which are checked:", *lines])
 
 
 def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:

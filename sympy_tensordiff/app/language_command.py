@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import FORMS, checks, form_text, parsed_input
+from sympy_tensordiff.app.forms import FORMS, certificate_text, checks, form_text, parsed_input
 from sympy_tensordiff.app.page import Page
 from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.parsing.api import LANGUAGES, language_of
@@ -51,7 +51,7 @@ forms:
 
 exit codes:
   0  the answer is printed
-  1  the check has failed, the form cannot say the answer, or it is not supported or not written
+  1  the check has failed, there is no certificate, the form cannot say the answer, or it is not supported or not written
   2  the input or the command is wrong
 
 examples:
@@ -59,6 +59,7 @@ examples:
   {PROGRAM} --form numpy --wrt w "sum(log(1 + exp(-y.*(X*w))))"
   {PROGRAM} "declare A 2 x 1 expression x *(i,i->) (A *(ij,j->i) x) derivative wrt x"
   {PROGRAM} --form latex "declare X 2 expression log(det(X)) derivative wrt X"
+  {PROGRAM} --convex --wrt w "sum(log(1 + exp(-y.*(X*w))))"
   {PROGRAM} --check "declare X 2 expression inv(X) derivative wrt X"
   {PROGRAM} --form numba "declare x 1 expression exp(x) *(i,i->) x derivative wrt x"
   {PROGRAM} --expression --form index "declare x 1 expression tanh(x) derivative wrt x"
@@ -172,6 +173,13 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--expression", action="store_true", help="print the expression instead of the derivative")
     what.add_argument("--check", action="store_true", help="compare the derivative with differences, for several sizes")
+    what.add_argument("--convex", action="store_true", help="certify that the expression is convex, by its Hessian")
+    what.add_argument("--concave", action="store_true", help="certify that it is concave")
+    for domain in ("positive", "nonnegative"):
+        words = "positive" if domain == "positive" else "not negative"
+        parser.add_argument(
+            f"--{domain}", metavar="NAMES", default="", help=f"tensors whose entries are {words}, for a certificate"
+        )
     parser.add_argument(
         "--graph", metavar="FILE", help="draw the expression and its first derivative (.svg, .png, .dot, .txt)"
     )
@@ -182,6 +190,11 @@ def _parser() -> argparse.ArgumentParser:
 def _answer(parsed: Any, options: argparse.Namespace) -> int:
     """Print what is asked for."""
     page = Page(sys.stdout)
+    if options.convex or options.concave:
+        names = {kind: tuple(filter(None, getattr(options, kind).split(","))) for kind in ("positive", "nonnegative")}
+        text = certificate_text(parsed, options.form, concave=options.concave, **names)
+        page.say(text)
+        return int(text.removeprefix(r"\text{").startswith("not certified"))
     expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)
     try:
         text = form_text(parsed, expression, options.form, unicode=page.unicode)

@@ -22,6 +22,9 @@ from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduct
 MOST_SYMBOLS = 6
 """A function of more affine parts and inner scalars at once is not tried."""
 
+LONG = 15
+"""A weight of more operations is factored for readers."""
+
 CONDITIONS: dict[str, str] = {
     "rule": "each function is one of the table of smooth functions, a maximum, a minimum, an absolute value or a norm",
     "domain": "the argument of a logarithm or a root is positive, or affine (its domain is a half space)",
@@ -286,6 +289,8 @@ class Rules:
             for b in rest:
                 for c in rest:
                     matrix[b, c] -= ratios[b] * matrix[pivot, c]
+            if shown.count_ops() > LONG:
+                shown = self.signs.factored(value).xreplace(cut.back)
             terms.append(Term("square", shown * linear**2, (shown, linear), ((shown, str(sign)),)))
         return terms
 
@@ -390,7 +395,7 @@ class Rules:
             below = str(sign)[0] == ">" and self.signs.of(cut.function * second - first**2) in (">", ">=", "0")
             require("ratio", below, "h'**2/h'' of {}", body)
             factor, offset = S.One, S.Zero
-        factor, offset = (part.xreplace(self.signs.sources) for part in (factor, offset))
+        factor, offset = (self.signs.written(part) for part in (factor, offset))
         return str(sign)[0], factor * symbol + offset * count, second.xreplace(cut.back), cut
 
     def _cut_of_one(self, body: Expr) -> Cut | None:

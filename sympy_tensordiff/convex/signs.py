@@ -122,6 +122,12 @@ class Signs:
         element = self._fields[symbols].from_expr(form)
         return element.numer, element.denom
 
+    def factored(self, scalar: Expr) -> Expr:
+        """A scalar as a quotient of products, where that is shorter."""
+        top, bottom = (sympy.factor(part) for part in self.quotient(self.form(scalar)))
+        found = self.written(top) / self.written(bottom)
+        return found if found.count_ops() < scalar.count_ops() else scalar
+
     def independent(self, form: Expr, of: set[Expr]) -> bool:
         """Whether no generator of a form has one of these symbols in its source."""
         return not any(self.sources.get(g, g).free_symbols & of or g in of for g in form.free_symbols)
@@ -156,16 +162,17 @@ class Signs:
         if isinstance(node, sympy.Pow):
             return self._power(node)
         if isinstance(node, sympy.exp):
-            return self._exponential(self._forms[node.args[0]], node)
+            return self._exponential(self._forms[node.args[0]])
         if isinstance(node, sympy.log):
-            return self._logarithm(self._forms[node.args[0]], node)
+            return self._logarithm(self._forms[node.args[0]])
         if (rewritten := AS_EXPONENTIALS.get(node.func)) is not None:
             return self.form(rewritten(node.args[0]))
         if isinstance(node, sympy.Abs) and (sign := self._sign(self._forms[node.args[0]])):
             return self._forms[node.args[0]] * (1 if sign in (">", ">=", "0") else -1)
         if isinstance(node, sympy.cos):
             cosine = self.generator(node, RANGES[sympy.cos], node)
-            self._roots[cosine] = (2, 1 - self.generator(sympy.sin(node.args[0]), RANGES[sympy.sin], node) ** 2)
+            sine = sympy.sin(node.args[0])
+            self._roots[cosine] = (2, 1 - self.generator(sine, RANGES[sympy.sin], sine) ** 2)
             return cosine
         return self.generator(node, self._range(node), node)
 
@@ -224,31 +231,36 @@ class Signs:
         if exponent.is_Integer:
             return base**exponent
         if node.base is S.Exp1:
-            return self._exponential(self._forms[exponent], node)
+            return self._exponential(self._forms[exponent])
         if exponent.is_Rational:
-            return self._root(base, int(exponent.q), node.base) ** int(exponent.p)
+            return self._root(base, int(exponent.q)) ** int(exponent.p)
         number, rest = exponent.as_coeff_Add()
         whole = sympy.floor(number) if number.is_Rational else S.Zero
         if self._sign(base) != ">":
             return self.generator(node, FREE, node)
-        return base**whole * self.generator(("power", base, number - whole + rest), POSITIVE, node)
+        power = self.written(base) ** (number - whole + rest)
+        return base**whole * self.generator(("power", base, number - whole + rest), POSITIVE, power)
 
-    def _root(self, base: Expr, degree: int, source: Expr) -> Expr:
+    def written(self, form: Expr) -> Expr:
+        """A form with what its generators stand for."""
+        return form.xreplace(self.sources)
+
+    def _root(self, base: Expr, degree: int) -> Expr:
         """The root of a value that is not negative, as a product over the factors of a monomial."""
         parts = _monomial(base)
         if parts is not None and len(parts) > 1 and all(self._sign(g) == ">" for g, _ in parts):
-            return sympy.Mul(*(self._root(g, degree, g) ** e for g, e in parts))
+            return sympy.Mul(*(self._root(g, degree) ** e for g, e in parts))
         if base.is_Rational and base >= 0 and sympy.root(base, degree).is_Rational:
             return sympy.root(base, degree)
         sign = self._sign(base)
         known = POSITIVE if sign == ">" else AT_LEAST_ZERO
         if sign == ">" and self._sign(base - 1) in (">", ">=", "0"):
             known = AT_LEAST_ONE
-        made = self.generator(("root", base, degree), known, sympy.root(source, degree))
+        made = self.generator(("root", base, degree), known, sympy.root(self.written(base), degree))
         self._roots[made] = (degree, base)
         return made
 
-    def _exponential(self, argument: Expr, source: Expr) -> Expr:
+    def _exponential(self, argument: Expr) -> Expr:
         """A product of powers of exponentials, one for each monomial of the argument."""
         factors = []
         for term in sympy.Add.make_args(sympy.expand(argument)):
@@ -256,9 +268,9 @@ class Signs:
             if rest in self._logs:
                 power: Expr = self._logs[rest]
             else:
-                power = self.generator(("exp", rest), self._range_of_exponential(rest), source)
+                power = self.generator(("exp", rest), self._range_of_exponential(rest), sympy.exp(self.written(rest)))
                 self._exps[power] = rest
-            factors.append(self._root(power, int(number.q), power) ** int(number.p))
+            factors.append(self._root(power, int(number.q)) ** int(number.p))
         return sympy.Mul(*factors)
 
     def _range_of_exponential(self, argument: Expr) -> Range:
@@ -267,23 +279,23 @@ class Signs:
             return Range(S.One, None, sign == ">")
         return Range(S.Zero, S.One) if sign == "<" else POSITIVE
 
-    def _logarithm(self, argument: Expr, source: Expr) -> Expr:
+    def _logarithm(self, argument: Expr) -> Expr:
         """A sum of logarithms, one for each factor of a monomial."""
         parts = _monomial(argument)
         if parts is not None and len(parts) > 1 and all(self._sign(g) == ">" for g, _ in parts):
-            return sympy.Add(*(e * self._logarithm(g, source) for g, e in parts))
+            return sympy.Add(*(e * self._logarithm(g) for g, e in parts))
         if argument in self._exps:
             return self._exps[argument]
         if argument in self._roots and self._sign(argument) == ">":
             degree, base = self._roots[argument]
-            return self._logarithm(base, source) / degree
+            return self._logarithm(base) / degree
         if argument == 1:
             return S.Zero
         over_one = self._sign(argument - 1)
         known = POSITIVE if over_one == ">" else Range(None, S.Zero) if over_one == "<" else FREE
         if over_one == ">=":
             known = AT_LEAST_ZERO
-        made = self.generator(("log", argument), known, source)
+        made = self.generator(("log", argument), known, sympy.log(self.written(argument)))
         self._logs[made] = argument
         return made
 

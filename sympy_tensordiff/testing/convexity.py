@@ -9,18 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
-import sympy_tensordiff as td
+from sympy_tensordiff.convex.api import certify_convex
 from sympy_tensordiff.errors import DerivativeMismatch, UnsupportedError
+from sympy_tensordiff.symbolic import entrywise_functions as entrywise
+from sympy_tensordiff.symbolic import functions, reductions
+from sympy_tensordiff.symbolic.indices import indices
+from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 SIZES = {"n": 3, "m": 2}
 POINTS = 200
 _STEP = 2e-4
 _SLACK = 1e-5
 
-n, m = td.indices("n m")
-X, y = td.TensorSymbol("X", (n, m)), td.TensorSymbol("y", n)
-x, u, c, b = (td.TensorSymbol(name, m) for name in ("x", "u", "c", "b"))
-lam = td.TensorSymbol("lam", ())
+n, m = indices("n m")
+X, y = TensorSymbol("X", (n, m)), TensorSymbol("y", n)
+x, u, c, b = (TensorSymbol(name, m) for name in ("x", "u", "c", "b"))
+lam = TensorSymbol("lam", ())
 Values = Mapping[Any, Any]
 Twin = tuple[Any, Callable[[Values], Any]]
 """An expression, and its value in NumPy: a vector has the points first."""
@@ -41,45 +46,45 @@ def _softplus(t: Any) -> Any:
 
 
 EVERYWHERE: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = (
-    (td.exp, np.exp),
-    (td.softplus, _softplus),
-    (lambda t: td.log(1 + td.exp(t)), _softplus),
+    (entrywise.exp, np.exp),
+    (softplus, _softplus),
+    (lambda t: entrywise.log(1 + entrywise.exp(t)), _softplus),
     (lambda t: t**2, np.square),
     (lambda t: t**4, lambda t: t**4),
     (lambda t: t**3, lambda t: t**3),
-    (lambda t: td.sqrt(1 + t**2), lambda t: np.sqrt(1 + t**2)),
-    (lambda t: td.log(1 + t**2), lambda t: np.log(1 + t**2)),
+    (lambda t: entrywise.sqrt(1 + t**2), lambda t: np.sqrt(1 + t**2)),
+    (lambda t: entrywise.log(1 + t**2), lambda t: np.log(1 + t**2)),
     (lambda t: 1 / (1 + t**2), lambda t: 1 / (1 + t**2)),
-    (td.cosh, np.cosh),
-    (lambda t: td.log(td.cosh(t)), lambda t: np.log(np.cosh(t))),
-    (td.tanh, np.tanh),
-    (td.sin, np.sin),
-    (td.sigmoid, lambda t: 1 / (1 + np.exp(-t))),
-    (td.relu, lambda t: np.maximum(t, 0)),
+    (entrywise.cosh, np.cosh),
+    (lambda t: entrywise.log(entrywise.cosh(t)), lambda t: np.log(np.cosh(t))),
+    (entrywise.tanh, np.tanh),
+    (entrywise.sin, np.sin),
+    (sigmoid, lambda t: 1 / (1 + np.exp(-t))),
+    (entrywise.relu, lambda t: np.maximum(t, 0)),
     (abs, np.abs),
     (lambda t: t**2 - t, lambda t: t**2 - t),
-    (lambda t: td.exp(t) - t, lambda t: np.exp(t) - t),
+    (lambda t: entrywise.exp(t) - t, lambda t: np.exp(t) - t),
     (lambda t: 1 / t**2, lambda t: 1 / t**2),
-    (lambda t: td.log(t**2), lambda t: np.log(t**2)),
+    (lambda t: entrywise.log(t**2), lambda t: np.log(t**2)),
 )
 WHERE_POSITIVE: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = (
-    (td.log, np.log),
-    (lambda t: -td.log(t), lambda t: -np.log(t)),
-    (lambda t: t * td.log(t), lambda t: t * np.log(t)),
+    (entrywise.log, np.log),
+    (lambda t: -entrywise.log(t), lambda t: -np.log(t)),
+    (lambda t: t * entrywise.log(t), lambda t: t * np.log(t)),
     (lambda t: 1 / t, lambda t: 1 / t),
-    (td.sqrt, np.sqrt),
+    (entrywise.sqrt, np.sqrt),
     (lambda t: t ** sympy.Rational(3, 2), lambda t: t**1.5),
     (lambda t: t**3, lambda t: t**3),
     (lambda t: 1 / (1 + t), lambda t: 1 / (1 + t)),
 )
 SCALAR: tuple[tuple[Callable[[Any], Any], Callable[[Any], Any]], ...] = (
-    (lambda t: td.exp(t / 10), lambda t: np.exp(t / 10)),
-    (td.softplus, _softplus),
+    (lambda t: entrywise.exp(t / 10), lambda t: np.exp(t / 10)),
+    (softplus, _softplus),
     (lambda t: t**2, np.square),
-    (lambda t: td.sqrt(1 + t**2), lambda t: np.sqrt(1 + t**2)),
-    (lambda t: td.log(1 + t**2), lambda t: np.log(1 + t**2)),
+    (lambda t: entrywise.sqrt(1 + t**2), lambda t: np.sqrt(1 + t**2)),
+    (lambda t: entrywise.log(1 + t**2), lambda t: np.log(1 + t**2)),
     (lambda t: sympy.Max(t, 1), lambda t: np.maximum(t, 1)),
-    (td.tanh, np.tanh),
+    (entrywise.tanh, np.tanh),
 )
 
 
@@ -123,8 +128,8 @@ class _Maker:
         """A sum over a vector; over a product of two vectors now and then."""
         made, value = self.vector(depth)
         if self.draw.random() < 0.15:
-            return td.sum(made) * lam, lambda v: value(v).sum(-1) * v[lam]
-        return td.sum(made), lambda v: value(v).sum(-1)
+            return functions.sum(made) * lam, lambda v: value(v).sum(-1) * v[lam]
+        return functions.sum(made), lambda v: value(v).sum(-1)
 
     def scalar(self, depth: int) -> Twin:
         k = self.draw.random()
@@ -132,13 +137,13 @@ class _Maker:
             return self.total(self.draw.choice((1, 1, 2)))
         if k < 0.48:
             made, value = self.vector(self.draw.randint(0, 1))
-            return td.logsumexp(made), lambda v: np.log(np.exp(value(v)).sum(-1))
+            return functions.logsumexp(made), lambda v: np.log(np.exp(value(v)).sum(-1))
         if k < 0.54:
             (made, value), _ = self.affine()
-            return td.norm(made), lambda v: np.sqrt((value(v) ** 2).sum(-1))
+            return reductions.norm(made), lambda v: np.sqrt((value(v) ** 2).sum(-1))
         if k < 0.6:
             made, value = self.vector(self.draw.randint(0, 1))
-            return td.max(made), lambda v: value(v).max(-1)
+            return reductions.max(made), lambda v: value(v).max(-1)
         if k < 0.65:
             return self.special()
         if k < 0.78:
@@ -149,21 +154,21 @@ class _Maker:
 
     def special(self) -> Twin:
         """Functions of all entries at once."""
-        dot = (td.dot(x, x), lambda v: (v[x] ** 2).sum(-1))
+        dot = (functions.dot(x, x), lambda v: (v[x] ** 2).sum(-1))
         choices: list[Twin] = [
-            (td.sqrt(1 + dot[0]), lambda v: np.sqrt(1 + dot[1](v))),
-            (td.dot(X @ x, X @ x), lambda v: (_rows(v) ** 2).sum(-1)),
-            (dot[0] / td.sum(c), lambda v: dot[1](v) / v[c].sum()),
-            (td.var(x), lambda v: v[x].var(-1)),
+            (entrywise.sqrt(1 + dot[0]), lambda v: np.sqrt(1 + dot[1](v))),
+            (functions.dot(X @ x, X @ x), lambda v: (_rows(v) ** 2).sum(-1)),
+            (dot[0] / functions.sum(c), lambda v: dot[1](v) / v[c].sum()),
+            (reductions.var(x), lambda v: v[x].var(-1)),
         ]
         if self.is_positive:
             choices += [
-                (-td.exp(td.sum(td.log(x)) / m), lambda v: -np.exp(np.log(v[x]).mean(-1))),
-                (td.sum(x**3) ** sympy.Rational(1, 3), lambda v: (v[x] ** 3).sum(-1) ** (1 / 3)),
-                (1 / td.sum(x), lambda v: 1 / v[x].sum(-1)),
+                (-entrywise.exp(functions.sum(entrywise.log(x)) / m), lambda v: -np.exp(np.log(v[x]).mean(-1))),
+                (functions.sum(x**3) ** sympy.Rational(1, 3), lambda v: (v[x] ** 3).sum(-1) ** (1 / 3)),
+                (1 / functions.sum(x), lambda v: 1 / v[x].sum(-1)),
             ]
             if self.joint:
-                choices += [(td.dot(u, u) / td.sum(x), lambda v: (v[u] ** 2).sum(-1) / v[x].sum(-1))] * 4
+                choices += [(functions.dot(u, u) / functions.sum(x), lambda v: (v[u] ** 2).sum(-1) / v[x].sum(-1))] * 4
         return self.draw.choice(choices)
 
 
@@ -258,7 +263,7 @@ def check_convexity(seed: int) -> None:
         If it is convex at all points and not certified.
     """
     case = random_case(seed)
-    certificate = td.certify_convex(case.function, case.variables, positive=case.positive, bounds=case.bounds)
+    certificate = certify_convex(case.function, case.variables, positive=case.positive, bounds=case.bounds)
     curvature = least_curvature(case, seed)
     if certificate:
         certificate.check()

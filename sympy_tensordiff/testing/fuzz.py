@@ -16,17 +16,18 @@ from types import FrameType
 from typing import NamedTuple
 
 from sympy_tensordiff.errors import (
+    CertificateError,
     DerivativeMismatch,
     IndexExpressionError,
     OutOfShapeError,
     UnsupportedError,
     VerificationError,
 )
-from sympy_tensordiff.testing import formulas, function_checks, special_checks, system_checks
+from sympy_tensordiff.testing import convexity, formulas, function_checks, special_checks, system_checks
 
-KINDS = ("systems", "functions", "tensors", "maps", "named", "large", "strides", "formulas")
+KINDS = ("systems", "functions", "tensors", "maps", "named", "large", "strides", "formulas", "convexity")
 _IN_A_BATCH = {**dict.fromkeys(KINDS, 1), "systems": 20}
-_WRONG = (DerivativeMismatch, VerificationError, OutOfShapeError)
+_WRONG = (CertificateError, DerivativeMismatch, VerificationError, OutOfShapeError)
 _FORMULA = re.compile(r"\S*[^\w\s,;:.'-]\S*|\S*\d\S*|\b[A-Za-z]\b|\b_\w+")
 _EVERY = 10.0
 _LONGEST = 300  # characters of a message
@@ -72,6 +73,7 @@ def _check(kind: str, seed: int) -> Outcome:
         "large": special_checks.check_large_values,
         "strides": special_checks.check_strides,
         "formulas": formulas.check_formula,
+        "convexity": convexity.check_convexity,
     }
     try:
         return Outcome(kind, seed, "right", "", checks[kind](seed) or 0.0)

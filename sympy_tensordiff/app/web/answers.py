@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import checks, form_text, parsed_input
+from sympy_tensordiff.app.forms import certificate_text, checks, form_text, parsed_input
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
@@ -23,7 +23,7 @@ LONGEST = 200_000
 """Longer texts are not sent."""
 LARGEST_SIZE = 1000
 """Of an axis for which numbers are tried."""
-WANTS = ("formulas", "python", "numpy", "numba", "cuda", "graph", "check", "numbers")
+WANTS = ("formulas", "python", "numpy", "numba", "cuda", "graph", "check", "convex", "numbers")
 LANGUAGES = {"any": None, "index": "index", "matrix": "matrix", "text": "thesis"}
 """Languages of the input as `parse` calls them; ``None`` for the one that it recognises."""
 CHOICES: dict[str, tuple[Any, ...]] = {"language": tuple(LANGUAGES), "order": (1, 2), "want": WANTS}
@@ -100,6 +100,8 @@ def answer(request: Request) -> Answer:
             return {"graph": form(lambda: td.draw_graph(parsed, simplify=True).svg())}
         if request.want == "check":
             return {"check": form(lambda: "\n".join(checks(parsed, derivative)))}
+        if request.want == "convex":
+            return {"convex": form(lambda: certificate_text(parsed))}
         if request.want == "numbers":
             return {"numbers": form(lambda: numbers(parsed, derivative, request.sizes))}
         return {"code": form(lambda: form_text(parsed, derivative, request.want))}

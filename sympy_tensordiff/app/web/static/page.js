@@ -3,6 +3,7 @@
 const TABS = [
   ["latex", "LaTeX"], ["index", "Indices"], ["einsum", "Einsum"], ["matrix", "Matrix"], ["python", "Python"],
   ["numpy", "NumPy"], ["numba", "Numba"], ["cuda", "CUDA"], ["graph", "Graph"], ["numbers", "Numbers"], ["check", "Check"],
+  ["convex", "Convex"],
 ];
 const FORMULAS = new Set(["latex", "index", "einsum", "matrix"]);
 const PAUSE = 250; // milliseconds without a key until the server is asked
@@ -88,7 +89,7 @@ async function show() {
   const answer = told[want];
   if (answer.error) write(answer);
   else if (want === "formulas") write(answer.derivative[tab]);
-  else write(answer.code ?? answer.check ?? answer.graph ?? answer.numbers);
+  else write(answer.code ?? answer.check ?? answer.convex ?? answer.graph ?? answer.numbers);
 }
 
 // What to choose from: the variables, and the sizes for numbers.
