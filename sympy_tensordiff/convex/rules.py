@@ -15,7 +15,7 @@ from sympy import Expr, S
 
 from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, inverse_of
 from sympy_tensordiff.convex.quadratic import gram_form, log_determinant_form, matrix_slope
-from sympy_tensordiff.convex.signs import Range, Signs
+from sympy_tensordiff.convex.signs import MOST_OPERATIONS, Range, Signs
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
 
@@ -385,16 +385,18 @@ class Rules:
         sign = self.signs.of(second)
         if sign in (None, "0"):
             return None
-        ratio = first**2 / second
-        factor = self._exact(sympy.diff(ratio, leaf) / first)
-        offset = self._exact(ratio - factor * cut.function)
         indices = {limit[0] for limit in limits}
         count = sympy.Mul(*(high - low + 1 for _, low, high in limits))
-        constant = all(self.signs.independent(part, {leaf, *indices}) for part in (factor, offset))
-        if not constant or (offset != 0 and count.free_symbols & indices):
-            below = str(sign)[0] == ">" and self.signs.of(cut.function * second - first**2) in (">", ">=", "0")
-            require("ratio", below, "h'**2/h'' of {}", body)
-            factor, offset = S.One, S.Zero
+        factor, offset = S.One, S.Zero
+        below = str(sign)[0] == ">" and self.signs.of(cut.function * second - first**2) in (">", ">=", "0")
+        if not below and second.count_ops() < MOST_OPERATIONS:
+            ratio = first**2 / second
+            c = self._exact(sympy.diff(ratio, leaf) / first)
+            d = self._exact(ratio - c * cut.function)
+            below = all(self.signs.independent(part, {leaf, *indices}) for part in (c, d))
+            below = below and (d == 0 or not count.free_symbols & indices)
+            factor, offset = (c, d) if below else (factor, offset)
+        require("ratio", below, "h'**2/h'' of {}", body)
         factor, offset = (self.signs.written(part) for part in (factor, offset))
         return str(sign)[0], factor * symbol + offset * count, second.xreplace(cut.back), cut
 

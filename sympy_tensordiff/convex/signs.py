@@ -94,7 +94,8 @@ class Signs:
 
     def is_zero(self, scalar: Expr) -> bool:
         """Whether a scalar is 0 as a rational function of its generators."""
-        return bool(self._fraction(self.form(scalar))[0] == 0)
+        form = self.form(scalar)
+        return form.count_ops() <= MOST_OPERATIONS and bool(self._fraction(form)[0] == 0)
 
     def form(self, scalar: Expr) -> Expr:
         """A scalar as an expression of generators with rational operations only."""
