@@ -51,7 +51,8 @@ forms:
 
 exit codes:
   0  the answer is printed
-  1  the check has failed, there is no certificate, the form cannot say the answer, or it is not supported or not written
+  1  the check has failed, there is no certificate, the form cannot say the answer, or it is not supported or
+     not written
   2  the input or the command is wrong
 
 examples:

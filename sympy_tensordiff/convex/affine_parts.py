@@ -39,6 +39,21 @@ class Cut(NamedTuple):
         return {**self.leaves, **self.inner}
 
 
+class _Parts(NamedTuple):
+    """What a cut has found: leaves and inner scalars by their symbols, and the symbols of both."""
+
+    leaves: dict[Expr, Expr]
+    inner: dict[Expr, Expr]
+    symbols: dict[Expr, Expr]
+
+    def symbol(self, node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
+        """The symbol for a node, made at its first use."""
+        if node not in self.symbols:
+            self.symbols[node] = Dummy(name, real=True)
+            kind[self.symbols[node]] = node
+        return self.symbols[node]
+
+
 class Variables:
     """The variables of one certificate, and how scalars depend on them.
 
@@ -105,36 +120,9 @@ class Variables:
 
         An affine part is the largest one, without its numbers; with ``finest``, each of its terms is a part.
         """
-        leaves: dict[Expr, Expr] = {}
-        inner: dict[Expr, Expr] = {}
-        symbols: dict[Expr, Expr] = {}
         opaque = set(opaque)
-
-        def symbol(node: Expr, kind: dict[Expr, Expr], name: str) -> Expr:
-            if node not in symbols:
-                symbols[node] = Dummy(name, real=True)
-                kind[symbols[node]] = node
-            return symbols[node]
-
+        parts = _Parts({}, {}, {})
         done: dict[Expr, Expr] = {}
-
-        def affine(node: Expr) -> Expr:
-            if self.degree(node) == 0:
-                return node
-            if isinstance(node, sympy.Mul):
-                return sympy.Mul(*(affine(a) for a in node.args))
-            if isinstance(node, sympy.Add):
-                parts = [a for a in node.args if self.degree(a)]
-                numbers = [a for a in node.args if a.is_Rational]
-                if finest or (len(parts) == 1 and len(numbers) == len(node.args) - 1):
-                    return sympy.Add(*(affine(a) for a in node.args))
-                total = node - sympy.Add(*numbers)
-                first = min(parts, key=sympy.default_sort_key).as_coeff_Mul()[0]
-                first = first if first.is_Rational else S.One
-                scaled = sympy.Add(*(a / first for a in sympy.Add.make_args(total)))
-                return first * symbol(scaled, leaves, "a") + sympy.Add(*numbers)
-            return symbol(node, leaves, "a")
-
         stack = [scalar]
         while stack:
             node = stack[-1]
@@ -143,14 +131,32 @@ class Variables:
             elif self.degree(node) == 0:
                 done[stack.pop()] = node
             elif self.degree(node) == 1:
-                done[stack.pop()] = affine(node)
+                done[stack.pop()] = self._affine(node, parts, finest)
             elif node in opaque or node.func not in SMOOTH:
-                done[stack.pop()] = symbol(node, inner, "s")
+                done[stack.pop()] = parts.symbol(node, parts.inner, "s")
             elif waiting := [a for a in node.args if a not in done]:
                 stack += waiting
             else:
                 done[stack.pop()] = node.func(*(done[a] for a in node.args))
-        return Cut(done[scalar], leaves, inner)
+        return Cut(done[scalar], parts.leaves, parts.inner)
+
+    def _affine(self, node: Expr, parts: _Parts, finest: bool) -> Expr:
+        """An affine scalar as a number plus a multiple of a part."""
+        if self.degree(node) == 0:
+            return node
+        if isinstance(node, sympy.Mul):
+            return sympy.Mul(*(self._affine(a, parts, finest) for a in node.args))
+        if not isinstance(node, sympy.Add):
+            return parts.symbol(node, parts.leaves, "a")
+        moving = [a for a in node.args if self.degree(a)]
+        numbers = [a for a in node.args if a.is_Rational]
+        if finest or (len(moving) == 1 and len(numbers) == len(node.args) - 1):
+            return sympy.Add(*(self._affine(a, parts, finest) for a in node.args))
+        first = min(moving, key=sympy.default_sort_key).as_coeff_Mul()[0]
+        first = first if first.is_Rational else S.One
+        total = node - sympy.Add(*numbers)
+        scaled = sympy.Add(*(a / first for a in sympy.Add.make_args(total)))
+        return first * parts.symbol(scaled, parts.leaves, "a") + sympy.Add(*numbers)
 
     # ---------------------------------------------------------------- directions
 

@@ -11,7 +11,7 @@ from sympy import Dummy, Expr, S
 from sympy_tensordiff.convex.affine_parts import Variables
 from sympy_tensordiff.convex.certificate import Certificate
 from sympy_tensordiff.convex.rules import NoSign, Rules, Term
-from sympy_tensordiff.convex.signs import AT_LEAST_ONE, POSITIVE, Range, Signs
+from sympy_tensordiff.convex.signs import AT_LEAST_ONE, Range, Signs
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
@@ -128,7 +128,7 @@ def _ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[
             raise ArgumentTypeError(f"the domain of {symbol} is declared: declare that of a tensor symbol or a symbol")
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ArgumentTypeError(f"bounds of {symbol} are {pair}: give a pair (low, high), None for no bound")
-        low, high = (None if end is None or end in (S.Infinity, -S.Infinity) else _rational(symbol, end) for end in pair)
+        low, high = (_rational(symbol, end) for end in pair)
         known = found.get(symbol, Range())
         low = max((end for end in (low, known.low) if end is not None), default=None)
         high = min((end for end in (high, known.high) if end is not None), default=None)
@@ -142,7 +142,9 @@ def _several(given: Any) -> tuple[Any, ...]:
     return (given,) if isinstance(given, sympy.Basic) and not isinstance(given, sympy.Tuple) else tuple(given)
 
 
-def _rational(symbol: Any, end: Any) -> Expr:
+def _rational(symbol: Any, end: Any) -> Expr | None:
+    if end is None or end in (S.Infinity, -S.Infinity):
+        return None
     number = sympy.nsimplify(end, rational=True) if isinstance(end, float) else sympy.sympify(end)
     if not number.is_Rational:
         raise ArgumentTypeError(f"a bound of {symbol} is {end}: give a rational number, or None for no bound")

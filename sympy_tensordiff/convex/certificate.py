@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -89,7 +89,7 @@ class Certificate:
 
         The difference from the second pushforward is multiplied out and simplified in the graph, for all sizes. Where
         it is not 0 there, because the two are written with other functions, the difference from `td.hvp` is evaluated
-        by the exact interpreter: at rational points, exactly where the functions are rational, with 30 digits elsewhere.
+        by the exact interpreter at rational points: exactly where the functions are rational, else with 30 digits.
 
         Returns
         -------
@@ -121,7 +121,9 @@ class Certificate:
                 return True
         if found:
             return True
-        raise CertificateError(f"no point was drawn at which {self.function} has a value: declare its domain by bounds=")
+        raise CertificateError(
+            f"no point was drawn at which {self.function} has a value: declare its domain by bounds="
+        )
 
     def _hessian_form(self) -> Expr:
         """``v' H v``, out of the product of the Hessian and the direction."""
@@ -159,9 +161,9 @@ class Certificate:
 
     def _points(self, seed: int) -> Iterator[tuple[dict[Any, Any], dict[Any, int]]]:
         """Points of the declared domain, and sizes."""
-        symbols = self.form().free_symbols | self.function.free_symbols | set(self.directions) | set(self.directions.values())
-        tensors = {t for e in (self.function, self.form()) for t in e.atoms(TensorSymbol)}
-        tensors |= {t for t in (*self.directions, *self.directions.values()) if isinstance(t, TensorSymbol)}
+        moving = {*self.directions, *self.directions.values()}
+        symbols = self.form().free_symbols | self.function.free_symbols | moving
+        tensors = {t for e in (self.function, self.form(), *moving) for t in e.atoms(TensorSymbol)}
         extents = {s for t in tensors for extent in t.shape for s in sympy.sympify(extent).free_symbols}
         scalars = sorted(
             (s for s in symbols if isinstance(s, sympy.Symbol) and s not in extents and s not in tensors), key=str
@@ -186,12 +188,7 @@ class Certificate:
                 [sum(base[i][k] * base[j][k] for k in range(size)) + int(i == j) for j in range(size)]
                 for i in range(size)
             ]
-        if not shape:
-            return self._number(draw, tensor)
-        return [self._array_of(draw, tensor, shape[1:]) for _ in range(shape[0])]
-
-    def _array_of(self, draw: random.Random, tensor: Any, shape: Sequence[int]) -> Any:
-        return [self._array_of(draw, tensor, shape[1:]) for _ in range(shape[0])] if shape else self._number(draw, tensor)
+        return _nested(shape, lambda: self._number(draw, tensor))
 
     def _number(self, draw: random.Random, symbol: Any) -> Fraction:
         """A rational number in the range of a symbol."""
@@ -225,6 +222,10 @@ class Certificate:
     def _repr_latex_(self) -> str:
         body = " \\\\\n".join(f"& {line}" for line in self.latex_lines())
         return f"$\\displaystyle \\begin{{aligned}}\n{body}\n\\end{{aligned}}$"
+
+
+def _nested(shape: Sequence[int], number: Callable[[], Fraction]) -> Any:
+    return [_nested(shape[1:], number) for _ in range(shape[0])] if shape else number()
 
 
 _SIGNS = {"0": "=", ">": ">", ">=": r"\geq", "<": "<", "<=": r"\leq"}

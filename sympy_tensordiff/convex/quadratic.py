@@ -19,7 +19,7 @@ MOST_INDICES = 8
 
 
 class Gram(NamedTuple):
-    """``form`` is 2 * sum(weight * square), or * a form of the ``tied`` matrices, each at one index and its exchange."""
+    """``form`` is 2*sum(weight*square), or of a form of the ``tied`` matrices, each at an index and its exchange."""
 
     weight: Expr
     form: Expr
@@ -230,7 +230,8 @@ def _written(found: _Split, swap: Mapping[Expr, Expr], directions: Mapping[Any, 
         image = IndexedSum(directions[matrix][p, q] * inverse[q, a] * value, (q, 0, size - 1), *at, *inner)
         residual = change - image
         form = found.weight * _form_of(inverse, residual, p)
-        return Gram(found.weight, 2 * _summed(form, found.fixed), "matrix fractional", (found.weight, residual), _tensors(found))
+        form = 2 * _summed(form, found.fixed)
+        return Gram(found.weight, form, "matrix fractional", (found.weight, residual), _tensors(found))
     linear = _summed(end, found.moved)
     if not found.ties:
         form = found.weight * linear**2

@@ -41,7 +41,7 @@ CONDITIONS: dict[str, str] = {
 }
 
 
-class NoSign(Exception):  # noqa: N818
+class NoSign(Exception):
     """No rule gives a sign; the message, a text with places and what stands there, names the term.
 
     It is printed at the end only: rules fail often before one fits.
@@ -183,7 +183,7 @@ class Rules:
         cut = self.by.cut(scalar, opaque, finest=finest)
         symbols = (*cut.leaves, *cut.inner)
         if len(symbols) > MOST_SYMBOLS:
-            raise NoSign("{} is a function of {} parts at once, and at most {} are tried", scalar, len(symbols), MOST_SYMBOLS)
+            raise NoSign("{} is a function of more than {} parts at once", scalar, MOST_SYMBOLS)
         self._declare(cut)
         self.require_domain(cut)
         function = way * cut.function
@@ -215,7 +215,7 @@ class Rules:
         (True, False)
         """
         opaque = [a for a in scalar.args if self.by.degree(a) == 2]
-        if isinstance(scalar, sympy.Pow) and self.by.degree(scalar.exp) or not opaque:
+        if (isinstance(scalar, sympy.Pow) and self.by.degree(scalar.exp)) or not opaque:
             raise NoFit("{} is no function of inner scalars", scalar)
         return self.composition(scalar, way, opaque)
 
@@ -331,7 +331,7 @@ class Rules:
 
     # ---------------------------------------------------------------- Cauchy and Schwarz
 
-    def _cauchy_schwarz(self, second: Any, symbols: Sequence[Expr], slopes: Mapping[Expr, Expr], cut: Cut) -> list[Term]:
+    def _cauchy_schwarz(self, second: Any, symbols: Sequence[Expr], slopes: Any, cut: Cut) -> list[Term]:
         """Law: ``(sum(h'*z))**2 <= sum(h''*z**2) * R`` with ``R = sum(h'**2/h'')``, where all ``h'' > 0``.
 
         So ``g_s * sum(h''*z**2)`` is at least ``g_s/R * (sum(h'*z))**2``, which is added to the matrix ``G``.
@@ -372,7 +372,7 @@ class Rules:
         return terms + self._squares(matrix, symbols, cut)
 
     def _bound(self, node: Expr, symbol: Expr) -> tuple[str, Expr, Expr, Cut] | None:
-        """The sign of ``h''``, the sum of ``h'**2/h''``, ``h''`` and the cut of the summand; None where the summand has no such form."""
+        """The sign of ``h''``, the sum of ``h'**2/h''``, ``h''`` and the cut of the summand, or None."""
         body, limits = node.args[0], node.args[1:]
         cut = self._cut_of_one(body)
         if cut is None:
@@ -430,25 +430,27 @@ class Rules:
                 return []
             return self.terms(inner, way if sign is None or sign[0] != "<" else -way)
         above = 1 if isinstance(scalar, sympy.Max | IndexedMax) else -1
-        require("maximum", way == above, "{} is not {}", scalar, 'convex' if way == 1 else 'concave')
+        require("maximum", way == above, "{} is not {}", scalar, "convex" if way == 1 else "concave")
         arguments = scalar.args if scalar.func in KINKS else scalar.args[:1]
         found = [(a, t) for a in arguments for t in self.terms(a, way)]
-        return [t._replace(form=self._active(scalar, lambda a, b=b, t=t: t.form if a == b else S.Zero)) for b, t in found]
+        forms = [self._active(scalar, lambda a, b=b, t=t: t.form if a == b else S.Zero) for b, t in found]
+        return [t._replace(form=form) for form, (_, t) in zip(forms, found, strict=True)]
 
     def is_norm(self, scalar: Expr) -> bool:
         """Whether a scalar is the root of a sum of squares that may be 0."""
-        return bool(isinstance(scalar, sympy.Pow) and scalar.exp == S.Half and self._squared(scalar.base, 1) is not None)
+        return isinstance(scalar, sympy.Pow) and scalar.exp == S.Half and self._squared(scalar.base) is not None
 
-    def _squared(self, scalar: Expr, depth: int) -> list[Expr] | None:
+    def _squared(self, scalar: Expr) -> list[Expr] | None:
         """The weights of a sum of squares of affine scalars without constants outside of the squares."""
         if isinstance(scalar, IndexedSum):
-            return self._squared(scalar.args[0], depth)
+            return self._squared(scalar.args[0])
         if isinstance(scalar, sympy.Add):
-            parts = [self._squared(a, depth) for a in scalar.args]
+            parts = [self._squared(a) for a in scalar.args]
             return None if any(p is None for p in parts) else [w for p in parts if p is not None for w in p]
-        square = [f for f in sympy.Mul.make_args(scalar) if isinstance(f, sympy.Pow) and f.exp == 2 and self.by.degree(f.base) == 1]
-        weight = sympy.Mul(*(f for f in sympy.Mul.make_args(scalar) if f not in square))
-        return [weight] if len(square) == 1 and self.by.degree(weight) == 0 else None
+        factors = [f for f in sympy.Mul.make_args(scalar) if self.by.degree(f)]
+        if len(factors) != 1 or not isinstance(factors[0], sympy.Pow) or factors[0].exp != 2:
+            return None
+        return [scalar / factors[0]] if self.by.degree(factors[0].base) == 1 else None
 
     def norm(self, scalar: Expr, way: int) -> list[Term]:
         """Law: ``sqrt(sum(w*a**2))`` with affine ``a`` and ``w >= 0`` is convex, also where it is 0.
@@ -463,13 +465,14 @@ class Rules:
         (True, False)
         """
         require("maximum", way == 1, "{} is not concave", scalar)
-        weights = self._squared(scalar.base, 1) or []
+        weights = self._squared(scalar.base) or []
         for weight in weights:
             require("norm weight", self.signs.of(weight) in (">", ">=", "0"), "no sign of {}", weight)
         half = self._halves(scalar.base)
         product = self.slope(scalar.base) / 2
         form = (half - product**2 / scalar.base) / scalar
-        return [Term("norm", form, (half, product, scalar.base), tuple((w, ">=") for w in weights if not w.is_Rational))]
+        facts = tuple((w, ">=") for w in weights if not w.is_Rational)
+        return [Term("norm", form, (half, product, scalar.base), facts)]
 
     def _halves(self, scalar: Expr) -> Expr:
         """``sum(w*z**2)`` of ``sum(w*a**2)``, ``z`` the derivatives of ``a``."""
@@ -477,9 +480,7 @@ class Rules:
             return IndexedSum(self._halves(scalar.args[0]), *scalar.args[1:])
         if isinstance(scalar, sympy.Add):
             return sympy.Add(*map(self._halves, scalar.args))
-        return sympy.Mul(
-            *(self.slope(f.base) ** 2 if self.by.degree(f) else f for f in sympy.Mul.make_args(scalar))
-        )
+        return sympy.Mul(*(self.slope(f.base) ** 2 if self.by.degree(f) else f for f in sympy.Mul.make_args(scalar)))
 
     # ---------------------------------------------------------------- quadratic forms and matrices
 

@@ -19,7 +19,7 @@ from sympy.polys.fields import FracField
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorEntry
 
 MOST_OPERATIONS = 120
 MOST_TERMS = 100
@@ -95,7 +95,7 @@ class Signs:
     def is_zero(self, scalar: Expr) -> bool:
         """Whether a scalar is 0 as a rational function of its generators."""
         form = self.form(scalar)
-        return form.count_ops() <= MOST_OPERATIONS and bool(self._fraction(form)[0] == 0)
+        return _effort(form) <= MOST_OPERATIONS and bool(self._fraction(form)[0] == 0)
 
     def form(self, scalar: Expr) -> Expr:
         """A scalar as an expression of generators with rational operations only."""
@@ -191,10 +191,10 @@ class Signs:
             return AT_LEAST_ZERO
         if isinstance(node, sympy.Max | sympy.Min):
             signs = [self.of(a) for a in node.args]
-            ends = [">", ">="] if isinstance(node, sympy.Max) else ["<", "<=", "0"]
-            if any(s in [*ends, "0"] for s in signs):
-                known = Range(S.Zero, None, ">" in signs) if isinstance(node, sympy.Max) else Range(None, S.Zero, "<" in signs)
-                return known
+            if isinstance(node, sympy.Max) and any(s in (">", ">=", "0") for s in signs):
+                return Range(S.Zero, None, ">" in signs)
+            if isinstance(node, sympy.Min) and any(s in ("<", "<=", "0") for s in signs):
+                return Range(None, S.Zero, "<" in signs)
             return FREE
         return RANGES.get(node.func, FREE)
 
@@ -213,13 +213,13 @@ class Signs:
             # A bound index is another symbol here: what is known of it is known in this range alone.
             counts = {i: Dummy(i.name, integer=True, nonnegative=True) for i, low, _ in limits if low == 0}
             sign, filled = self.of(node.args[0].xreplace(counts)), self.filled(limits)
+            if isinstance(node, IndexedProduct):
+                return POSITIVE if sign == ">" else FREE
             if sign == "0" and isinstance(node, IndexedSum):
                 return Range(S.Zero, S.Zero, False)
             if sign in (">", ">=") and (filled or isinstance(node, IndexedSum)):
-                if isinstance(node, IndexedProduct):
-                    return POSITIVE if sign == ">" else AT_LEAST_ZERO
                 return POSITIVE if sign == ">" and filled else AT_LEAST_ZERO
-            if sign in ("<", "<=") and not isinstance(node, IndexedProduct) and (filled or isinstance(node, IndexedSum)):
+            if sign in ("<", "<=") and (filled or isinstance(node, IndexedSum)):
                 return Range(None, S.Zero, sign == "<" and filled)
         return FREE
 
@@ -264,8 +264,12 @@ class Signs:
     def _exponential(self, argument: Expr) -> Expr:
         """A product of powers of exponentials, one for each monomial of the argument."""
         factors = []
-        for term in sympy.Add.make_args(sympy.expand(argument)):
-            number, rest = term.as_coeff_Mul()
+        terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(argument))]
+        if len(terms) > 2:  # a polynomial to a high power would have a power for each term
+            content = Rational(sympy.igcd(*(n.p for n, _ in terms)), sympy.ilcm(*(n.q for n, _ in terms)))
+            content *= sympy.sign(min(terms, key=lambda t: sympy.default_sort_key(t[1]))[0])
+            terms = [(content, sympy.Add(*(n / content * rest for n, rest in terms)))]
+        for number, rest in terms:
             if rest in self._logs:
                 power: Expr = self._logs[rest]
             else:
@@ -325,7 +329,7 @@ class Signs:
         return None
 
     def _by_factors(self, form: Expr) -> str | None:
-        if form.count_ops() > MOST_OPERATIONS:
+        if _effort(form) > MOST_OPERATIONS:
             return None
         top, bottom = self._fraction(form)
         if len(top) > MOST_TERMS:
@@ -347,7 +351,8 @@ class Signs:
 
     def _of_factor(self, factor: Expr) -> str | None:
         """The sign of an irreducible polynomial."""
-        return self._by_terms(factor) or self._by_coefficients(factor) or self._by_roots(factor) or self._by_square(factor)
+        ways = (self._by_terms, self._by_coefficients, self._by_roots, self._by_square)
+        return next((sign for sign in (way(factor) for way in ways) if sign), None)
 
     def _by_coefficients(self, factor: Expr) -> str | None:
         """All terms of one sign, where each bounded generator counts from its bound."""
@@ -379,7 +384,10 @@ class Signs:
         if inside:
             return None
         low, high = known.low, known.high
-        point = (low + high) / 2 if None not in (low, high) else low + 1 if low is not None else high - 1 if high is not None else S.Zero
+        if low is None or high is None:
+            point = low + 1 if low is not None else high - 1 if high is not None else S.Zero
+        else:
+            point = (low + high) / 2
         at_end = not known.strict and any(polynomial.eval(end) == 0 for end in ends)
         return (">=" if at_end else ">") if polynomial.eval(point) > 0 else ("<=" if at_end else "<")
 
@@ -393,6 +401,11 @@ class Signs:
                 if leading in (">", "<") and below in (">", ">=", "0"):
                     return leading if below == ">" else leading + "="
         return None
+
+
+def _effort(form: Expr) -> int:
+    """Operations of a form, where a power counts as products."""
+    return int(form.count_ops()) + sum(abs(int(p.exp)) for p in form.atoms(sympy.Pow) if p.exp.is_Integer)
 
 
 def _reduced(polynomial: Expr, root: Expr, degree: int, base: Expr) -> Expr:
