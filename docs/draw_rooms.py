@@ -18,6 +18,7 @@ STAGES: dict[str, dict[str, str]] = {
     "codegen": {"loops": "loop nests, verified", "source": "text of a module", "callable": "callable"},
     "structure": {"operator": "sparse operators"},
     "bridges": {"functions": "JAX, PyTorch, SciPy"},
+    "convex": {"certificate": "certificates"},
     "parsing": {"text": "text language,\nindex notation"},
     "drawing": {"pictures": "pictures"},
     "reference": {"oracle": "exact interpreter"},
@@ -40,6 +41,7 @@ WAY = [
     ("callable", "operator", "gather"),
     ("callable", "functions", "hand over"),
     ("operator", "functions", ""),
+    ("plain", "certificate", "prove"),
 ]
 BESIDE = [("commands", "checks"), ("checks", "oracle"), ("oracle", "nodes")]
 EXACT = ["swept", "plain", "loops"]

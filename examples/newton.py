@@ -39,6 +39,14 @@ hessian = td.hessian(loss, w)
 hessian
 
 # %%
+# The loss is convex, so what Newton's method finds is the minimum. The proof is read
+# off the Hessian: squares with positive weights.
+
+certificate = td.certify_convex(loss, w)
+certificate.check()
+certificate
+
+# %%
 # ## The kernels
 #
 # Loss and gradient, and the Hessian; its products are left to BLAS.

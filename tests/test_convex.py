@@ -12,7 +12,7 @@ from sympy import Max, Min, Rational
 import sympy_tensordiff as td
 from sympy_tensordiff.convex import quadratic, rules, signs
 from sympy_tensordiff.convex.signs import POSITIVE, Range, Signs
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, CertificateError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, CertificateError, DerivativeMismatch, UnsupportedError
 from sympy_tensordiff.testing import convexity
 
 n, m, k, i, j = td.indices("n m k i j")
@@ -320,9 +320,15 @@ def test_random_functions(monkeypatch) -> None:
         try:
             convexity.check_convexity(seed)
             seen.append("right")
-        except td.errors.UnsupportedError:
+        except UnsupportedError:
             seen.append("refused")
     assert seen.count("right") > 8
+    with pytest.raises(UnsupportedError, match="is convex at all points that were tried: "):
+        convexity.check_convexity(37)
+    with monkeypatch.context() as patch:
+        patch.setattr(convexity, "least_curvature", lambda *given: -1.0)
+        with pytest.raises(DerivativeMismatch, match=r"is certified and has the relative curvature -1\.0"):
+            convexity.check_convexity(28)
     # The oracle sees what is wrong: everything is certified.
     case = convexity.random_case(0)
     assert convexity.least_curvature(case._replace(value=lambda v: -(v[convexity.x] ** 2).sum(-1)), 0) < -0.1

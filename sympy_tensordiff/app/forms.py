@@ -54,22 +54,29 @@ def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) 
     return str(sympy.latex(expression) if form == "latex" else expression)
 
 
-def certificate_text(parsed: Any, form: str = "index", *, concave: bool = False, **domain: Sequence[str]) -> str:
+def certificate_text(
+    parsed: Any,
+    form: str = "index",
+    *,
+    concave: bool = False,
+    positive: Sequence[str] = (),
+    nonnegative: Sequence[str] = (),
+) -> str:
     """A certificate of convexity of the expression in the arguments of an input, or why there is none.
 
     Parameters
     ----------
     form : str
         ``"latex"``, or anything else for index notation.
-    **domain
-        ``positive`` and ``nonnegative``: names of tensors.
+    positive, nonnegative : sequence of str
+        Names of tensors.
     """
-    unknown = [name for names in domain.values() for name in names if name not in parsed.tensors]
+    unknown = [name for name in (*positive, *nonnegative) if name not in parsed.tensors]
     if unknown:
         raise ArgumentError(f"{unknown[0]} is no tensor of the input: its tensors are {', '.join(parsed.tensors)}")
-    declared = {kind: tuple(parsed.tensors[name] for name in names) for kind, names in domain.items()}
+    above, at_least = ([parsed.tensors[name] for name in names] for names in (positive, nonnegative))
     wrt = tuple(dict.fromkeys(parsed.arguments))
-    certificate = td.certify_convex(parsed.expression, wrt, concave=concave, **declared)
+    certificate = td.certify_convex(parsed.expression, wrt, above, at_least, concave=concave)
     if form == "latex":
         return " \\\\\n".join(certificate.latex_lines())
     if not certificate:

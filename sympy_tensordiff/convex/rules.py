@@ -273,7 +273,7 @@ class Rules:
         matrix = matrix.as_mutable()
         while rest:
             signs = {a: self.signs.of(matrix[a, a]) for a in rest}
-            pivot = min(rest, key=lambda a: (signs[a] is None or signs[a][0] == "<", signs[a] == "0", a))
+            pivot = min(rest, key=lambda a: (signs[a] not in (">", ">=", "0"), signs[a] == "0", a))
             sign, value, shown = signs[pivot], matrix[pivot, pivot], matrix[pivot, pivot].xreplace(cut.back)
             require("pivot", sign in (">", ">=", "0"), "no sign of {}", shown)
             rest.remove(pivot)
@@ -316,7 +316,7 @@ class Rules:
             *(sympy.diff(cut.function, s).xreplace(cut.back) * self.slope(part) for s, part in cut.back.items())
         )
 
-    def _active(self, node: Expr, value: Callable[[Expr], Expr]) -> Expr:
+    def _active(self, node: Expr, value: Callable[[Expr], Expr | None]) -> Expr:
         """The value of that argument of a maximum which is equal to it, away from ties."""
         if isinstance(node, IndexedMax | IndexedMin):
             body = node.args[0]
@@ -326,7 +326,7 @@ class Rules:
         for a in node.args:
             others = [compare(a, b) for b in node.args if b != a]
             inner = value(a)
-            parts.append(S.Zero if inner == 0 else sympy.Piecewise((inner, sympy.And(*others)), (0, True)))
+            parts.append(sympy.Piecewise((inner, sympy.And(*others)), (0, True)) if inner else S.Zero)
         return sympy.Add(*parts)
 
     # ---------------------------------------------------------------- Cauchy and Schwarz
@@ -433,8 +433,7 @@ class Rules:
         require("maximum", way == above, "{} is not {}", scalar, "convex" if way == 1 else "concave")
         arguments = scalar.args if scalar.func in KINKS else scalar.args[:1]
         found = [(a, t) for a in arguments for t in self.terms(a, way)]
-        forms = [self._active(scalar, lambda a, b=b, t=t: t.form if a == b else S.Zero) for b, t in found]
-        return [t._replace(form=form) for form, (_, t) in zip(forms, found, strict=True)]
+        return [t._replace(form=self._active(scalar, {b: t.form}.get)) for b, t in found]
 
     def is_norm(self, scalar: Expr) -> bool:
         """Whether a scalar is the root of a sum of squares that may be 0."""

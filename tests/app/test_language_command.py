@@ -509,3 +509,14 @@ def test_an_interrupted_process():
         err = p.stderr.read()
         assert p.wait(timeout=120) == 130
     assert err == b"error: interrupted\n"
+
+
+def test_certificates(run):
+    entropy = "declare x[n] sum(x.*log(x))"
+    text = answer(run, "--convex", "--positive=x", "--wrt=x", entropy)
+    assert text.startswith("convex in x, by the parts of the Hessian, which are checked:\n  square: ")
+    assert answer(run, "--concave", "--wrt=x", "declare x[n] sum(x)").endswith("  it is affine")
+    assert r"\geq 0" in answer(run, "--convex", "--form=latex", "--nonnegative=x", "--wrt=x", entropy)
+    assert command_line.main(["--convex", "--wrt=x", "declare x[n] sum(x.^3)"]) == 1
+    assert command_line.main(["--convex", "--wrt=x", "--form=latex", "declare x[n] sum(x.^3)"]) == 1
+    assert command_line.main(["--convex", "--wrt=x", "--positive=z", entropy]) == 1

@@ -244,9 +244,9 @@ def test_keyboard_only(page):
     page.focus("#tab-latex")
     for key, tab in [
         ("ArrowRight", "index"),
-        ("End", "check"),
+        ("End", "convex"),
         ("ArrowRight", "latex"),
-        ("ArrowLeft", "check"),
+        ("ArrowLeft", "convex"),
         ("Home", "latex"),
     ]:
         page.keyboard.press(key)
