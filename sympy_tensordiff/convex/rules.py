@@ -15,7 +15,7 @@ from sympy import Expr, S
 
 from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, inverse_of
 from sympy_tensordiff.convex.quadratic import gram_form, log_determinant_form, matrix_slope
-from sympy_tensordiff.convex.signs import MOST_OPERATIONS, Range, Signs
+from sympy_tensordiff.convex.signs import Range, Signs
 from sympy_tensordiff.symbolic.matrix_functions import TensorInverse
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedReduction, IndexedSum
 
@@ -24,6 +24,9 @@ MOST_SYMBOLS = 6
 
 LONG = 15
 """A weight of more operations is factored for readers."""
+
+SHORT = 25
+"""The summand of an exact bound has a second derivative of at most so many operations: squares, powers, logarithms."""
 
 CONDITIONS: dict[str, str] = {
     "rule": "each function is one of the table of smooth functions, a maximum, a minimum, an absolute value or a norm",
@@ -389,7 +392,7 @@ class Rules:
         count = sympy.Mul(*(high - low + 1 for _, low, high in limits))
         factor, offset = S.One, S.Zero
         below = str(sign)[0] == ">" and self.signs.of(cut.function * second - first**2) in (">", ">=", "0")
-        if not below and second.count_ops() < MOST_OPERATIONS:
+        if not below and second.count_ops() <= SHORT:
             ratio = first**2 / second
             c = self._exact(sympy.diff(ratio, leaf) / first)
             d = self._exact(ratio - c * cut.function)
