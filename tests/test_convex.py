@@ -12,8 +12,14 @@ from sympy import Max, Min, Rational
 import sympy_tensordiff as td
 from sympy_tensordiff.convex import quadratic, rules, signs
 from sympy_tensordiff.convex.signs import POSITIVE, Range, Signs
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, CertificateError, DerivativeMismatch, UnsupportedError
-from sympy_tensordiff.testing import convexity
+from sympy_tensordiff.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CertificateError,
+    DerivativeMismatch,
+    UnsupportedError,
+)
+from sympy_tensordiff.testing import convexity, fuzz
 
 n, m, k, i, j = td.indices("n m k i j")
 X, A, B = td.TensorSymbol("X", (n, m)), td.TensorSymbol("A", (m, m)), td.TensorSymbol("B", (m, m))
@@ -121,6 +127,8 @@ NOT_CONVEX = {
     "square over anything": (s**2 / t, (s, t), ()),
     "indefinite quadratic": (td.sum(x**2 - 3 * x * u + u**2), (x, u), ()),
     "log of 1 + squares": (td.log(1 + td.dot(x, x)), x, ()),
+    "trace of the inverse of any matrix": (td.trace(td.inv(A)), A, ()),
+    "inverse form of a symmetric matrix": (td.dot(x, td.solve(T, x)), T, ()),
     "entropy of anything but positive": (td.sum(abs(x) * td.log(1 + x**2)), x, ()),
 }
 
@@ -323,6 +331,7 @@ def test_random_functions(monkeypatch) -> None:
         except UnsupportedError:
             seen.append("refused")
     assert seen.count("right") > 8
+    assert fuzz.check("convexity", 3).verdict == "right"
     with pytest.raises(UnsupportedError, match="is convex at all points that were tried: "):
         convexity.check_convexity(37)
     with monkeypatch.context() as patch:

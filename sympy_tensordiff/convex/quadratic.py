@@ -63,7 +63,7 @@ def gram_form(by: Variables, directions: Mapping[Any, Any], scalar: Expr) -> Gra
         weight = sympy.Mul(*rest)
         residual = _matrix_residual(cores[0].tensor, directions, cores[0].indices[0])
         form = IndexedSum(2 * weight * residual, *product.limits) if product.limits else 2 * weight * residual
-        return Gram(weight, form, "matrix fractional", (weight, cores[0]), ())
+        return Gram(weight, form, "matrix fractional", (weight, cores[0]), (cores[0].tensor,))
     start = _unified((cores[0].indices,), (cores[0].indices[::-1],), bound) if cores else {}
     if start is not None and ends:
         start = _unified([_indices(ends[0])], [_indices(ends[1])], bound, start) if _tensor(ends) else None
@@ -231,7 +231,7 @@ def _written(found: _Split, swap: Mapping[Expr, Expr], directions: Mapping[Any, 
         residual = change - image
         form = found.weight * _form_of(inverse, residual, p)
         form = 2 * _summed(form, found.fixed)
-        return Gram(found.weight, form, "matrix fractional", (found.weight, residual), _tensors(found))
+        return Gram(found.weight, form, "matrix fractional", (found.weight, residual), (inverse, *_tensors(found)))
     linear = _summed(end, found.moved)
     if not found.ties:
         form = found.weight * linear**2

@@ -150,6 +150,7 @@ def test_examples(example) -> None:
     assert "def run(" in told(**question, want="numba")["code"]["text"]
     assert "largest relative error" in told(**question, want="check")["check"]["text"]
     assert "derivative =" in told(**question, want="numbers")["numbers"]["text"]
+    assert told(**question, want="convex")["convex"].keys() <= {"text", "error"}
 
 
 def test_graph_and_code() -> None:
