@@ -117,9 +117,15 @@ HAND = {
     "segment-softmax": lambda n, groups: (0, n),
     # The scores, and the gradient of each word by its negative samples.
     "embedding": lambda words, D, B, K: (B * D * (1 + 2 * K), B * (1 + K)),
+    # A factorization, the inverse and a solution by it; squared distances, the gradient by their weights and two sums.
+    "gaussian-process": lambda n, d: (n**3 // 3 + n**3 + n * n + 2 * d * n * n + n * n + 2 * n, n * n),
+    # The inverse of each, and two products of matrices.
+    "batch-inverse": lambda N, n: (3 * N * n**3, 0),
 }
 
 BEYOND = {
+    # The covariances are computed again for the derivative.
+    "gaussian-process": lambda n, d: (d * n * n, n * n),
     # Squared distances are computed again for the gradient by c.
     "paper": lambda I, J, K: (I * J * K - I * J, 0),
     # Each root serves three entries, which compute it themselves.

@@ -14,7 +14,7 @@ from benchmarks.row import Array, Arrays, Gradient, Row, Sizes, Work, automatic,
 
 
 def ours_process(sizes: Sizes) -> tuple[Any, Any]:
-    n, d = td.indices("n d")
+    n, d = sizes["n"], sizes["d"]
     i, j, k = td.indices("i j k")
     X, y, h = td.TensorSymbol("X", (n, d)), td.TensorSymbol("y", n), td.TensorSymbol("h", d)
     s = td.TensorSymbol("s", 2)  # the noise and the scale
@@ -63,7 +63,7 @@ def hand_process(xp: Any, X: Array, y: Array, h: Array, s: Array) -> Arrays:
 
 
 def ours_matrices(sizes: Sizes) -> tuple[Any, Any]:
-    N, n = td.indices("N n")
+    N, n = sizes["N"], sizes["n"]
     A = td.TensorSymbol("A", (N, n, n))
     return (A,), td.gradient(td.sum(td.inv(A) ** 2) + td.sum(td.logdet(A)), A)
 
