@@ -39,10 +39,10 @@ def without_sides(graph: Graph, terms: Sequence[Node], known: Sequence[Row]) -> 
     waiting = [(term, _parts(graph, term)) for term in terms]
     while waiting:
         term, parts = waiting.pop(0)
-        for other in waiting if parts is not None else ():
-            joined = _joined(graph, parts, other[1], known) if other[1] is not None else None
+        for number, (_, others) in enumerate(waiting):
+            joined = None if parts is None or others is None else _joined(graph, parts, others, known)
             if joined is not None:
-                waiting.remove(other)
+                del waiting[number]
                 yield joined
                 break
         else:

@@ -134,7 +134,8 @@ def _ranges(printer: Any, this: Any) -> list[tuple[Any, Any, str, Any]]:
 def _without_unequal(this: Any) -> tuple[Any, Any]:
     """The body of a sum over all values of an index but one, and the condition; the body and None of any other."""
     body = this.body
-    if isinstance(this, PrintedSum) and not isinstance(this, PrintedProduct) and body.is_Piecewise:
+    is_sum = isinstance(this, PrintedSum) and not isinstance(this, PrintedProduct)
+    if is_sum and body.is_Piecewise:
         cases = body.args
         if len(cases) == 2 and cases[1] == (0, True) and isinstance(cases[0].cond, Ne) and cases[0].expr != 1:
             left, right = cases[0].cond.args
