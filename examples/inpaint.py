@@ -112,5 +112,5 @@ for axis, (name, picture) in zip(axes, pictures.items(), strict=False):
     axis.set_axis_off()
 small = (array[:9, :9] if np.ndim(array) else array for array in at)
 hessian.spy(*small, ax=axes[3], markersize=1)
-axes[3].set_title("Hessian of 9 by 9 pixels", y=-0.1)
+axes[3].set_xlabel("Hessian of 9 by 9 pixels")
 plt.show()

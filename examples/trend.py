@@ -55,7 +55,7 @@ def trend(stiffness, width):
     while True:
         at = found, prices, stiffness, width
         down, operator = slope(*at), hessian(*at)
-        step, length = operator.solve(down), 1.0
+        step, length, count = operator.solve(down), 1.0, count + 1
         while (
             value(found - length * step, *at[1:])
             > value(*at) - length * (down @ step) / 1e4
@@ -91,5 +91,6 @@ left.plot(np.exp(slow), label="stiffness 100,000")
 left.set(xlabel="days", ylabel="dollars")
 left.legend()
 hessian.spy(*short, ax=right, markersize=2)
-right.set_title("Hessian of 40 days", y=-0.12)
+right.tick_params(labeltop=False)
+right.set_xlabel("Hessian of 40 days")
 plt.show()
