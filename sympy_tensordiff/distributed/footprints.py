@@ -1,0 +1,177 @@
+"""What a block reads: rows of a scalar in index notation, and the range of each index of a read by Fourier-Motzkin.
+
+A read happens at the integer points of a system: ranges of axes and sums, limits of the block, conditions around the
+read, and its own tensor's extents (a read outside is 0 and loads nothing). The range of an index over a block is the
+projection on it, a maximum and a minimum of forms in the sizes, the origin and the extent of the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
+
+import sympy
+from sympy import Expr, KroneckerDelta, Piecewise
+
+from sympy_tensordiff.errors import IndexExpressionError, LoopBoundError
+from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import selected_in
+from sympy_tensordiff.integer.nests import Bounds, bounds, order
+from sympy_tensordiff.symbolic.indices import data_of, to_affine
+from sympy_tensordiff.symbolic.tensors import TensorEntry
+
+Rows = tuple[Row, ...]
+TARGET = "@"
+MOST_CASES = 16
+"""Conditions with more alternatives narrow nothing: the footprint is that of the read without them."""
+
+
+def variable(symbol: Any) -> str:
+    """The variable of rows that stands for a symbol; dummies of one name differ."""
+    return f"{symbol.name}.{symbol.dummy_index}" if isinstance(symbol, sympy.Dummy) else str(symbol.name)
+
+
+def affine(form: Any) -> Affine:
+    """The form of an index expression over the names of `variable`."""
+    return to_affine(sympy.expand(form), variable)
+
+
+def limit_rows(index: Any, low: Any, high: Any) -> Rows:
+    """``low <= index <= high``; what has no form is left out, which only enlarges a footprint."""
+    lows = low.args if isinstance(low, sympy.Max) else (low,)
+    highs = high.args if isinstance(high, sympy.Min) else (high,)
+    return tuple(row for end in (*(index - e for e in lows), *(e - index for e in highs)) for row in _row("ge", end))
+
+
+def _row(kind: Any, expr: Any) -> Rows:
+    if data_of(expr):
+        return ()
+    try:
+        return (Row(kind, affine(expr)),)
+    except IndexExpressionError:
+        return ()
+
+
+class Read(NamedTuple):
+    """An entry that is read at the points of some rows; ``inner`` are the indices of the sums around it."""
+
+    entry: TensorEntry
+    rows: Rows
+    inner: tuple[Expr, ...]
+
+
+def reads_of(expr: Any, rows: Rows = (), inner: tuple[Expr, ...] = ()) -> Iterator[Read]:
+    """All reads of tensor symbols in a scalar, each under the conditions around it."""
+    if isinstance(expr, TensorEntry):
+        yield Read(expr, rows, inner)
+        for index in expr.indices:
+            yield from reads_of(index, rows, inner)
+    elif isinstance(expr, Piecewise):
+        before: Any = sympy.true
+        for value, condition in expr.args:
+            yield from reads_of(condition, rows, inner)
+            for case in _cases(sympy.And(before, condition)):
+                yield from reads_of(value, (*rows, *case), inner)
+            before = sympy.And(before, sympy.Not(condition))
+    elif hasattr(expr, "limits"):
+        own = tuple(row for limit in expr.args[1:] for row in limit_rows(*limit))
+        indices = tuple(limit[0] for limit in reversed(expr.args[1:]))
+        yield from reads_of(expr.args[0], (*rows, *own), (*inner, *indices))
+        for limit in expr.args[1:]:
+            for end in limit[1:]:
+                yield from reads_of(end, rows, inner)
+    elif isinstance(expr, sympy.Mul):
+        deltas = [f for f in expr.args if isinstance(f, KroneckerDelta)]
+        equal = tuple(row for f in deltas for row in _row("eq", f.args[0] - f.args[1]))
+        for factor in expr.args:
+            yield from reads_of(factor, rows if factor in deltas else (*rows, *equal), inner)
+    else:
+        for part in getattr(expr, "args", ()):
+            yield from reads_of(part, rows, inner)
+
+
+def _cases(condition: Any) -> list[Rows]:
+    """The alternatives of a condition, each as rows; parts about values of tensors are left out."""
+    if condition == sympy.false:
+        return []
+    parts = [sympy.Or.make_args(part) for part in sympy.And.make_args(sympy.to_nnf(condition, simplify=False))]
+    if sympy.prod(len(part) for part in parts) > MOST_CASES:
+        return [()]
+    found = []
+    for case in product(*parts):
+        rows: list[Row] = []
+        for part in case:
+            for one in sympy.And.make_args(part):
+                rows += _condition(one)
+        found.append(tuple(rows))
+    return list(dict.fromkeys(found))
+
+
+def _condition(condition: Any) -> Rows:
+    signs = {sympy.Ge: (1, 0), sympy.Le: (-1, 0), sympy.Gt: (1, 1), sympy.Lt: (-1, 1)}
+    if condition.has(TensorEntry) or not isinstance(condition, sympy.core.relational.Relational):
+        return ()
+    if not all(s.is_integer for s in condition.free_symbols):
+        return ()
+    difference, denominator = sympy.fraction(sympy.together(condition.lhs - condition.rhs))
+    if not (denominator.is_Integer and denominator > 0):
+        return ()
+    if isinstance(condition, sympy.Eq):
+        return _row("eq", difference)
+    if type(condition) in signs:
+        sign, strict = signs[type(condition)]
+        return _row("ge", sign * difference - strict)
+    return ()
+
+
+def index_range(read: Read, axis: int, facts: Rows, outer: Sequence[Expr]) -> Bounds | None:
+    """The range of one index of a read, as forms in what is neither an axis (``outer``) nor a sum's index.
+
+    None where data select it or it is not affine: the whole axis is read.
+    """
+    form = read.entry.indices[axis]
+    if data_of(form):
+        return None
+    try:
+        rows = [Row("eq", affine(form) - Affine.variable(TARGET))]
+    except IndexExpressionError:
+        return None
+    for index, extent in zip(read.entry.indices, read.entry.tensor.shape, strict=True):
+        rows += _row("ge", index) + _row("ge", extent - 1 - index)
+    return project(TARGET, (*rows, *read.rows), {variable(s) for s in (*outer, *read.inner)}, facts)
+
+
+def project(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ()) -> Bounds | None:
+    """The range of one variable in terms of what is in no loop; None where no loop could express it."""
+    system = [row for row in rows if not selected_in(row.form)]
+    connected, before = {target}, set[str]()
+    while connected != before:
+        before = set(connected)
+        for row in system:
+            if row.form.atoms() & connected:
+                connected |= row.form.atoms() & loops
+    chosen = [row for row in system if row.form.atoms() & connected]
+    inner = sorted(connected - {target})
+    try:
+        inner = list(order(chosen, inner, facts)) if inner else []
+        return bounds(chosen, [target, *inner], facts)[0][0]
+    except LoopBoundError:
+        return None
+
+
+def hull(ranges: Sequence[Bounds], values: Mapping[str, int]) -> tuple[int, int] | None:
+    """The first and last integer that any of the ranges holds at given values; None where all are empty."""
+    each = [r for r in (one.range(values) for one in ranges) if len(r)]
+    return (min(r.start for r in each), max(r.stop - 1 for r in each)) if each else None
+
+
+def single_form(ranges: Sequence[Bounds], side: str) -> Affine | None:
+    """The end of the hull as one form, where all ranges have one without rounding and they differ by numbers."""
+    ends = [getattr(one, side) for one in ranges]
+    if any(len(end) != 1 or end[0][1] != 1 for end in ends):
+        return None
+    forms = [end[0][0] for end in ends]
+    if any(form.terms != forms[0].terms or form.compounds() for form in forms):
+        return None
+    return (min if side == "lows" else max)(forms, key=lambda form: form.constant)
