@@ -23,6 +23,8 @@ from sympy_tensordiff.derivative.delta_elimination import simplify_deltas as sim
 from sympy_tensordiff.derivative.named_parts import cse as cse
 from sympy_tensordiff.derivative.named_parts import name as name
 from sympy_tensordiff.derivative.native import diff as diff
+from sympy_tensordiff.distributed.api import ChunkedFunction as ChunkedFunction
+from sympy_tensordiff.distributed.function import DaskFunction as DaskFunction
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
 from sympy_tensordiff.drawing.equations import latex as latex

@@ -29,6 +29,7 @@ from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.empty_axes import at_sizes
 from sympy_tensordiff.simplify.facts import extents_of, size_variables
 from sympy_tensordiff.simplify.outside_reads import check_reads
+from sympy_tensordiff.symbolic.hooks import distributed
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -43,6 +44,7 @@ def lambdify(
     parallel: bool | None = None,
     sizes: Mapping[Any, int] | None = None,
     expand: bool = False,
+    blocks: Mapping[Any, int | None] | None = None,
 ) -> CompiledFunction:
     """A callable that evaluates ``expr``.
 
@@ -54,7 +56,9 @@ def lambdify(
     expr : Expr, or tuple of Expr
         A tensor expression, a scalar, or several: tuples, also in tuples (the blocks that `hessian`
         gives), come back as such.
-    backend : {"numba", "numpy", "cuda"}
+    backend : {"numba", "numpy", "cuda", "dask", "dask-numpy"}
+        The last two make a function of [dask arrays](howto_dask.md), with Numba's or NumPy's kernels (extra ``dask``):
+        a `DaskFunction`, whose results are lazy.
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
@@ -81,6 +85,10 @@ def lambdify(
         number of threads, since no sum is divided. Products of matrices have the threads of their library, whatever
         this is.
         For the other backends it must not be True.
+
+    blocks : mapping, optional
+        For the backends on Dask: into how large blocks a size (or an index) is cut, ``{n: 200_000, m: None}``; None
+        and what is not named stay whole. By default the chunks of the arguments of each call decide.
 
     Returns
     -------
@@ -138,6 +146,13 @@ def lambdify(
     >>> slope(np.array([1.0, 2.0, 4.0]), np.array([2, 0, 2]))
     array([ 2.,  0., 16.])
     """
+    if backend in ("dask", "dask-numpy"):
+        if parallel is not None or sizes is not None:
+            raise ArgumentError(f"parallel= and sizes= are not for backend={backend!r}: one thread runs each block")
+        own = {"temporaries": temporaries, "functions": functions, "expand": expand}
+        return distributed(args, expr, blocks, backend, own)  # type: ignore[no-any-return]
+    if blocks is not None:
+        raise ArgumentError(f"blocks= is for backend='dask', not for backend={backend!r}")
     library = backend != "cuda"
     options: dict[str, Any] = {"temporaries": temporaries, "expand": expand, "library": library}
     program = build_program(args, expr, sizes=sizes, **options)

@@ -107,8 +107,7 @@ class DaskFunction:
         Returns
         -------
         dict
-            Slices by the names of arguments, and of stages. An argument of which the block reads nothing has slices
-            of one entry.
+            Slices by the names of arguments, and of stages; empty ones where the block reads nothing.
         """
         known, shapes = self._sizes(sizes)
         one = self.kernels[kernel]
@@ -116,7 +115,8 @@ class DaskFunction:
         if len(block) != len(grids) or not all(0 <= k < len(g) for k, g in zip(block, grids, strict=True)):
             raise ArgumentError(f"kernel {kernel} has blocks {[len(g) for g in grids]} along its loops, so {block} is none")
         at = {loop: grid[k] for loop, grid, k in zip(one.loops, grids, block, strict=True)}
-        return {arg.name: cut for arg, cut in one.slices(one.values(at, known), shapes).items()}
+        nothing = {a.name: (slice(0, 0),) * a.rank for a in self.args if isinstance(a, TensorSymbol)}
+        return nothing | {a.name: cut for a, cut in one.slices(one.values(at, known), shapes, load=False).items()}
 
     def cost(self, itemsize: int = 8, **sizes: int) -> Cost:
         """Tasks and bytes of a call at given sizes, counted from the footprints without any array."""

@@ -66,8 +66,8 @@ class Kernel:
         present = {s for e in results for s in e.free_symbols}
         for tensor in self.local.values():
             present |= {s for n in (*tensor.shape, tensor.below or 0) for s in sympy.sympify(n).free_symbols}
-        starts = [c.start for cuts in self.cuts.values() for c in cuts if c and c.start in present]
         own = [s for loop in self.loops for s in (loop.origin, loop.extent)]
+        starts = [c.start for cuts in self.cuts.values() for c in cuts if c and c.start in present.difference(own)]
         self.numbers = [s for s in (*own, *starts, *self.sizes) if s in present and s not in given]
         self.function = lambdify([*given, *self.numbers], results, backend, **options)
 
@@ -165,18 +165,25 @@ class Kernel:
             known[variable(loop.origin)], known[variable(loop.extent)] = origin, extent
         return known
 
-    def slices(self, known: dict[str, int], shapes: Mapping[Any, tuple[int, ...]]) -> dict[Any, tuple[slice, ...]]:
-        """What the block reads of each argument; an axis without reads keeps one entry, as no array is empty."""
+    def slices(
+        self, known: dict[str, int], shapes: Mapping[Any, tuple[int, ...]], *, load: bool = True
+    ) -> dict[Any, tuple[slice, ...]]:
+        """What the block reads of each argument; ``known`` gets the first entries.
+
+        A block that reads nothing of an argument loads one entry, since kernels take no empty array; without ``load``
+        its slices are empty.
+        """
         found = {}
         for arg, cuts in self.cuts.items():
-            own = []
+            own, nothing = [], False
             for cut, length in zip(cuts, shapes[arg], strict=True):
                 ends = hull(cut.ranges, known) if cut else (0, length - 1)
-                first, last = (0, 0) if ends is None else (max(ends[0], 0), min(ends[1], length - 1))
+                first, last = (max(ends[0], 0), min(ends[1], length - 1)) if ends else (0, -1)
+                nothing = nothing or last < first
                 own.append(slice(first, max(first, last) + 1))
                 if cut and cut.start.is_Dummy and variable(cut.start) not in known:
                     known[variable(cut.start)] = first
-            found[arg] = tuple(own)
+            found[arg] = tuple(slice(0, 0) for _ in own) if nothing and not load else tuple(own)
         return found
 
     def integers(self, known: Mapping[str, int]) -> list[int]:

@@ -107,13 +107,14 @@ class Splitter:
             return names.get(expr, expr)
         if isinstance(expr, TensorEntry) and not isinstance(expr.tensor, TensorSymbol):
             raise UnsupportedError(
-                f"{type(expr.tensor).__name__} in {expr}: a whole array is needed for one entry, so that blocks "
-                "do not exist: compute it as an array of its own (td.lambdify with another backend) and give it as argument"
+                f"{type(expr.tensor).__name__} in {expr}: one entry needs the whole array of shape "
+                f"{tuple(expr.tensor.shape)}, which no block of {_shown(self.blocks)} holds: compute it with another "
+                "backend and give it as argument"
             )
         if getattr(expr, "is_tensor_expr", False) and not isinstance(expr, TensorEntry) or hasattr(expr, "limits"):
             raise UnsupportedError(
-                f"{type(expr).__name__} has no form in index notation that blocks could be cut from: "
-                "compute it as an array of its own (td.lambdify with another backend) and give it as argument"
+                f"{type(expr).__name__} in {expr}: one entry needs the whole array, which no block of "
+                f"{_shown(self.blocks)} holds: compute it with another backend and give it as argument"
             )
         return expr.func(*(self._renamed(arg, names, depth) for arg in expr.args))
 
@@ -286,6 +287,10 @@ class Splitter:
             self.levels[symbol] = max(part.level for part in self.parts if part.result == number)
         places = tuple(b.index - low for b, low in zip(around, lows, strict=True))
         return self.stages[key][places]  # type: ignore[no-any-return]
+
+
+def _shown(blocks: Mapping[str, int | None]) -> str:
+    return "blocks={" + ", ".join(f"{name}: {block}" for name, block in blocks.items()) + "}"
 
 
 def _binders(total: Any) -> tuple[Binder, ...]:

@@ -82,3 +82,18 @@ def register_jacobian(function: Jacobian) -> None:
 def jacobian(T: Any, variable: Any, simplify: bool) -> Any:
     """The derivative by a tensor symbol, axes of ``T`` first, by the registered function."""
     return _jacobian[0](T, variable, simplify)
+
+
+Distribution: TypeAlias = Callable[..., Any]
+
+_distribution: list[Distribution] = []
+
+
+def register_distribution(function: Distribution) -> None:
+    """Make ``function(args, expr, blocks, backend, options)`` the callable of the backends on Dask."""
+    _distribution[:] = [function]
+
+
+def distributed(args: Any, expr: Any, blocks: Any, backend: str, options: Any) -> Any:
+    """A callable on Dask arrays by the registered function."""
+    return _distribution[0](args, expr, blocks, backend, options)

@@ -1,0 +1,70 @@
+"""`lambdify` with ``backend="dask"``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sympy
+
+from sympy_tensordiff.distributed.function import DaskFunction, import_dask
+from sympy_tensordiff.errors import ArgumentError
+from sympy_tensordiff.symbolic.hooks import register_distribution
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+def distribute(
+    args: Any, expr: Any, blocks: Mapping[Any, int | None] | None, backend: str, options: Mapping[str, Any]
+) -> DaskFunction | ChunkedFunction:
+    """The callable on Dask arrays; without ``blocks`` one that takes them from the chunks of its arguments."""
+    import_dask()
+    own: dict[str, Any] = dict(options)
+    if backend == "dask":
+        own["parallel"] = False  # one thread for each of Dask's
+    kernel = "numpy" if backend == "dask-numpy" else "numba"
+    args = tuple(args) if isinstance(args, tuple | list) else (args,)
+    if blocks is None:
+        return ChunkedFunction(args, expr, kernel, own)
+    return DaskFunction(args, expr, blocks, kernel, own)
+
+
+class ChunkedFunction:
+    """A function whose blocks are the largest chunks of the arguments; `last` is the `DaskFunction` of the last call."""
+
+    def __init__(self, args: tuple[Any, ...], expr: Any, kernel: str, options: dict[str, Any]) -> None:
+        self.args, self._expr, self._kernel, self._options = args, expr, kernel, options
+        self._known: dict[Any, DaskFunction] = {}
+        self.last: DaskFunction | None = None
+
+    def __call__(self, *arrays: Any) -> Any:
+        blocks: dict[str, int] = {}
+        for arg, array in zip(self.args, arrays, strict=False):
+            chunks = getattr(array, "chunks", None)
+            for axis, extent in enumerate(arg.shape if isinstance(arg, TensorSymbol) and chunks else ()):
+                largest = int(np.max(chunks[axis]))
+                if sympy.sympify(extent).is_Symbol and largest < array.shape[axis]:
+                    blocks[extent.name] = min(largest, blocks.get(extent.name, largest))
+        if not blocks:
+            raise ArgumentError("no argument has several chunks along an axis whose extent is a symbol: give blocks=")
+        key = tuple(sorted(blocks.items()))
+        if key not in self._known:
+            self._known[key] = DaskFunction(self.args, self._expr, blocks, self._kernel, self._options)
+        self.last = self._known[key]
+        return self.last(*arrays)
+
+    def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> Any:
+        """`DaskFunction.footprint` of the last call's blocks."""
+        return self._latest().footprint(block, kernel, **sizes)
+
+    @property
+    def plan(self) -> str:
+        return self._latest().plan
+
+    def _latest(self) -> DaskFunction:
+        if self.last is None:
+            raise ArgumentError("without blocks= the chunks of a call decide, and there was none: call the function first")
+        return self.last
+
+
+register_distribution(distribute)

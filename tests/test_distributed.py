@@ -1,0 +1,152 @@
+"""Functions in blocks on Dask: results of the single kernel, and footprints that no entry more or less would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+import sympy
+from every import every
+
+import sympy_tensordiff as td
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+n, m, r, p, q, k, i, j, d, e = td.indices("n m r p q k i j d e")
+x, y, w, w3 = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("w", m), td.TensorSymbol("w3", 3)
+X, A, long = td.TensorSymbol("X", (n, m)), td.TensorSymbol("A", (n, n)), td.TensorSymbol("long", 2 * n + 1)
+T, V, W = td.TensorSymbol("T", (n, m, p)), td.TensorSymbol("V", (m, r)), td.TensorSymbol("W", (p, r))
+chosen = td.TensorSymbol("chosen", n, dtype=int, below=m)
+SIZES = {n: 11, m: 5, r: 2, p: 3}
+
+logistic = td.sum(td.softplus(X @ w)) - td.dot(y, X @ w)
+strided = td.TensorComprehension(td.IndexedSum(long[2 * i + k] * w3[k], (k, 0, 2)), (i, n))
+dilated = td.IndexedSum(td.IndexedSum(long[i + 3 * k] * w3[k], (k, 0, 2)) ** 2, (i, 0, 2 * n - 6))
+down, right = X[i + 1, j] - X[i, j], X[i, j + 1] - X[i, j]
+variation = td.IndexedSum(sympy.sqrt(down**2 + right**2 + 1), (j, 0, m - 2), (i, 0, n - 2))
+squares = td.IndexedSum((X[i, d] - X[j, d]) ** 2, (d, 0, m - 1))
+gaussian = td.IndexedSum(y[i] * td.IndexedSum(sympy.exp(-squares) * y[j], (j, 0, n - 1)), (i, 0, n - 1))
+rows = td.TensorComprehension(sympy.exp(X[i, j]) / td.IndexedSum(sympy.exp(X[k, j]), (k, 0, n - 1)), (i, n), (j, m))
+largest = td.IndexedMax(x[i], (i, 0, n - 1))
+neighbours = sympy.Piecewise((x[i - 1], i > 0), (x[i], True)) + sympy.Piecewise((x[i + 1], i < n - 1), (0, True))
+gathered = td.IndexedSum((w[chosen[i]] - y[i]) ** 2, (i, 0, n - 1))
+mttkrp = td.einsum("ijk,jr,kr->ir", T, V, W)
+
+ROWS: dict[str, tuple[tuple[Any, ...], Any, dict[Any, int]]] = {
+    "logistic": ((X, y, w), (logistic, td.gradient(logistic, w), td.hessian(logistic, w)), {n: 3}),
+    "logistic, both sizes": ((X, y, w), td.gradient(logistic, w), {n: 3, m: 2}),
+    "strided": ((long, w3), strided, {n: 3}),
+    "strided pullbacks": ((long, w3, y), td.vjp(strided, (long, w3), y), {n: 3}),
+    "dilated": ((long, w3), (dilated, td.gradient(dilated, long)), {n: 3}),
+    "variation": ((X,), (variation, td.gradient(variation, X)), {n: 3, m: 2}),
+    "gaussian": ((X, y), (gaussian, td.gradient(gaussian, X), td.gradient(gaussian, y)), {n: 4}),
+    "softmax": ((x,), (td.softmax(x), td.logsumexp(x), td.hessian(td.logsumexp(x), x)), {n: 3}),
+    "softmax of columns": ((X,), rows, {n: 3}),
+    "mean and variance": ((x,), (td.mean(x), td.mean((x - td.mean(x)) ** 2)), {n: 3}),
+    "norm": ((x,), td.gradient(sympy.sqrt(td.dot(x, x)), x), {n: 3}),
+    "products of matrices": ((A, X), (A @ X, A @ A, X.T @ X, X @ X.T), {n: 3, m: 2}),
+    "mttkrp": ((T, V, W), mttkrp, {n: 3, m: 2}),
+    "triangle": ((x,), td.IndexedSum(x[k] * td.IndexedSum(x[j], (j, 0, k)), (k, 0, n - 1)), {n: 3}),
+    "prefix sums": ((x,), td.TensorComprehension(td.IndexedSum(x[k], (k, 0, i)), (i, n)), {n: 3}),
+    "extrema": ((x,), (largest, td.IndexedMin(x[i], (i, 0, n - 1)), td.IndexedProduct(x[i], (i, 0, n - 1))), {n: 3}),
+    "shifted": ((x,), td.IndexedSum(sympy.exp(x[j] - largest), (j, 0, n - 1)), {n: 3}),
+    "largest of columns": ((X,), td.TensorComprehension(td.IndexedMax(X[i, j], (i, 0, n - 1)), (j, m)), {n: 3}),
+    "ridge": ((X, w, y), td.gradient(td.dot(X @ w - y, X @ w - y) + 3 * td.dot(w, w), w), {n: 3}),
+    "gathered": ((w, chosen, y), (gathered, td.gradient(gathered, w)), {n: 3}),
+    "neighbours": ((x,), td.TensorComprehension(neighbours, (i, n)), {n: 3}),
+    "reversed": ((x, y), td.TensorComprehension(x[n - 1 - i] * y[i], (i, n)), {n: 3}),
+    "halves": ((x,), td.TensorComprehension(x[sympy.floor(i / 2)], (i, 2 * n)), {n: 3}),
+    "product of sums": ((x, y), td.hessian(td.dot(x, y) ** 2, x), {n: 3}),
+}
+
+
+def inputs(args: Any, sizes: Any = SIZES, seed: int = 0) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    found: list[Any] = []
+    for arg in args:
+        shape = tuple(int(sympy.sympify(extent).subs(sizes)) for extent in arg.shape)
+        found.append(rng.integers(0, sizes[m], shape) if arg.dtype is int else rng.normal(size=shape))
+    return found
+
+
+def in_chunks(array: Any) -> Any:
+    """A dask array of uneven chunks that are not the blocks."""
+    chunks = [(4, s - 4) if s > 4 else (s,) for s in array.shape]
+    return da.from_array(array, chunks=tuple(chunks))
+
+
+def agree(got: Any, expected: Any) -> None:
+    if isinstance(expected, tuple):
+        for one, other in zip(got, expected, strict=True):
+            agree(one, other)
+        return
+    assert np.shape(got) == np.shape(expected)
+    assert np.abs(got - expected).max() <= 1e-12 * max(1.0, np.abs(expected).max())
+
+
+@every("name", list(ROWS))
+def test_blocks_are_the_single_kernel(name: str) -> None:
+    args, expr, blocks = ROWS[name]
+    arrays = inputs(args)
+    function = td.lambdify(args, expr, "dask-numpy", blocks=blocks)
+    with dask.config.set(scheduler="synchronous"):
+        got, chunked = dask.compute(function(*arrays), function(*map(in_chunks, arrays)))
+    agree(got, td.lambdify(args, expr, "numpy")(*arrays))
+    assert repr(got) == repr(chunked)  # bit by bit
+
+
+FOOTPRINTS = {
+    name: ROWS[name]
+    for name in ("strided", "gaussian", "prefix sums", "neighbours", "reversed", "halves", "mttkrp")
+} | {
+    "pullback": ((long, w3, y), td.vjp(strided, long, y), {n: 3}),
+    "of a square": ((long, w3), td.gradient(dilated, long), {n: 3}),
+    "of variation": ((X,), td.gradient(variation, X), {n: 3, m: 2}),
+    "of pairs": ((X, y), td.gradient(gaussian, X), {n: 4}),
+    "tail": ((x,), td.TensorComprehension(td.IndexedSum(x[k], (k, i, n - 1)), (i, n)), {n: 3}),
+}
+
+
+@every("name", [name for name in FOOTPRINTS if name != "gaussian"])
+def test_footprints_are_the_entries_that_are_read(name: str) -> None:
+    """NaN in an entry reaches an output of the single kernel if, and only if, the output reads it."""
+    args, expr, blocks = FOOTPRINTS[name]
+    function = td.lambdify(args, expr, "dask-numpy", blocks=blocks)
+    arrays = inputs(args)
+    function(*arrays)
+    single = td.lambdify(args, expr, "numpy")
+    kernel = function.kernels[0]
+    loops = [axis[2] for axis in kernel.parts[0].axes]
+    for arg, array in zip(args, arrays, strict=True):
+        reached: dict[tuple[int, ...], Any] = {}
+        for entry in np.ndindex(array.shape):
+            damaged = array.copy()
+            damaged[entry] = np.nan
+            reached[entry] = np.isnan(single(*(damaged if a is array else a for a in arrays)))
+        for block in every_block(function, kernel):
+            at = dict(zip(kernel.loops, block, strict=True))
+            part = tuple(slice(at[o] * o.block, (at[o] + 1) * o.block) if o else slice(None) for o in loops)
+            read = [entry for entry, where in reached.items() if where[part].any()]
+            hull = [slice(min(c), max(c) + 1) for c in zip(*read, strict=True)]
+            loaded = union_over_reductions(function, kernel, block, arg.name)
+            assert loaded == tuple(hull), (arg, block, loaded, hull)
+
+
+def every_block(function: Any, kernel: Any) -> list[tuple[int, ...]]:
+    counts = []
+    for loop in kernel.loops:
+        whole = loop.range.range({"n": 11, "m": 5, "r": 2, "p": 3})
+        counts.append(-(-len(whole) // loop.block))
+    return list(np.ndindex(*counts))
+
+
+def union_over_reductions(function: Any, kernel: Any, block: Any, name: str) -> tuple[slice, ...]:
+    """What all blocks of the sums together load for one block of the result."""
+    reduced = [o in kernel.parts[0].loops for o in kernel.loops]
+    same = [b for b in every_block(function, kernel) if all(r or u == v for r, u, v in zip(reduced, b, block, strict=True))]
+    cuts = [cut for cut in (function.footprint(b)[name] for b in same) if all(c.stop > c.start for c in cut)]
+    return tuple(slice(min(c.start for c in axis), max(c.stop for c in axis)) for axis in zip(*cuts, strict=True))
