@@ -17,12 +17,14 @@ from sympy import Expr, KroneckerDelta, Piecewise
 from sympy_tensordiff.errors import IndexExpressionError, LoopBoundError
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import selected_in
+from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.symbolic.indices import data_of, to_affine
 from sympy_tensordiff.symbolic.tensors import TensorEntry
 
 Rows = tuple[Row, ...]
 TARGET = "@"
+_TARGET = sympy.Symbol(TARGET, integer=True)
 MOST_CASES = 16
 """Conditions with more alternatives narrow nothing: the footprint is that of the read without them."""
 
@@ -125,26 +127,55 @@ def _condition(condition: Any) -> Rows:
     return ()
 
 
-def index_range(read: Read, axis: int, facts: Rows, outer: Sequence[Expr]) -> Bounds | None:
-    """The range of one index of a read, as forms in what is neither an axis (``outer``) nor a sum's index.
+class Ranges(NamedTuple):
+    """Where a read happens: the range of each index, or None where data select it, and when it happens at all.
 
-    None where data select it or it is not affine: the whole axis is read.
+    All are forms in what is neither an axis nor a sum's index. The read happens if no range of ``axes`` and ``others``
+    is empty and the ``rows`` hold.
     """
-    form = read.entry.indices[axis]
-    if data_of(form):
-        return None
-    try:
-        rows = [Row("eq", affine(form) - Affine.variable(TARGET))]
-    except IndexExpressionError:
-        return None
+
+    axes: tuple[Bounds | None, ...]
+    others: tuple[Bounds, ...]
+    rows: Rows
+
+    def at(self, values: Mapping[str, int]) -> tuple[range | None, ...] | None:
+        """The ranges at given values; None where the read does not happen."""
+        if not all(row.holds(values) for row in self.rows) or not all(len(one.range(values)) for one in self.others):
+            return None
+        found = tuple(one and one.range(values) for one in self.axes)
+        return None if any(one is not None and not len(one) for one in found) else found
+
+
+def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:
+    """The ranges of a read over a block; ``outer`` are the axes of the result."""
+    loops = {variable(s) for s in (*outer, *read.inner)}
+    rows = list(read.rows)
     for index, extent in zip(read.entry.indices, read.entry.tensor.shape, strict=True):
-        rows += _row("ge", index) + _row("ge", extent - 1 - index)
-    return project(TARGET, (*rows, *read.rows), {variable(s) for s in (*outer, *read.inner)}, facts)
+        if not data_of(index):
+            rows += _row("ge", index) + _row("ge", extent - 1 - index)
+    rows = [row for row in rows if not selected_in(row.form)]
+    axes, seen = [], set[str]()
+    for index in read.entry.indices:
+        own = () if data_of(index) else _row("eq", index - _TARGET)
+        axes.append(project(TARGET, (*own, *rows), loops, facts) if own else None)
+        seen |= own[0].form.atoms() if own else set()
+    others = [project(loop, rows, loops - {loop}, facts) for loop in sorted(loops - seen)]
+    free = tuple(r for r in rows if not r.form.atoms() & loops and not is_empty((r.negation(),), facts))
+    return Ranges(tuple(axes), tuple(o for o in others if o and not never_empty(o, facts)), free)
+
+
+def never_empty(range_of: Bounds, facts: Rows) -> bool:
+    """Whether it follows from facts that a range has an entry."""
+    pairs = product(range_of.lows, range_of.highs)
+    return all(
+        low_by == high_by == 1 and is_empty((Row("ge", high - low).negation(),), facts)
+        for (low, low_by), (high, high_by) in pairs
+    )
 
 
 def project(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ()) -> Bounds | None:
     """The range of one variable in terms of what is in no loop; None where no loop could express it."""
-    system = [row for row in rows if not selected_in(row.form)]
+    system, loops = _without_congruences(rows, loops)
     connected, before = {target}, set[str]()
     while connected != before:
         before = set(connected)
@@ -160,10 +191,15 @@ def project(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ())
         return None
 
 
-def hull(ranges: Sequence[Bounds], values: Mapping[str, int]) -> tuple[int, int] | None:
-    """The first and last integer that any of the ranges holds at given values; None where all are empty."""
-    each = [r for r in (one.range(values) for one in ranges) if len(r)]
-    return (min(r.start for r in each), max(r.stop - 1 for r in each)) if each else None
+def _without_congruences(rows: Sequence[Row], loops: set[str]) -> tuple[list[Row], set[str]]:
+    """Rows with ``form == modulus*t`` for a loop over ``t`` in place of congruences, which bounds do not take."""
+    system, more = [], set[str]()
+    for number, row in enumerate(rows):
+        if row.kind == "mod":
+            more.add(multiple := f"multiple.{number}")
+            row = Row("eq", row.form - Affine({multiple: row.modulus}))
+        system.append(row)
+    return system, loops | more
 
 
 def single_form(ranges: Sequence[Bounds], side: str) -> Affine | None:

@@ -15,11 +15,12 @@ from sympy import Expr
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.distributed.footprints import (
+    Ranges,
     Rows,
     affine,
-    hull,
-    index_range,
     limit_rows,
+    never_empty,
+    ranges_of,
     reads_of,
     single_form,
     variable,
@@ -27,15 +28,13 @@ from sympy_tensordiff.distributed.footprints import (
 from sympy_tensordiff.distributed.partials import Loop, Part
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Row
-from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
 
 class Cut(NamedTuple):
-    """What all blocks read of one axis: ranges over the block; ``start`` is the first entry within the kernel."""
+    """The part of an axis that a block reads: its first entry and its extent within the kernel."""
 
-    ranges: tuple[Bounds, ...]
     start: Expr
     extent: Expr
 
@@ -55,6 +54,7 @@ class Kernel:
         self.facts = self._facts()
         self.args: list[Any] = []
         self.cuts: dict[Any, list[Cut | None]] = {}
+        self.reads: dict[Any, tuple[Ranges, ...]] = {}
         for arg in args:
             if any(part.value.has(arg) or _shape_has(part, arg) for part in parts):
                 self.args.append(arg)
@@ -82,25 +82,25 @@ class Kernel:
         return tuple(rows)
 
     def _cuts(self, tensor: TensorSymbol, split: Mapping[str, Any]) -> list[Cut | None]:
-        found: dict[int, list[Bounds | None]] = {axis: [] for axis in range(tensor.rank)}
-        seen = set()
+        found: dict[Ranges, None] = {}
         for part in self.parts:
             outer = [index for index, _, _ in part.axes]
             rows: list[Row] = []
             for index, extent, loop in part.axes:
                 ends = (loop.origin, loop.origin + loop.extent - 1) if loop else (sympy.S.Zero, extent - 1)
                 rows += limit_rows(index, *ends)
-            for read in reads_of(part.value, tuple(rows)):
-                if read.entry.tensor == tensor and read not in seen:
-                    seen.add(read)
-                    for axis, ranges in found.items():
-                        ranges.append(index_range(read, axis, self.facts, outer))
-        return [self._cut(tensor, axis, ranges, split) for axis, ranges in found.items()]
+            for read in dict.fromkeys(reads_of(part.value, tuple(rows))):
+                if read.entry.tensor == tensor:
+                    found[ranges_of(read, self.facts, outer)] = None
+        self.reads[tensor] = tuple(found)
+        always = all(not r.others and not r.rows and all(a and never_empty(a, self.facts) for a in r.axes) for r in found)
+        return [
+            self._cut(tensor, axis, tuple(dict.fromkeys(r.axes[axis] for r in found)), split, always)
+            for axis in range(tensor.rank if found else 0)
+        ] or [None] * tensor.rank
 
-    def _cut(self, tensor: TensorSymbol, axis: int, ranges: list[Bounds | None], split: Mapping[str, Any]) -> Cut | None:
+    def _cut(self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], always: bool) -> Cut | None:
         extent = sympy.sympify(tensor.shape[axis])
-        if not ranges:
-            return None
         if None in ranges:
             if any(split.get(s.name) is not None for s in extent.free_symbols):
                 raise UnsupportedError(
@@ -110,16 +110,14 @@ class Kernel:
                     "and give the gathered array"
                 )
             return None
-        known = tuple(dict.fromkeys(r for r in ranges if r is not None))
-        low, high = single_form(known, "lows"), single_form(known, "highs")
-        if low is not None and high is not None:
-            symbols = {variable(s): s for s in (*self.sizes, *(s for p in self.loops for s in (p.origin, p.extent)))}
-            if low.atoms() | high.atoms() <= symbols.keys():
-                first, last = (sympy.Add(f.constant, *(c * symbols[v] for v, c in f.terms)) for f in (low, high))
-                whole = first == 0 and sympy.expand(last - extent + 1) == 0
-                return None if whole else Cut(known, first, sympy.expand(last - first + 1))
+        low, high = single_form(ranges, "lows"), single_form(ranges, "highs")
+        symbols = {variable(s): s for s in (*self.sizes, *(s for p in self.loops for s in (p.origin, p.extent)))}
+        if low is not None and high is not None and always and low.atoms() | high.atoms() <= symbols.keys():
+            first, last = (sympy.Add(f.constant, *(c * symbols[v] for v, c in f.terms)) for f in (low, high))
+            whole = first == 0 and sympy.expand(last - extent + 1) == 0
+            return None if whole else Cut(first, sympy.expand(last - first + 1))
         start = sympy.Dummy(f"{tensor.name}_start{axis}", integer=True)
-        return Cut(known, start, sympy.Dummy(f"{tensor.name}_size{axis}", integer=True, positive=True))
+        return Cut(start, sympy.Dummy(f"{tensor.name}_size{axis}", integer=True, positive=True))
 
     # ------------------------------------------------------------------------ the expression of one block
 
@@ -175,15 +173,17 @@ class Kernel:
         """
         found = {}
         for arg, cuts in self.cuts.items():
-            own, nothing = [], False
-            for cut, length in zip(cuts, shapes[arg], strict=True):
-                ends = hull(cut.ranges, known) if cut else (0, length - 1)
-                first, last = (max(ends[0], 0), min(ends[1], length - 1)) if ends else (0, -1)
-                nothing = nothing or last < first
-                own.append(slice(first, max(first, last) + 1))
+            alive = [ranges for read in self.reads[arg] if (ranges := read.at(known)) is not None]
+            own = []
+            for axis, (cut, length) in enumerate(zip(cuts, shapes[arg], strict=True)):
+                each = [ranges[axis] for ranges in alive] if cut else []
+                first = max(0, min((r.start for r in each if r), default=0))
+                stop = min(length, max((r.stop for r in each if r), default=1)) if cut else length
+                own.append(slice(first, max(first + 1, stop)))
                 if cut and cut.start.is_Dummy and variable(cut.start) not in known:
                     known[variable(cut.start)] = first
-            found[arg] = tuple(slice(0, 0) for _ in own) if nothing and not load else tuple(own)
+            nothing = not alive and not load
+            found[arg] = tuple(slice(0, 0) for _ in own) if nothing else tuple(own)
         return found
 
     def integers(self, known: Mapping[str, int]) -> list[int]:
