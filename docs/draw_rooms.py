@@ -19,6 +19,7 @@ STAGES: dict[str, dict[str, str]] = {
     "structure": {"operator": "sparse operators"},
     "bridges": {"functions": "JAX, PyTorch, SciPy"},
     "convex": {"certificate": "certificates"},
+    "distributed": {"blocks": "blocks on Dask"},
     "parsing": {"text": "text language,\nindex notation"},
     "drawing": {"pictures": "pictures"},
     "reference": {"oracle": "exact interpreter"},
@@ -42,6 +43,7 @@ WAY = [
     ("callable", "functions", "hand over"),
     ("operator", "functions", ""),
     ("plain", "certificate", "prove"),
+    ("callable", "blocks", "cut"),
 ]
 BESIDE = [("commands", "checks"), ("checks", "oracle"), ("oracle", "nodes")]
 EXACT = ["swept", "plain", "loops"]

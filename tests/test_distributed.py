@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-import cases
 import numpy as np
 import pytest
 import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -100,8 +100,7 @@ def test_blocks_are_the_single_kernel(name: str) -> None:
 
 
 FOOTPRINTS = {
-    name: ROWS[name]
-    for name in ("strided", "gaussian", "prefix sums", "neighbours", "reversed", "halves", "mttkrp")
+    name: ROWS[name] for name in ("strided", "gaussian", "prefix sums", "neighbours", "reversed", "halves", "mttkrp")
 } | {
     "pullback": ((long, w3, y), td.vjp(strided, long, y), {n: 3}),
     "of a square": ((long, w3), td.gradient(dilated, long), {n: 3}),
@@ -147,6 +146,73 @@ def every_block(function: Any, kernel: Any) -> list[tuple[int, ...]]:
 def union_over_reductions(function: Any, kernel: Any, block: Any, name: str) -> tuple[slice, ...]:
     """What all blocks of the sums together load for one block of the result."""
     reduced = [o in kernel.parts[0].loops for o in kernel.loops]
-    same = [b for b in every_block(function, kernel) if all(r or u == v for r, u, v in zip(reduced, b, block, strict=True))]
+    same = [
+        b for b in every_block(function, kernel) if all(r or u == v for r, u, v in zip(reduced, b, block, strict=True))
+    ]
     cuts = [cut for cut in (function.footprint(b)[name] for b in same) if all(c.stop > c.start for c in cut)]
     return tuple(slice(min(c.start for c in axis), max(c.stop for c in axis)) for axis in zip(*cuts, strict=True))
+
+
+def refused(error: type[Exception], message: str, args: Any, expr: Any, **options: Any) -> None:
+    with pytest.raises(error, match=message):
+        td.lambdify(args, expr, options.pop("backend", "dask-numpy"), **options)
+
+
+def test_refusals() -> None:
+    refused(ArgumentError, "blocks= is for backend='dask', not for", x, 2 * x, backend="numpy", blocks={n: 3})
+    refused(ArgumentError, "parallel= and sizes= are not for", x, 2 * x, blocks={n: 3}, sizes={n: 3})
+    refused(ArgumentTypeError, "blocks must be a mapping such as", x, 2 * x, blocks=3)
+    refused(ArgumentTypeError, "must be a positive int or None", x, 2 * x, blocks={n: 0})
+    refused(UnsupportedError, "no axis of a result and no sum has a range that", x, 2 * x, blocks={m: 3})
+    needs_all = (
+        "one entry needs the whole array of shape .n, n., which no block of blocks=.n: 3. holds: compute it with"
+    )
+    refused(UnsupportedError, needs_all, A, td.inv(A), blocks={n: 3})
+    needs_all = "one entry needs the whole array, which no block of blocks=.n: 3. holds: compute it with another"
+    refused(UnsupportedError, needs_all, A, td.det(A), blocks={n: 3})
+    own = td.TensorSymbol("chosen", n, dtype=int, below=n)
+    by_data = td.TensorComprehension(x[own[i]], (i, n))
+    by_data_message = "data or an index that is not affine select the entries of x"
+    refused(UnsupportedError, by_data_message, (x, own), by_data, blocks={n: 3})
+
+
+def test_refused_calls() -> None:
+    function = td.lambdify((X, w), X @ w, "dask-numpy", blocks={n: 3})
+    with pytest.raises(ArgumentError, match="no call has told the sizes yet: give them by name"):
+        function.footprint((0,))
+    with pytest.raises(ArgumentError, match="the size m is missing: give all sizes by name"):
+        function.footprint((0,), n=3)
+    with pytest.raises(ArgumentError, match=r"kernel 0 has blocks \[4\] along its loops, so \(4,\) is none"):
+        function.footprint((4,), n=11, m=5)
+    with pytest.raises(ArgumentError, match=r"an axis of w has 4 entries, where its extent is m with sizes"):
+        function(np.ones((11, 5)), np.ones(4))
+    with pytest.raises(ArgumentError, match="X has 2 axes, its array 1"):
+        function(np.ones(11), np.ones(5))
+    with pytest.raises(ArgumentError, match=r"2 arguments are needed \(X, w\), not 1"):
+        function(np.ones((11, 5)))
+
+
+def test_chunks_of_a_call_are_blocks() -> None:
+    function = td.lambdify((x,), 2 * x, "dask-numpy")
+    with pytest.raises(ArgumentError, match="there was none: call the function first"):
+        function.plan  # noqa: B018
+    with pytest.raises(ArgumentError, match="no argument has several chunks along an axis"):
+        function(np.ones(4))
+    assert function(da.ones(10, chunks=4)).chunks == ((4, 4, 2),)
+
+
+def test_dask_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dask.array", None)
+    refused(BackendError, "backend='dask' needs Dask", x, 2 * x, blocks={n: 3})
+
+
+def test_costs_are_counted() -> None:
+    """27 blocks of ``X``: each entry is read once, and a tree of eights adds."""
+    function = td.lambdify((X, w), td.gradient(td.dot(X @ w, X @ w), w), "dask-numpy", blocks={n: 4})
+    cost = function.cost(n=108, m=5)
+    assert (cost.kernel_tasks, cost.reduction_tasks) == (27, 4 + 1)
+    assert cost.bytes_read == 8 * (108 * 5 + 27 * 5)
+    assert cost.bytes_reduced == 8 * 27 * 5
+    graph = dict(function(np.ones((108, 5)), np.ones(5)).__dask_graph__())
+    assert sum(str(key).startswith("('_run") or str(key).startswith("_run") for key in graph) == 27
+    assert sum(str(key).startswith("_combined") for key in graph) == 5

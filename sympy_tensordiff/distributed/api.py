@@ -30,7 +30,7 @@ def distribute(
 
 
 class ChunkedFunction:
-    """A function whose blocks are the largest chunks of the arguments; `last` is the `DaskFunction` of the last call."""
+    """A function whose blocks are the largest chunks of the arguments; `last` is that of the last call."""
 
     def __init__(self, args: tuple[Any, ...], expr: Any, kernel: str, options: dict[str, Any]) -> None:
         self.args, self._expr, self._kernel, self._options = args, expr, kernel, options
@@ -63,7 +63,9 @@ class ChunkedFunction:
 
     def _latest(self) -> DaskFunction:
         if self.last is None:
-            raise ArgumentError("without blocks= the chunks of a call decide, and there was none: call the function first")
+            raise ArgumentError(
+                "without blocks= the chunks of a call decide, and there was none: call the function first"
+            )
         return self.last
 
 

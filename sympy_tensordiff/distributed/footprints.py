@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import sympy
 from sympy import Expr, KroneckerDelta, Piecewise
 
-from sympy_tensordiff.errors import IndexExpressionError, LoopBoundError
+from sympy_tensordiff.errors import IndexExpressionError
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import selected_in
 from sympy_tensordiff.integer.implication import is_empty
@@ -187,7 +187,7 @@ def project(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ())
     try:
         inner = list(order(chosen, inner, facts)) if inner else []
         return bounds(chosen, [target, *inner], facts)[0][0]
-    except LoopBoundError:
+    except ValueError:  # no bounds express it, or no elimination of a congruence: the caller takes the whole or refuses
         return None
 
 

@@ -68,7 +68,9 @@ class DaskFunction:
         """Lazy results, nested as the expressions are."""
         dask, da = import_dask()
         if len(arrays) != len(self.args):
-            raise ArgumentError(f"{len(self.args)} arguments are needed ({', '.join(map(str, self.args))}), not {len(arrays)}")
+            raise ArgumentError(
+                f"{len(self.args)} arguments are needed ({', '.join(map(str, self.args))}), not {len(arrays)}"
+            )
         values = {arg: _as_array(arg, value, da) for arg, value in zip(self.args, arrays, strict=True)}
         sizes = sizes_of(values)
         dtype = _dtype(values)
@@ -90,9 +92,7 @@ class DaskFunction:
 
     # ------------------------------------------------------------------------ what a block reads, what a call costs
 
-    def footprint(
-        self, block: Sequence[int], kernel: int = 0, **sizes: int
-    ) -> dict[str, tuple[slice, ...]]:
+    def footprint(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
         """The slices of every argument that one block reads.
 
         Parameters
@@ -113,7 +113,9 @@ class DaskFunction:
         one = self.kernels[kernel]
         grids = [_grid(loop, known) for loop in one.loops]
         if len(block) != len(grids) or not all(0 <= k < len(g) for k, g in zip(block, grids, strict=True)):
-            raise ArgumentError(f"kernel {kernel} has blocks {[len(g) for g in grids]} along its loops, so {block} is none")
+            raise ArgumentError(
+                f"kernel {kernel} has blocks {[len(g) for g in grids]} along its loops, so {block} is none"
+            )
         at = {loop: grid[k] for loop, grid, k in zip(one.loops, grids, block, strict=True)}
         nothing = {a.name: (slice(0, 0),) * a.rank for a in self.args if isinstance(a, TensorSymbol)}
         return nothing | {a.name: cut for a, cut in one.slices(one.values(at, known), shapes, load=False).items()}
@@ -134,7 +136,10 @@ class DaskFunction:
                     size = _count([at[o][1] if o else _number(n, known) for _, n, o in part.axes]) * itemsize
                     made += size
                     if part.loops:
-                        where = (number, *(k for loop, k in zip(kernel.loops, position, strict=True) if loop not in part.loops))
+                        where = (
+                            number,
+                            *(k for loop, k in zip(kernel.loops, position, strict=True) if loop not in part.loops),
+                        )
                         groups[where] = groups.get(where, 0) + 1
                         reduced += size
                 kernel_tasks, read, peak = kernel_tasks + 1, read + loaded, max(peak, loaded + made)
@@ -193,7 +198,15 @@ def _blocks(kernel: Kernel, values: Any, sizes: Any, shapes: Any, dtype: Any, da
             where = tuple(k for loop, k in zip(kernel.loops, position, strict=True) if loop not in part.loops)
             own.setdefault(where, []).append(piece)
     return [
-        _assembled(part, [(o, g) for o, g in zip(kernel.loops, grids, strict=True) if o not in part.loops], own, sizes, dtype, dask, da)
+        _assembled(
+            part,
+            [(o, g) for o, g in zip(kernel.loops, grids, strict=True) if o not in part.loops],
+            own,
+            sizes,
+            dtype,
+            dask,
+            da,
+        )
         for part, own in zip(kernel.parts, made, strict=True)
     ]
 
@@ -276,7 +289,9 @@ def checked_blocks(blocks: Any) -> dict[str, int | None]:
 
 def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
     """The sizes that shapes and integer arguments determine; shapes that contradict one another raise."""
-    known: dict[str, int] = {a.name: int(v) for a, v in values.items() if not isinstance(a, TensorSymbol) and a.is_integer}
+    known: dict[str, int] = {
+        a.name: int(v) for a, v in values.items() if not isinstance(a, TensorSymbol) and a.is_integer
+    }
     equations = []
     for arg, value in values.items():
         if isinstance(arg, TensorSymbol):
@@ -295,7 +310,9 @@ def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
                     known[unknown[0].name] = int(size)
     for arg, extent, length in equations:
         if any(s.name not in known for s in extent.free_symbols) or _number(extent, known) != length:
-            raise ArgumentError(f"an axis of {arg.name} has {length} entries, where its extent is {extent} with sizes {known}")
+            raise ArgumentError(
+                f"an axis of {arg.name} has {length} entries, where its extent is {extent} with sizes {known}"
+            )
     return known
 
 

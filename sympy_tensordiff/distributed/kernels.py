@@ -42,12 +42,19 @@ class Cut(NamedTuple):
 class Kernel:
     """The function of one group of parts; ``cuts`` has, for each argument it reads, one cut or None for each axis."""
 
-    def __init__(self, parts: Sequence[Part], args: Sequence[Any], split: Mapping[str, Any], backend: str, options: Any):
+    def __init__(
+        self, parts: Sequence[Part], args: Sequence[Any], split: Mapping[str, Any], backend: str, options: Any
+    ):
         self.parts = tuple(parts)
         self.loops = loops_of(parts[0])
         self.sizes = sorted(
-            {s for a in args if isinstance(a, TensorSymbol) for n in (*a.shape, a.below or 0)
-             for s in sympy.sympify(n).free_symbols}
+            {
+                s
+                for a in args
+                if isinstance(a, TensorSymbol)
+                for n in (*a.shape, a.below or 0)
+                for s in sympy.sympify(n).free_symbols
+            }
             | {s for part in parts for _, n, _ in part.axes for s in sympy.sympify(n).free_symbols},
             key=str,
         )
@@ -93,7 +100,9 @@ class Kernel:
                 if read.entry.tensor == tensor:
                     found[ranges_of(read, self.facts, outer)] = None
         self.reads[tensor] = tuple(found)
-        always = all(not r.others and not r.rows and all(a and never_empty(a, self.facts) for a in r.axes) for r in found)
+        always = all(
+            not r.others and not r.rows and all(a and never_empty(a, self.facts) for a in r.axes) for r in found
+        )
         return [
             self._cut(tensor, axis, tuple(dict.fromkeys(r.axes[axis] for r in found)), split, always)
             for axis in range(tensor.rank if found else 0)

@@ -23,7 +23,12 @@ from sympy_tensordiff.structure.terms import Binder, written_out
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
-OPERATIONS: Mapping[Any, str] = {IndexedSum: "add", IndexedProduct: "multiply", IndexedMax: "maximum", IndexedMin: "minimum"}
+OPERATIONS: Mapping[Any, str] = {
+    IndexedSum: "add",
+    IndexedProduct: "multiply",
+    IndexedMax: "maximum",
+    IndexedMin: "minimum",
+}
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,7 @@ class Splitter:
                 f"{tuple(expr.tensor.shape)}, which no block of {_shown(self.blocks)} holds: compute it with another "
                 "backend and give it as argument"
             )
-        if getattr(expr, "is_tensor_expr", False) and not isinstance(expr, TensorEntry) or hasattr(expr, "limits"):
+        if (getattr(expr, "is_tensor_expr", False) and not isinstance(expr, TensorEntry)) or hasattr(expr, "limits"):
             raise UnsupportedError(
                 f"{type(expr).__name__} in {expr}: one entry needs the whole array, which no block of "
                 f"{_shown(self.blocks)} holds: compute it with another backend and give it as argument"
@@ -142,7 +147,9 @@ class Splitter:
         """The split loops of a reduction, outermost first."""
         return self._loops(_binders(total), binders, active)
 
-    def _loops(self, own: tuple[Binder, ...], outside: tuple[Binder, ...], active: tuple[Loop, ...]) -> list[Loop | None]:
+    def _loops(
+        self, own: tuple[Binder, ...], outside: tuple[Binder, ...], active: tuple[Loop, ...]
+    ) -> list[Loop | None]:
         found: list[Loop | None] = []
         for k, binder in enumerate(own):
             range_of = self._range(binder.index, (*outside, *own[: k + 1]))
@@ -258,7 +265,9 @@ class Splitter:
         exponent = sympy.Add(*(f.args[0] for f in powers))
         largest = self._stage(IndexedMax(exponent, *total.args[1:]), binders)
         rest = sympy.Mul(*(f for f in sympy.Mul.make_args(total.args[0]) if f not in powers))
-        return self._stage(IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:]), binders) * sympy.exp(largest)
+        return self._stage(IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:]), binders) * sympy.exp(
+            largest
+        )
 
     def _stage(self, total: Any, binders: tuple[Binder, ...]) -> Expr:
         """An entry of the array that holds ``total`` for all values of the indices around it."""
