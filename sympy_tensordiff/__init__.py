@@ -137,7 +137,9 @@ from sympy_tensordiff.testing.differences import check_derivative as check_deriv
 __version__ = "0.1.0"
 
 __all__ = [
+    "ChunkedFunction",
     "CompiledFunction",
+    "DaskFunction",
     "DeltaTensor",
     "EinsumProduct",
     "FilledTensor",

@@ -40,7 +40,7 @@ class ChunkedFunction:
     def __call__(self, *arrays: Any) -> Any:
         blocks: dict[str, int] = {}
         for arg, array in zip(self.args, arrays, strict=False):
-            chunks = getattr(array, "chunks", None)
+            chunks: Any = getattr(array, "chunks", None)
             for axis, extent in enumerate(arg.shape if isinstance(arg, TensorSymbol) and chunks else ()):
                 largest = int(np.max(chunks[axis]))
                 if sympy.sympify(extent).is_Symbol and largest < array.shape[axis]:

@@ -204,7 +204,7 @@ def _without_congruences(rows: Sequence[Row], loops: set[str]) -> tuple[list[Row
 
 def single_form(ranges: Sequence[Bounds], side: str) -> Affine | None:
     """The end of the hull as one form, where all ranges have one without rounding and they differ by numbers."""
-    ends = [getattr(one, side) for one in ranges]
+    ends = [one.lows if side == "lows" else one.highs for one in ranges]
     if any(len(end) != 1 or end[0][1] != 1 for end in ends):
         return None
     forms = [end[0][0] for end in ends]

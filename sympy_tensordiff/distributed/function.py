@@ -237,7 +237,7 @@ def _assembled(part: Part, grids: Any, made: Any, sizes: Any, dtype: Any, dask: 
 
 
 def _run(function: Any, dtype: Any, integers: Any, *given: Any) -> Any:
-    arrays = [np.require(g, requirements="CW") if isinstance(g, np.ndarray) and g.ndim else g for g in given]
+    arrays = [np.require(g, requirements=["C", "W"]) if isinstance(g, np.ndarray) and g.ndim else g for g in given]
     return tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))
 
 

@@ -21,7 +21,7 @@ from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.structure.terms import Binder, written_out
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
 
 OPERATIONS: Mapping[Any, str] = {
     IndexedSum: "add",
@@ -97,7 +97,7 @@ class Splitter:
         if index.name not in self.blocks:
             return _index(depth)
         self.named.add(index := _named_index(index.name, depth))
-        return index  # type: ignore[no-any-return]
+        return index
 
     def _renamed(self, expr: Any, names: Mapping[Any, Expr], depth: int) -> Any:
         if isinstance(expr, IndexedReduction):
@@ -110,15 +110,11 @@ class Splitter:
             return expr.func(self._renamed(expr.args[0], names, depth), *reversed(limits))
         if isinstance(expr, TensorSymbol) or not expr.args:
             return names.get(expr, expr)
-        if isinstance(expr, TensorEntry) and not isinstance(expr.tensor, TensorSymbol):
+        whole = getattr(expr, "tensor", expr)
+        if (getattr(whole, "is_tensor_expr", False) and not isinstance(whole, TensorSymbol)) or hasattr(expr, "limits"):
+            shape = f" of shape {whole.shape}" if getattr(whole, "shape", ()) else ""
             raise UnsupportedError(
-                f"{type(expr.tensor).__name__} in {expr}: one entry needs the whole array of shape "
-                f"{tuple(expr.tensor.shape)}, which no block of {_shown(self.blocks)} holds: compute it with another "
-                "backend and give it as argument"
-            )
-        if (getattr(expr, "is_tensor_expr", False) and not isinstance(expr, TensorEntry)) or hasattr(expr, "limits"):
-            raise UnsupportedError(
-                f"{type(expr).__name__} in {expr}: one entry needs the whole array, which no block of "
+                f"{type(whole).__name__} in {expr}: one entry needs the whole array{shape}, which no block of "
                 f"{_shown(self.blocks)} holds: compute it with another backend and give it as argument"
             )
         return expr.func(*(self._renamed(arg, names, depth) for arg in expr.args))
@@ -239,7 +235,7 @@ class Splitter:
                 else:
                     low, high = sympy.Max(low, loop.origin), sympy.Min(high, last)
             limits.append((index, low, high))
-        return total.func(body, *reversed(limits))  # type: ignore[no-any-return]
+        return total.func(body, *reversed(limits))
 
     def _cut(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Any:
         """``expr`` with entries of stages in place of the outermost split reductions."""
@@ -295,7 +291,7 @@ class Splitter:
             self.number_of[symbol] = number
             self.levels[symbol] = max(part.level for part in self.parts if part.result == number)
         places = tuple(b.index - low for b, low in zip(around, lows, strict=True))
-        return self.stages[key][places]  # type: ignore[no-any-return]
+        return self.stages[key][places]
 
 
 def _shown(blocks: Mapping[str, int | None]) -> str:
@@ -313,7 +309,7 @@ def _is_range(loop: Loop, low: Any, high: Any) -> bool:
 
 def _one_form(range_of: Bounds | None, side: str, binders: tuple[Binder, ...]) -> Expr | None:
     """An end of a range as an expression in sizes."""
-    ends = getattr(range_of, side, ())
+    ends: Any = getattr(range_of, side, ())
     if len(ends) != 1 or ends[0][1] != 1 or ends[0][0].compounds():
         return None
     form: Affine = ends[0][0]
