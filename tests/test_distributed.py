@@ -213,3 +213,10 @@ def test_costs_are_counted() -> None:
     graph = dict(function(np.ones((108, 5)), np.ones(5)).__dask_graph__())
     assert sum(str(key).startswith("('_run") or str(key).startswith("_run") for key in graph) == 27
     assert sum(str(key).startswith("_combined") for key in graph) == 5
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sums_of_vanishing_exponentials(dtype):
+    function = td.lambdify((x,), td.logsumexp(x), "dask-numpy", blocks={n: 3})
+    assert function(np.full(8, -np.inf, dtype)).compute() == -np.inf
+    assert function(np.array([-np.inf] * 5 + [700.0] * 3, dtype)).compute() == pytest.approx(700 + np.log(3))

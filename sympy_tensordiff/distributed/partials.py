@@ -260,6 +260,8 @@ class Splitter:
             return None
         exponent = sympy.Add(*(f.args[0] for f in powers))
         largest = self._stage(IndexedMax(exponent, *total.args[1:]), binders)
+        # Where all are infinitely negative there is nothing to take away.
+        largest = sympy.Piecewise((largest, largest > -(sympy.Integer(10) ** 308)), (0, True), evaluate=False)
         rest = sympy.Mul(*(f for f in sympy.Mul.make_args(total.args[0]) if f not in powers))
         return self._stage(IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:]), binders) * sympy.exp(
             largest
