@@ -62,9 +62,9 @@ def lambdify(
     temporaries : bool
         False: the form of the paper, without temporary memory: every entry recomputes the sums it
         needs. (Comprehensions read by others, and sums of sums inside of sums, are kept all the
-        same: recomputing those costs exponentially. So are the operands and results of library calls,
-        the sums and what is dear among whole tensors. So are the values that a maximum or a minimum is
-        compared with, as its derivative does: both sides have to be the same floating point numbers.)
+        same: recomputing those costs exponentially. Operands and results of library calls, sums and expensive
+        whole-tensor expressions are kept, too, and so are the values that the derivative of a maximum or a
+        minimum compares with it: both sides have to be the same floating point numbers.)
     functions : mapping, optional
         Implementations of undefined functions and of their partial derivatives, also of SymPy
         functions that no backend knows (``"besselj"``). A key is a name, ``"g"``, or a name with

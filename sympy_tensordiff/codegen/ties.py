@@ -141,8 +141,8 @@ class _Ties(Keeper):
                 entries[part] = found
             elif any(may_equal(part, other.node) for other in parts):
                 raise UnsupportedError(
-                    "a kernel cannot tell which of the values it is that is compared with the greatest or least of "
-                    "them: give the values a name as a TensorComprehension"
+                    "a kernel cannot determine which value attains the maximum or minimum: write the values as a "
+                    "TensorComprehension of their own"
                 )
         return rebuilt(self.graph, value, entries) if entries else whole
 

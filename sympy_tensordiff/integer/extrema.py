@@ -38,7 +38,7 @@ class PositivePart(Compound):
         return max(0, self.form.evaluate(values))
 
     def definition(self) -> tuple[Row, ...]:
-        """It is neither less than 0 nor than the form; that it is one of them is what `cases` says."""
+        """Lower bounds: the value is at least 0 and at least the form; `cases` adds that it equals one of the two."""
         itself = Affine.variable(self)
         return Row("ge", itself), Row("ge", itself - self.form)
 

@@ -27,16 +27,17 @@ def divided_bounds(variable: Variable, row: Row, known: Sequence[Row]) -> tuple[
             high = [(quotient_by(-rest, divisor), 1)] if sign < 0 or row.kind == "eq" else []
             return low, high
     raise LoopBoundError(
-        "no bounds of a loop over {} express {}: its factor is not known to be positive, or the row holds it in "
-        "another way too; make the factor an extent, and add an index with the coefficient 1",
+        "the condition {1} gives no bounds of a loop over {0}: the sign of its coefficient is not known, or {0} occurs "
+        "in it twice; make the coefficient an extent, and add an index with the coefficient 1",
         variable,
         row,
     )
 
 
 def positive_divisors(variable: Variable, rows: Sequence[Row], known: Sequence[Row]) -> tuple[Row, ...]:
-    """What `divided_bounds` divides by, as conditions outside of the loop where only its own rows tell that it is
-    positive: without points of these it may be 0.
+    """The divisors of `divided_bounds` whose sign only the rows of the loop decide, as conditions ``divisor >= 1``.
+
+    They are tested outside of the loop: where the loop has no points, a divisor may be 0.
     """
     found: dict[Row, None] = {}
     for row in rows if any(variable in row.form.hidden() for row in rows) else ():

@@ -152,7 +152,9 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """An index in ``last`` by a divisor of the modulus that drops all others, then one of these by what is left.
+    """A congruence solved in two steps: modulo a divisor of its modulus for an index of ``last``, then for another index.
+
+    Modulo the divisor ``share`` the coefficients of the other indices vanish.
 
     Of ``2*i + t + p == 0 mod 4`` that is ``t = 2*s + p mod 2`` and ``i = 2*u + s + (p + p mod 2)/2``: sizes multiply
     ``s`` alone, which has few values, where ``t = 4*u - 2*i - p`` leaves products of sizes with ``i``, too.
