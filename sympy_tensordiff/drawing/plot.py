@@ -246,7 +246,7 @@ def _plain(rows: Sequence[Row], name: Any) -> list[Row]:
         written = unfolded(row, frozenset(range(MOST)))
         if written is None or any(part.form.hidden() for part in written):
             raise UnsupportedError(
-                f"{OWNER}: the range of {name} is not linear (it rounds, or has a product of indices) and cannot be drawn"
+                f"{OWNER}: the range of {name} is not linear: it rounds, or multiplies indices, and cannot be drawn"
             )
         found += written
     return found

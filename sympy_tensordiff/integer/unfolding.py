@@ -83,7 +83,7 @@ def _no_bound(row: Row) -> LoopBoundError:
 
 
 def expressible(row: Row, variables: Sequence[Variable]) -> Row | None:
-    """A bound of the innermost variable of a row: the row itself, or a weaker row that follows from it; None if neither.
+    """A bound of the innermost variable of a row: the row itself, or a weaker one that follows; None if neither.
 
     >>> i = Affine.variable("i")
     >>> expressible(Row("ge", 5 * quotient(i, 3) - 2 * quotient(i, 2) - 9), "i")

@@ -152,7 +152,7 @@ def _solved(
 def _solved_twice(
     graph: Graph, row: Row, variables: Sequence[int], last: frozenset[int], share: int
 ) -> dict[int, Affine] | None:
-    """A congruence solved in two steps: modulo a divisor of its modulus for an index of ``last``, then for another index.
+    """A congruence solved in two steps: modulo a divisor of its modulus for an index of ``last``, then for another.
 
     Modulo the divisor ``share`` the coefficients of the other indices vanish.
 
