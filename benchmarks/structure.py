@@ -1,8 +1,8 @@
 """Sparse Hessians: time to the first result, time of a later one, and memory, beside `jax.hessian` at a small size.
 
 Run with ``python benchmarks/structure.py``; see README.md beside this file. Each case runs in a process of its own. The
-times are of the processor, the least of several. ``--peers`` runs asdex, sparsejac and CasADi (``pip install asdex
-sparsejac casadi``) at a size between the two; all results are compared.
+times are of the processor, the least of several. ``--peers`` runs asdex, sparsejac and CasADi (extra ``bench``)
+at a size between the two; all results are compared.
 """
 
 from __future__ import annotations
