@@ -41,6 +41,10 @@ FORMS = {
         S(x[i] * x[j] * y[i], (j, 0, i - 1), (i, 0, n - 1)),
         "y[p]*IndexedSum(x[j], (j, 0, p - 1)) + IndexedSum(x[i]*y[i], (i, p + 1, n - 1))",
     ),
+    "sides with other ends stay apart": (
+        S(x[i] * y[j], (j, 0, i - 1), (i, 0, n - 1)) + S(x[i] * y[j], (j, i + 1, 2), (i, 0, n - 1)),
+        "IndexedSum(y[j], (j, 0, p - 1)) + IndexedSum(y[j], (j, p + 1, 2))",
+    ),
     "all but the next one": (
         S(Piecewise((x[i] * y[j], Ne(j, i + 1)), (0, True)), *BOTH),
         "IndexedSum(Piecewise((y[j], Ne(p, j - 1)), (0, True)), (j, 0, n - 1))",

@@ -14,7 +14,7 @@ from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.arguments import ArgumentChecker
 from sympy_tensordiff.derivative.api import gradient, hessian, hvp, jacobian
 from sympy_tensordiff.errors import ArgumentError, UnsupportedError
-from sympy_tensordiff.structure.api import structured_hessian, structured_jacobian, variables_of
+from sympy_tensordiff.structure.api import independent_variables, structured_hessian, structured_jacobian
 from sympy_tensordiff.structure.flat import FlatVariables, flat
 from sympy_tensordiff.structure.points import evaluate
 from sympy_tensordiff.structure.values import unused
@@ -29,7 +29,7 @@ class MinimizeProblem:
     """
 
     def __init__(self, loss: Any, wrt: Any, data: Mapping[Any, Any], start: Any, options: Mapping[str, Any]) -> None:
-        self._loss, self._variables, self._options = loss, variables_of(wrt), dict(options)
+        self._loss, self._variables, self._options = loss, independent_variables(wrt), dict(options)
         self._is_scalar = not tuple(getattr(loss, "shape", ()))
         self._args = (*self._variables, *data)
         self._data = [np.asarray(v) if isinstance(a, TensorSymbol) else v for a, v in data.items()]

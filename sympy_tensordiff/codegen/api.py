@@ -67,7 +67,7 @@ def lambdify(
         minimum compares with it: both sides have to be the same floating point numbers.)
     functions : mapping, optional
         Implementations of undefined functions and of their partial derivatives, also of SymPy
-        functions that no backend knows (``"besselj"``). A key is a name, ``"g"``, or a name with
+        functions that the backend cannot evaluate (``"polylog"``). A key is a name, ``"g"``, or a name with
         how often it is differentiated by each argument, ``("g", (0, 1))``; ``"g'"`` is short for
         one argument. NumPy calls them with arrays, Numba compiles them for numbers, CUDA makes
         device functions of them.

@@ -13,6 +13,7 @@ from sympy_tensordiff.convex.certificate import Certificate
 from sympy_tensordiff.convex.rules import NoSign, Rules, Term
 from sympy_tensordiff.convex.signs import AT_LEAST_ONE, Range, Signs
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.structure.api import variables_of
 from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
@@ -84,7 +85,7 @@ def certify_convex(
     >>> bool(td.certify_convex(td.sum(w**3), w, nonnegative=(w,)))
     True
     """
-    variables = _variables(wrt)
+    variables = variables_of(wrt)
     ranges = _ranges(positive, nonnegative, bounds or {})
     function = written_out(f)
     if getattr(function, "shape", ()):
@@ -104,19 +105,6 @@ def certify_convex(
     except (NoSign, UnsupportedError) as failure:
         reason = str(failure)
     return Certificate(function, f, directions, ranges, terms, reason, concave)
-
-
-def _variables(wrt: Any) -> tuple[Any, ...]:
-    """The variables, each once."""
-    variables = tuple(wrt) if isinstance(wrt, tuple | list | sympy.Tuple) else (wrt,)
-    if not variables:
-        raise ArgumentError("wrt is empty: name at least one variable")
-    for variable in variables:
-        if not isinstance(variable, TensorSymbol | sympy.Symbol) or getattr(variable, "dtype", float) is int:
-            raise ArgumentTypeError(f"wrt holds {variable}: a variable is a tensor symbol or a symbol of real numbers")
-    if len(set(variables)) < len(variables):
-        raise ArgumentError(f"wrt holds a variable twice: {', '.join(map(str, variables))}")
-    return variables
 
 
 def _ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[Any, Range]:

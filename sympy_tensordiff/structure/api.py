@@ -174,7 +174,7 @@ class StructuredDerivative:
 
     @property
     def _variables(self) -> tuple[Any, ...]:
-        return variables_of(self._wrt)
+        return independent_variables(self._wrt)
 
     def _product_kernel(self, transposed: bool) -> Any:
         sides = self._functions if transposed else self._variables
@@ -269,7 +269,7 @@ def structured_hessian(args: Any, loss: Any, wrt: Any, **options: Any) -> Struct
     own = as_operand(loss, "the loss")
     if shape := tuple(getattr(own, "shape", ())):
         raise ArgumentError(f"the loss has the shape {shape}: a Hessian is that of a scalar, sum it first")
-    return StructuredDerivative(args, [own], wrt, hessian_terms(own, variables_of(wrt)), True, **options)
+    return StructuredDerivative(args, [own], wrt, hessian_terms(own, independent_variables(wrt)), True, **options)
 
 
 def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> StructuredDerivative:
@@ -312,7 +312,9 @@ def structured_jacobian(args: Any, T: Any, wrt: Any, **options: Any) -> Structur
     functions = [as_operand(f, "the function") for f in (T if isinstance(T, tuple | list) else (T,))]
     if not functions:
         raise ArgumentError("structured_jacobian needs at least one function")
-    return StructuredDerivative(args, functions, wrt, jacobian_terms(functions, variables_of(wrt)), False, **options)
+    return StructuredDerivative(
+        args, functions, wrt, jacobian_terms(functions, independent_variables(wrt)), False, **options
+    )
 
 
 def variables_of(wrt: Any) -> tuple[Any, ...]:
@@ -323,13 +325,20 @@ def variables_of(wrt: Any) -> tuple[Any, ...]:
     for variable in variables:
         if not isinstance(variable, TensorSymbol | sympy.Symbol) or getattr(variable, "dtype", float) is int:
             raise ArgumentTypeError(f"wrt holds {variable}, which is no tensor symbol or symbol of real numbers")
+    if len(set(variables)) < len(variables):
+        raise ArgumentError(f"wrt holds a variable twice: {', '.join(map(str, variables))}")
+    return variables
+
+
+def independent_variables(wrt: Any) -> tuple[Any, ...]:
+    """The variables, whose entries do not depend on one another."""
+    variables = variables_of(wrt)
+    for variable in variables:
         if getattr(variable, "symmetric", False):
             raise UnsupportedError(
                 f"wrt holds {variable}, a symmetric matrix: its entries are not independent of one another, so that a "
                 "row for each has no pattern of its own; take a matrix that is not declared symmetric"
             )
-    if len(set(variables)) < len(variables):
-        raise ArgumentError(f"wrt holds a variable twice: {', '.join(map(str, variables))}")
     return variables
 
 

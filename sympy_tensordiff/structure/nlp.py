@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.errors import ArgumentError
-from sympy_tensordiff.structure.api import split, structured_hessian, structured_jacobian, variables_of
+from sympy_tensordiff.structure.api import independent_variables, split, structured_hessian, structured_jacobian
 from sympy_tensordiff.structure.flat import FlatVariables, flat
 from sympy_tensordiff.structure.values import unused
 from sympy_tensordiff.symbolic.lift import as_operand
@@ -37,7 +37,7 @@ class NonlinearProgram:
     """
 
     def __init__(self, args: Sequence[Any], objective: Any, constraints: Sequence[Any], wrt: Any, data: Any) -> None:
-        variables = variables_of(wrt)
+        variables = independent_variables(wrt)
         arguments = (*variables, *(a for a in args if a not in variables))
         self._data = [_given(a, data) for a in arguments[len(variables) :]]
         factor = sympy.Symbol(unused("obj_factor", arguments), real=True)
@@ -195,7 +195,7 @@ def nlp(
         raise ArgumentError(f"the objective has the shape {shape}: it must be a scalar, sum it first")
     tensors = list(constraints) if isinstance(constraints, tuple | list) else [constraints]
     tensors = [as_operand(c, "the constraint") for c in tensors]
-    variables = variables_of(wrt)
+    variables = independent_variables(wrt)
     several = isinstance(wrt, tuple | list | sympy.Tuple)
     values = dict(data or {})
     problem = NonlinearProgram((*variables, *values), own, tensors, variables, values)
