@@ -115,10 +115,13 @@ class Variables:
 
     # ---------------------------------------------------------------- the cut
 
-    def cut(self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False) -> Cut:
-        """The scalar as a function of affine parts; what is ``opaque`` is an inner scalar as well.
+    def cut(
+        self, scalar: Expr, opaque: Iterable[Expr] = (), *, finest: bool = False, through: frozenset[Any] = SMOOTH
+    ) -> Cut:
+        """The scalar as a function of affine parts, made of the functions ``through``; all others are inner scalars.
 
-        An affine part is the largest one, without its numbers; with ``finest``, each of its terms is a part.
+        What is ``opaque`` is an inner scalar as well. An affine part is the largest one, without its numbers; with
+        ``finest``, each of its terms is a part.
         """
         opaque = set(opaque)
         parts = _Parts({}, {}, {})
@@ -132,13 +135,16 @@ class Variables:
                 done[stack.pop()] = node
             elif self.degree(node) == 1:
                 done[stack.pop()] = self._affine(node, parts, finest)
-            elif node in opaque or node.func not in SMOOTH:
+            elif node in opaque or node.func not in through:
                 done[stack.pop()] = parts.symbol(node, parts.inner, "s")
             elif waiting := [a for a in node.args if a not in done]:
                 stack += waiting
             else:
-                done[stack.pop()] = node.func(*(done[a] for a in node.args))
-        return Cut(done[scalar], parts.leaves, parts.inner)
+                stack.pop()
+                powers = _powers_of_absolute_values(node)
+                done[node] = node.func(*(done[powers[a]] ** a.exp if a in powers else done[a] for a in node.args))
+        used = done[scalar].free_symbols
+        return Cut(done[scalar], *({s: kind[s] for s in kind if s in used} for kind in (parts.leaves, parts.inner)))
 
     def _affine(self, node: Expr, parts: _Parts, finest: bool) -> Expr:
         """An affine scalar as a number plus a multiple of a part."""
@@ -173,6 +179,17 @@ class Variables:
         if isinstance(part, sympy.Mul):
             return sympy.Mul(*(self.along(a, directions) if self.degree(a) else a for a in part.args))
         return IndexedSum(self.along(part.args[0], directions), *part.args[1:])
+
+
+def _powers_of_absolute_values(product: Expr) -> dict[Expr, Expr]:
+    """The even powers in ``a**2*Abs(a)``, with that absolute value: SymPy writes ``Abs(a)**3`` so."""
+    if not isinstance(product, sympy.Mul):
+        return {}
+    bases = {f.base if isinstance(f, sympy.Pow) else f for f in product.args}
+    absolutes = {base.args[0]: base for base in bases if isinstance(base, sympy.Abs)}
+    absolutes |= {-inner: value for inner, value in absolutes.items()}
+    even = [a for a in product.args if isinstance(a, sympy.Pow) and a.exp.is_Integer and a.exp.is_even]
+    return {power: absolutes[power.base] for power in even if power.base in absolutes}
 
 
 def inverse_of(entry: Expr) -> Any:

@@ -10,8 +10,10 @@ from sympy import Dummy, Expr, S
 
 from sympy_tensordiff.convex.affine_parts import Variables
 from sympy_tensordiff.convex.certificate import Certificate
-from sympy_tensordiff.convex.rules import NoSign, Rules, Term
-from sympy_tensordiff.convex.signs import AT_LEAST_ONE, Range, Signs
+from sympy_tensordiff.convex.conditions import NoSign, Term
+from sympy_tensordiff.convex.generators import AT_LEAST_ONE, Range
+from sympy_tensordiff.convex.rules import Rules
+from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.structure.api import variables_of
 from sympy_tensordiff.structure.terms import written_out
@@ -94,7 +96,7 @@ def certify_convex(
     sizes = {extent for tensor in tensors for extent in tensor.shape if isinstance(extent, sympy.Symbol)}
     signs = Signs({**dict.fromkeys(sizes, AT_LEAST_ONE), **ranges})
     directions = _directions(variables, function)
-    scalar, matrices = _without_determinants(_without_products(function, signs))
+    scalar, matrices = _without_determinants(_rewritten(function, signs))
     by = Variables(variables, [symbol for symbol, matrix in matrices.items() if matrix in variables])
     rules = Rules(signs, by, directions, matrices)
     terms: list[Term] | None = None
@@ -116,7 +118,7 @@ def _ranges(positive: Any, nonnegative: Any, bounds: Mapping[Any, Any]) -> dict[
             raise ArgumentTypeError(f"the domain of {symbol} is declared: declare that of a tensor symbol or a symbol")
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ArgumentTypeError(f"bounds of {symbol} are {pair}: give a pair (low, high), None for no bound")
-        low, high = (_rational(symbol, end) for end in pair)
+        low, high = (_real(symbol, end) for end in pair)
         known = found.get(symbol, Range())
         low = max((end for end in (low, known.low) if end is not None), default=None)
         high = min((end for end in (high, known.high) if end is not None), default=None)
@@ -130,12 +132,12 @@ def _several(given: Any) -> tuple[Any, ...]:
     return (given,) if isinstance(given, sympy.Basic) and not isinstance(given, sympy.Tuple) else tuple(given)
 
 
-def _rational(symbol: Any, end: Any) -> Expr | None:
+def _real(symbol: Any, end: Any) -> Expr | None:
     if end is None or end in (S.Infinity, -S.Infinity):
         return None
     number = sympy.nsimplify(end, rational=True) if isinstance(end, float) else sympy.sympify(end)
-    if not number.is_Rational:
-        raise ArgumentTypeError(f"a bound of {symbol} is {end}: give a rational number, or None for no bound")
+    if not (number.is_number and number.is_real):
+        raise ArgumentTypeError(f"a bound of {symbol} is {end}: give a real number, or None for no bound")
     return number
 
 
@@ -155,10 +157,16 @@ def _directions(variables: tuple[Any, ...], function: Expr) -> dict[Any, Any]:
     return found
 
 
-def _without_products(function: Expr, signs: Signs) -> Expr:
-    """Products of positive factors as exponentials of sums of logarithms."""
-    products = [node for node in function.atoms(IndexedProduct) if signs.of(node.args[0]) == ">"]
-    return function.xreplace({p: sympy.exp(IndexedSum(sympy.log(p.args[0]), *p.args[1:])) for p in products})
+def _rewritten(function: Expr, signs: Signs) -> Expr:
+    """Products of positive factors as exponentials of sums of logarithms; no absolute value of what has a sign."""
+
+    def rewritten(node: Expr) -> Expr:
+        inner, sign = node.args[0], signs.of(node.args[0])
+        if isinstance(node, IndexedProduct):
+            return sympy.exp(IndexedSum(sympy.log(inner), *node.args[1:])) if sign == ">" else node
+        return node if sign is None else -inner if sign[0] == "<" else inner
+
+    return function.replace(lambda node: isinstance(node, IndexedProduct | sympy.Abs), rewritten)
 
 
 def _without_determinants(function: Expr) -> tuple[Expr, dict[Expr, Any]]:

@@ -11,14 +11,15 @@ from typing import Any
 import sympy
 from sympy import Expr, S
 
-from sympy_tensordiff.convex.rules import Term
-from sympy_tensordiff.convex.signs import FREE, Range
+from sympy_tensordiff.convex.affine_parts import KINKS
+from sympy_tensordiff.convex.conditions import Term
+from sympy_tensordiff.convex.generators import FREE, Range
 from sympy_tensordiff.derivative.api import hvp, jvp
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.errors import CertificateError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.structure.terms import written_out
-from sympy_tensordiff.symbolic.sums import IndexedSum
+from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 POINTS = 3
@@ -38,7 +39,7 @@ class Certificate:
     ----------
     terms : tuple of Term
         The parts of the second derivative in a direction: ``rule``, ``form``, ``factors`` and ``facts`` of each. No
-        term: the function is affine.
+        term: the function is affine, or affine in pieces.
     reason : str
         The part that has no sign, where there is no certificate, else empty. It is a failure to prove, and no proof
         that the function is not convex.
@@ -78,7 +79,12 @@ class Certificate:
         kind = "concave" if self.concave else "convex"
         if not self:
             return f"not certified {kind}: {self.reason}"
-        return f"{kind}: " + ("affine" if not self.terms else "; ".join(map(str, self.terms)))
+        return f"{kind}: " + ("; ".join(map(str, self.terms)) or self._no_terms())
+
+    def _no_terms(self) -> str:
+        """What a function without a second derivative is."""
+        kinked = self.function.atoms(*KINKS, IndexedMax, IndexedMin, sympy.Piecewise)
+        return "affine in pieces" if kinked else "affine"
 
     def form(self) -> Expr:
         """The sum of the terms: ``v' H v`` for a convex function, ``-v' H v`` for a concave one."""
@@ -194,7 +200,7 @@ class Certificate:
         """A rational number in the range of a symbol."""
         known = self._ranges.get(symbol) or (_assumed_range(symbol))
         share = Fraction(2 * draw.randint(0, 31) + 1, 64)  # a direction is not 0
-        low, high = (None if end is None else Fraction(int(end.p), int(end.q)) for end in (known.low, known.high))
+        low, high = (None if end is None else _fraction(end) for end in (known.low, known.high))
         if low is None and high is None:
             return 4 * share - 2
         if low is not None and high is not None:
@@ -231,6 +237,10 @@ def _is_zero(form: Expr) -> bool:
 
 def _nested(shape: Sequence[int], number: Callable[[], Fraction]) -> Any:
     return [_nested(shape[1:], number) for _ in range(shape[0])] if shape else number()
+
+
+def _fraction(end: Expr) -> Fraction:
+    return Fraction(int(end.p), int(end.q)) if end.is_Rational else Fraction(str(end.evalf(20)))
 
 
 _SIGNS = {"0": "=", ">": ">", ">=": r"\geq", "<": "<", "<=": r"\leq"}

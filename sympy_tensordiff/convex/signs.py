@@ -1,107 +1,63 @@
-"""Signs of scalars over declared domains: a table of ranges, and exact algebra over the rationals.
+"""Signs of scalars over declared domains, by exact algebra over the rationals.
 
-A scalar is read as a rational function of *generators*: reads, parameters, exponentials, logarithms, roots, sums. Each
-generator has an open or half-open interval that holds its values; different generators are taken as independent, which
-can lose a proof and never makes one wrong. A sign is then proved by the signs of terms and factors, by coefficients
-after a shift of each generator to its bound, by counts of real roots (Sturm), or by a discriminant. SymPy's
-assumptions are asked of plain symbols only, and its `simplify` never.
+A sign is proved by the signs of terms and factors, by coefficients after a shift of each generator to its bound, by
+counts of real roots (Sturm), by a discriminant, or by a value at an end and a derivative. SymPy's `simplify` is never
+asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import sympy
-from sympy import Dummy, Expr, Poly, Rational, S
+from sympy import Dummy, Expr, Poly, S
 from sympy.polys.fields import FracField
 
-from sympy_tensordiff.symbolic.matrix_functions import TensorDeterminant, TensorInverse
-from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
-from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorEntry
+from sympy_tensordiff.convex.generators import FREE, Generators, Range
 
 MOST_OPERATIONS = 120
 MOST_TERMS = 100
 """A scalar of more operations, or a polynomial of more terms, is given no sign: a refusal is to take no minutes."""
 
-
-class Range(NamedTuple):
-    """The values between two bounds, None where there is none; ``strict`` excludes the bounds."""
-
-    low: Expr | None = None
-    high: Expr | None = None
-    strict: bool = True
-
-
-FREE = Range()
-POSITIVE = Range(S.Zero)
-AT_LEAST_ZERO = Range(S.Zero, None, False)
-AT_LEAST_ONE = Range(S.One, None, False)
-
-RANGES: dict[Any, Range] = {
-    **dict.fromkeys((sympy.sin, sympy.cos), Range(-S.One, S.One, False)),
-    **dict.fromkeys((sympy.erf,), Range(-S.One, S.One)),
-    **dict.fromkeys((sympy.atan,), Range(S(-2), S(2))),
-    **dict.fromkeys((sympy.sign,), Range(-S.One, S.One, False)),
-    **dict.fromkeys((sympy.KroneckerDelta,), Range(S.Zero, S.One, False)),
-}
-"""The values of functions at all real numbers."""
+SHORT = 30
+MOST_DERIVATIVES = 3
+"""A longer polynomial is not differentiated for its sign; nor is one more often."""
 
 _NO_GENERATOR = Dummy("none", real=True)
 
-AS_EXPONENTIALS: dict[Any, Any] = {
-    softplus: lambda t: sympy.log(1 + sympy.exp(t)),
-    sigmoid: lambda t: sympy.exp(t) / (1 + sympy.exp(t)),
-    sympy.cosh: lambda t: (sympy.exp(t) + sympy.exp(-t)) / 2,
-    sympy.sinh: lambda t: (sympy.exp(t) - sympy.exp(-t)) / 2,
-    sympy.tanh: lambda t: 1 - 2 / (sympy.exp(2 * t) + 1),
-}
-"""Functions that are rational in an exponential, or its logarithm."""
 
-
-class Signs:
-    """The generators of one certificate and what is known of them.
+class Signs(Generators):
+    """The signs of scalars whose generators have known ranges.
 
     Examples
     --------
     >>> import sympy
+    >>> from sympy_tensordiff.convex.generators import POSITIVE
     >>> x, y = sympy.symbols("x y", real=True)
     >>> signs = Signs({x: POSITIVE})
     >>> signs.of(x**2 - 2*x + 1), signs.of(x + 1), signs.of(1 - x)
     ('>=', '>', None)
     >>> signs.of(sympy.exp(y)/(1 + sympy.exp(y)) - (sympy.exp(y)/(1 + sympy.exp(y)))**2)
     '>'
+    >>> signs.of(sympy.exp(x) - 1 - x), signs.of(sympy.exp(x) - 1 - 2*x)
+    ('>', None)
     """
 
     def __init__(self, ranges: Mapping[Any, Range]) -> None:
-        self.given: dict[Any, Range] = dict(ranges)
-        self.ranges: dict[Expr, Range] = {}
-        self.sources: dict[Expr, Expr] = {}
-        self._generators: dict[Any, Expr] = {}
-        self._roots: dict[Expr, tuple[int, Expr]] = {}
-        self._logs: dict[Expr, Expr] = {}
-        self._exps: dict[Expr, Expr] = {}
-        self._forms: dict[Expr, Expr] = {}
+        super().__init__(ranges)
         self._signs: dict[Expr, str | None] = {}
         self._fields: dict[tuple[Expr, ...], Any] = {}
-
-    # ---------------------------------------------------------------- questions
+        self._depth = 0
 
     def of(self, scalar: Expr) -> str | None:
         """``'0'``, ``'>'``, ``'>='``, ``'<'``, ``'<='``, or None where no sign is proved."""
-        return self._sign(self.form(scalar))
+        return self.sign_of(self.form(scalar))
 
     def is_zero(self, scalar: Expr) -> bool:
         """Whether a scalar is 0 as a rational function of its generators."""
         form = self.form(scalar)
         return _effort(form) <= MOST_OPERATIONS and bool(self._fraction(form)[0] == 0)
-
-    def form(self, scalar: Expr) -> Expr:
-        """A scalar as an expression of generators with rational operations only."""
-        for node in _post_order(scalar, self._forms):
-            self._forms[node] = self._form(node)
-        return self._forms[scalar]
 
     def quotient(self, form: Expr) -> tuple[Expr, Expr]:
         """Numerator and denominator without common factors, powers of roots reduced."""
@@ -129,187 +85,16 @@ class Signs:
         found = self.written(top) / self.written(bottom)
         return found if found.count_ops() < scalar.count_ops() else scalar
 
-    def independent(self, form: Expr, of: set[Expr]) -> bool:
-        """Whether no generator of a form has one of these symbols in its source."""
-        return not any(self.sources.get(g, g).free_symbols & of or g in of for g in form.free_symbols)
-
-    # ---------------------------------------------------------------- generators
-
-    def generator(self, key: Any, known: Range, source: Expr) -> Expr:
-        """The generator of a key, made at its first use."""
-        if key not in self._generators:
-            made = self._generators[key] = Dummy("t", real=True)
-            self.ranges[made], self.sources[made] = known, source
-        return self._generators[key]
-
-    def range_of(self, scalar: Expr) -> Range:
-        """The range of a scalar: that of a generator, else what its sign says."""
-        form = self.form(scalar)
-        if form in self.ranges:
-            return self.ranges[form]
-        ranges = {"0": Range(S.Zero, S.Zero, False), ">": POSITIVE, ">=": AT_LEAST_ZERO}
-        ranges |= {"<": Range(None, S.Zero), "<=": Range(None, S.Zero, False)}
-        return ranges.get(self._sign(form) or "", FREE)
-
-    def _form(self, node: Expr) -> Expr:
-        if node in self.given:
-            return self.generator(node, self.given[node], node)
-        if isinstance(node, sympy.Float):
-            return Rational(node)
-        if node.is_Rational:
-            return node
-        if isinstance(node, sympy.Add | sympy.Mul):
-            return node.func(*(self._forms[a] for a in node.args))
-        if isinstance(node, sympy.Pow):
-            return self._power(node)
-        if isinstance(node, sympy.exp):
-            return self._exponential(self._forms[node.args[0]])
-        if isinstance(node, sympy.log):
-            return self._logarithm(self._forms[node.args[0]])
-        if (rewritten := AS_EXPONENTIALS.get(node.func)) is not None:
-            return self.form(rewritten(node.args[0]))
-        if isinstance(node, sympy.Abs) and (sign := self._sign(self._forms[node.args[0]])):
-            return self._forms[node.args[0]] * (1 if sign in (">", ">=", "0") else -1)
-        if isinstance(node, sympy.cos):
-            cosine = self.generator(node, RANGES[sympy.cos], node)
-            sine = sympy.sin(node.args[0])
-            self._roots[cosine] = (2, 1 - self.generator(sine, RANGES[sympy.sin], sine) ** 2)
-            return cosine
-        return self.generator(node, self._range(node), node)
-
-    def _range(self, node: Expr) -> Range:
-        """What is known of a value that has no arithmetic."""
-        if isinstance(node, TensorEntry):
-            return self._entry(node)
-        if isinstance(node, TensorDeterminant):
-            return POSITIVE if getattr(node.args[0], "positive", False) else FREE
-        if isinstance(node, sympy.Symbol | sympy.NumberSymbol):
-            return _assumed(node)
-        if isinstance(node, IndexedReduction):
-            return self._reduction(node)
-        if isinstance(node, sympy.Abs):
-            return AT_LEAST_ZERO
-        if isinstance(node, sympy.Max | sympy.Min):
-            signs = [self.of(a) for a in node.args]
-            if isinstance(node, sympy.Max) and any(s in (">", ">=", "0") for s in signs):
-                return Range(S.Zero, None, ">" in signs)
-            if isinstance(node, sympy.Min) and any(s in ("<", "<=", "0") for s in signs):
-                return Range(None, S.Zero, "<" in signs)
-            return FREE
-        return RANGES.get(node.func, FREE)
-
-    def _entry(self, node: TensorEntry) -> Range:
-        tensor, indices = node.tensor, node.indices
-        if tensor in self.given:
-            return self.given[tensor]
-        inner = tensor.args[0] if isinstance(tensor, TensorInverse) else tensor
-        on_diagonal = len(indices) == 2 and indices[0] == indices[1]
-        return POSITIVE if on_diagonal and getattr(inner, "positive", False) else FREE
-
-    def _reduction(self, node: IndexedReduction) -> Range:
-        """A sum of values of one sign; the least and the greatest of them; a product of positive ones."""
-        if isinstance(node, IndexedSum | IndexedProduct | IndexedMax | IndexedMin):
-            limits = node.args[1:]
-            # A bound index is another symbol here: what is known of it is known in this range alone.
-            counts = {i: Dummy(i.name, integer=True, nonnegative=True) for i, low, _ in limits if low == 0}
-            sign, filled = self.of(node.args[0].xreplace(counts)), self.filled(limits)
-            if isinstance(node, IndexedProduct):
-                return POSITIVE if sign == ">" else FREE
-            if sign == "0" and isinstance(node, IndexedSum):
-                return Range(S.Zero, S.Zero, False)
-            if sign in (">", ">=") and (filled or isinstance(node, IndexedSum)):
-                return POSITIVE if sign == ">" and filled else AT_LEAST_ZERO
-            if sign in ("<", "<=") and (filled or isinstance(node, IndexedSum)):
-                return Range(None, S.Zero, sign == "<" and filled)
-        return FREE
-
-    def filled(self, limits: Sequence[Any]) -> bool:
-        """Whether the range of each limit has a point, for all sizes."""
-        return all(self.of(high - low) in (">", ">=", "0") for _, low, high in limits)
-
-    def _power(self, node: Expr) -> Expr:
-        base, exponent = self._forms[node.base], node.exp
-        if exponent.is_Integer:
-            return base**exponent
-        if node.base is S.Exp1:
-            return self._exponential(self._forms[exponent])
-        if exponent.is_Rational:
-            return self._root(base, int(exponent.q)) ** int(exponent.p)
-        number, rest = exponent.as_coeff_Add()
-        whole = sympy.floor(number) if number.is_Rational else S.Zero
-        if self._sign(base) != ">":
-            return self.generator(node, FREE, node)
-        power = self.written(base) ** (number - whole + rest)
-        return base**whole * self.generator(("power", base, number - whole + rest), POSITIVE, power)
-
-    def written(self, form: Expr) -> Expr:
-        """A form with what its generators stand for."""
-        return form.xreplace(self.sources)
-
-    def _root(self, base: Expr, degree: int) -> Expr:
-        """The root of a value that is not negative, as a product over the factors of a monomial."""
-        parts = _monomial(base)
-        if parts is not None and len(parts) > 1 and all(self._sign(g) == ">" for g, _ in parts):
-            return sympy.Mul(*(self._root(g, degree) ** e for g, e in parts))
-        if base.is_Rational and base >= 0 and sympy.root(base, degree).is_Rational:
-            return sympy.root(base, degree)
-        sign = self._sign(base)
-        known = POSITIVE if sign == ">" else AT_LEAST_ZERO
-        if sign == ">" and self._sign(base - 1) in (">", ">=", "0"):
-            known = AT_LEAST_ONE
-        made = self.generator(("root", base, degree), known, sympy.root(self.written(base), degree))
-        self._roots[made] = (degree, base)
-        return made
-
-    def _exponential(self, argument: Expr) -> Expr:
-        """A product of powers of exponentials, one for each monomial of the argument."""
-        factors = []
-        terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(sympy.expand(argument))]
-        if len(terms) > 2:  # a polynomial to a high power would have a power for each term
-            content = Rational(sympy.igcd(*(n.p for n, _ in terms)), sympy.ilcm(*(n.q for n, _ in terms)))
-            content *= sympy.sign(min(terms, key=lambda t: sympy.default_sort_key(t[1]))[0])
-            terms = [(content, sympy.Add(*(n / content * rest for n, rest in terms)))]
-        for number, rest in terms:
-            if rest in self._logs:
-                power: Expr = self._logs[rest]
-            else:
-                power = self.generator(("exp", rest), self._range_of_exponential(rest), sympy.exp(self.written(rest)))
-                self._exps[power] = rest
-            factors.append(self._root(power, int(number.q)) ** int(number.p))
-        return sympy.Mul(*factors)
-
-    def _range_of_exponential(self, argument: Expr) -> Range:
-        sign = self._sign(argument)
-        if sign in (">", ">="):
-            return Range(S.One, None, sign == ">")
-        return Range(S.Zero, S.One) if sign == "<" else POSITIVE
-
-    def _logarithm(self, argument: Expr) -> Expr:
-        """A sum of logarithms, one for each factor of a monomial."""
-        parts = _monomial(argument)
-        if parts is not None and len(parts) > 1 and all(self._sign(g) == ">" for g, _ in parts):
-            return sympy.Add(*(e * self._logarithm(g) for g, e in parts))
-        if argument in self._exps:
-            return self._exps[argument]
-        if argument in self._roots and self._sign(argument) == ">":
-            degree, base = self._roots[argument]
-            return self._logarithm(base) / degree
-        if argument == 1:
-            return S.Zero
-        over_one = self._sign(argument - 1)
-        known = POSITIVE if over_one == ">" else Range(None, S.Zero) if over_one == "<" else FREE
-        if over_one == ">=":
-            known = AT_LEAST_ZERO
-        made = self.generator(("log", argument), known, sympy.log(self.written(argument)))
-        self._logs[made] = argument
-        return made
-
     # ---------------------------------------------------------------- proofs
 
-    def _sign(self, form: Expr) -> str | None:
-        if form not in self._signs:
-            self._signs[form] = self._by_terms(form) or self._by_factors(form)
-        return self._signs[form]
+    def sign_of(self, form: Expr) -> str | None:
+        """The sign of a form, where one is proved."""
+        if form in self._signs:
+            return self._signs[form]
+        sign = self._by_terms(form) or self._by_factors(form)
+        if sign or not self._depth:
+            self._signs[form] = sign
+        return sign
 
     def _by_terms(self, form: Expr) -> str | None:
         """The sign that terms and factors give at once."""
@@ -318,7 +103,7 @@ class Signs:
         if form in self.ranges:
             return _sign_of_range(self.ranges[form])
         if isinstance(form, sympy.Pow) and form.exp.is_Integer:
-            sign = self._sign(form.base)
+            sign = self.sign_of(form.base)
             if form.exp % 2 == 0:
                 return ">" if sign in (">", "<") or form.exp < 0 else "0" if sign == "0" else ">="
             return sign
@@ -351,7 +136,7 @@ class Signs:
 
     def _of_factor(self, factor: Expr) -> str | None:
         """The sign of an irreducible polynomial."""
-        ways = (self._by_terms, self._by_coefficients, self._by_roots, self._by_square)
+        ways = (self._by_terms, self._by_coefficients, self._by_roots, self._by_square, self._by_derivative)
         return next((sign for sign in (way(factor) for way in ways) if sign), None)
 
     def _by_coefficients(self, factor: Expr) -> str | None:
@@ -397,10 +182,63 @@ class Signs:
             polynomial = Poly(factor, g)
             if polynomial.degree() == 2:
                 a, b, c = polynomial.all_coeffs()
-                leading, below = self._sign(a), self._sign(4 * a * c - b**2)
+                leading, below = self.sign_of(a), self.sign_of(4 * a * c - b**2)
                 if leading in (">", "<") and below in (">", ">=", "0"):
                     return leading if below == ">" else leading + "="
         return None
+
+    def _by_derivative(self, factor: Expr) -> str | None:
+        """A function of one generator that has, from an end of the range on, the sign of its derivative."""
+        if self._depth == MOST_DERIVATIVES or len(factor.free_symbols) < 2 or factor.count_ops() > SHORT:
+            return None
+        for g in sorted(factor.free_symbols, key=lambda s: s.dummy_index):
+            ends = [(end, way) for end, way in ((self.ranges[g].low, 1), (self.ranges[g].high, -1)) if end is not None]
+            values = [(self._value(factor, g, end), way) for end, way in ends]
+            slope = self._derivative(factor, g) if any(value is not None for value, _ in values) else None
+            for value, way in values:
+                if value is None or slope is None:
+                    continue
+                self._depth += 1
+                sign = self.sign_of(way * slope)
+                self._depth -= 1
+                if sign is not None and sign != "0" and (value == 0 or (value > 0) == (sign[0] == ">")):
+                    return sign[0] if value != 0 else sign
+        return None
+
+    def _derivative(self, form: Expr, g: Expr) -> Expr | None:
+        """The derivative of a form by a generator on which all its others depend, else None."""
+        found = S.Zero
+        for other in form.free_symbols:
+            if other == g:
+                inner, outer = S.One, S.One
+            elif other in self._exps:
+                inner, outer = self._derivative(self._exps[other], g), other
+            elif other in self._logs:
+                inner, outer = self._derivative(self._logs[other], g), 1 / self._logs[other]
+            elif other in self._roots:
+                degree, base = self._roots[other]
+                inner, outer = self._derivative(base, g), 1 / (degree * other ** (degree - 1))
+            else:
+                return None
+            if inner is None:
+                return None
+            found += sympy.diff(form, other) * inner * outer
+        return found
+
+    def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
+        """The value of a form where a generator has a value, if it is rational."""
+        values = {g: end}
+        for other in form.free_symbols - {g}:
+            known = self._exps.get(other) or self._logs.get(other) or self._roots.get(other, (0, None))[1]
+            inner = None if known is None else self._value(known, g, end)
+            if inner is None:
+                return None
+            if other in self._exps or other in self._logs:
+                values[other] = sympy.exp(inner) if other in self._exps else sympy.log(inner)
+            else:
+                values[other] = sympy.root(inner, self._roots[other][0])
+        value = form.xreplace(values)
+        return value if value.is_Rational else None
 
 
 def _effort(form: Expr) -> int:
@@ -414,43 +252,6 @@ def _reduced(polynomial: Expr, root: Expr, degree: int, base: Expr) -> Expr:
         return polynomial
     terms = Poly(polynomial, root).terms()
     return sympy.Add(*(c * base ** (e // degree) * root ** (e % degree) for (e,), c in terms))
-
-
-def _post_order(scalar: Expr, done: Mapping[Expr, Any]) -> Iterator[Expr]:
-    """The nodes below a scalar that have no form yet, arguments first; nothing inside of reductions and reads."""
-    stack = [(scalar, False)]
-    while stack:
-        node, ready = stack.pop()
-        if node in done:
-            continue
-        arithmetic = isinstance(node, sympy.Add | sympy.Mul | sympy.Pow | sympy.exp | sympy.log | sympy.Abs)
-        if ready or not arithmetic:
-            yield node
-        else:
-            stack.append((node, True))
-            stack += [(a, False) for a in node.args]
-
-
-def _monomial(form: Expr) -> list[tuple[Expr, Expr]] | None:
-    """The factors of a product of integer powers of generators and numbers, with exponents."""
-    parts = [(f.base, f.exp) if isinstance(f, sympy.Pow) else (f, S.One) for f in sympy.Mul.make_args(form)]
-    return parts if all(b.is_Symbol or b.is_Rational for b, _ in parts) or len(parts) > 1 else None
-
-
-def _assumed(symbol: Expr) -> Range:
-    """The range that a symbol's own assumptions give; a size is at least 1."""
-    if isinstance(symbol, sympy.NumberSymbol):
-        low = sympy.floor(symbol)
-        return Range(low, low + 1)
-    if symbol.is_integer and symbol.is_positive:
-        return AT_LEAST_ONE
-    if symbol.is_positive:
-        return POSITIVE
-    if symbol.is_nonnegative:
-        return AT_LEAST_ZERO
-    if symbol.is_nonpositive:
-        return Range(None, S.Zero, bool(symbol.is_negative))
-    return FREE
 
 
 def _sign_of_range(known: Range) -> str | None:
@@ -483,4 +284,4 @@ def _sum(signs: Sequence[str | None]) -> str | None:
     return str(direction) + ("" if direction in signs else "=")
 
 
-__all__ = ["AT_LEAST_ONE", "AT_LEAST_ZERO", "POSITIVE", "Range", "Signs"]
+__all__ = ["Signs"]
