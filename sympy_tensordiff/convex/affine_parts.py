@@ -141,8 +141,8 @@ class Variables:
                 stack += waiting
             else:
                 stack.pop()
-                powers = _powers_of_absolute_values(node)
-                done[node] = node.func(*(done[powers[a]] ** a.exp if a in powers else done[a] for a in node.args))
+                powers = _powers_of_absolute_values(node, done)
+                done[node] = node.func(*(powers.get(a, done[a]) for a in node.args))
         used = done[scalar].free_symbols
         return Cut(done[scalar], *({s: kind[s] for s in kind if s in used} for kind in (parts.leaves, parts.inner)))
 
@@ -181,15 +181,19 @@ class Variables:
         return IndexedSum(self.along(part.args[0], directions), *part.args[1:])
 
 
-def _powers_of_absolute_values(product: Expr) -> dict[Expr, Expr]:
-    """The even powers in ``a**2*Abs(a)``, with that absolute value: SymPy writes ``Abs(a)**3`` so."""
+def _powers_of_absolute_values(product: Expr, done: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
+    """The even powers in ``a**2*Abs(a)`` as those of what stands for the absolute value: so SymPy writes its cube."""
     if not isinstance(product, sympy.Mul):
         return {}
-    bases = {f.base if isinstance(f, sympy.Pow) else f for f in product.args}
-    absolutes = {base.args[0]: base for base in bases if isinstance(base, sympy.Abs)}
-    absolutes |= {-inner: value for inner, value in absolutes.items()}
-    even = [a for a in product.args if isinstance(a, sympy.Pow) and a.exp.is_Integer and a.exp.is_even]
-    return {power: absolutes[power.base] for power in even if power.base in absolutes}
+    even = {a.base: a for a in product.args if isinstance(a, sympy.Pow) and a.exp.is_Integer and a.exp.is_even}
+    found: dict[Expr, Expr] = {}
+    for factor in product.args:
+        absolute = factor.base if isinstance(factor, sympy.Pow) else factor
+        if isinstance(absolute, sympy.Abs) and absolute in done:  # an opaque power of it is not cut
+            powers = [even.get(a, even.get(-a)) for a in sympy.Mul.make_args(absolute.args[0])]
+            if powers[0] and all(power and power.exp == powers[0].exp for power in powers):
+                found |= {**dict.fromkeys(powers, S.One), powers[0]: done[absolute] ** powers[0].exp}
+    return found
 
 
 def inverse_of(entry: Expr) -> Any:

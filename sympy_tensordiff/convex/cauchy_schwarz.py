@@ -50,10 +50,10 @@ def bound_of_sum(signs: Signs, node: Expr, symbol: Expr, cut: Cut) -> Bound | No
     limits = node.args[1:]
     count = sympy.Mul(*(high - low + 1 for _, low, high in limits))
     found = _exact(signs, cut.function, first, second, part, {limit[0] for limit in limits}, count)
-    if found is None:
+    if found is None or found[1] != 0:
         below = str(sign)[0] == ">" and signs.of(cut.function * second - first**2) in (">", ">=", "0")
-        require("ratio", below, "h'**2/h'' of {}", node.args[0])
-        found = S.One, S.Zero
+        require("ratio", below or found is not None, "h'**2/h'' of {}", node.args[0])
+        found = (S.One, S.Zero) if below or found is None else found
     factor, offset = found
     ratio = signs.written(factor) * symbol + signs.written(offset) * count
     return Bound(str(sign)[0], ratio, second.xreplace(cut.back), cut)

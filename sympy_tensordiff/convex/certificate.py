@@ -20,14 +20,14 @@ from sympy_tensordiff.errors import CertificateError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.structure.terms import written_out
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorEntry, TensorSymbol
 
 POINTS = 3
 """So many points are compared, where the graph does not show the difference to be 0."""
 ATTEMPTS = 60
 """So many are tried: a function may have no value at some of them."""
-MOST_OPERATIONS = 200
-"""A larger difference is not multiplied out."""
+MOST_PRODUCTS = 200
+"""A difference of more products is not multiplied out."""
 TOLERANCE = 1e-18
 """Of a comparison that is not of rationals; the numbers have 30 digits."""
 
@@ -153,7 +153,7 @@ class Certificate:
         difference = self.form() - (-1 if self.concave else 1) * written_out(second)
         if _is_zero(difference):
             return True
-        return difference.count_ops() <= MOST_OPERATIONS and _is_zero(sympy.expand(difference))
+        return _products(difference) <= MOST_PRODUCTS and _is_zero(sympy.expand(difference))
 
     def _values(self, difference: Expr, hessian: Expr, point: Any, sizes: Any) -> tuple[Any, Any] | None:
         """Both at a point, or None where one has no value there."""
@@ -233,6 +233,18 @@ class Certificate:
 def _is_zero(form: Expr) -> bool:
     work = Differentiation(form)
     return work.simplified(work.root) is work.graph.zero
+
+
+def _products(form: Expr) -> int:
+    """How many products a scalar has when it is multiplied out, roughly."""
+    if isinstance(form, sympy.Add):
+        return sum(map(_products, form.args))
+    if isinstance(form, sympy.Pow) and form.exp.is_Integer:
+        return int(min(_products(form.base) ** min(abs(int(form.exp)), 9), MOST_PRODUCTS + 1))
+    if isinstance(form, TensorEntry) or not form.args:
+        return 1
+    inner = (form.args[0],) if isinstance(form, IndexedSum) else form.args
+    return min(math.prod(map(_products, inner)), MOST_PRODUCTS + 1)
 
 
 def _nested(shape: Sequence[int], number: Callable[[], Fraction]) -> Any:

@@ -258,6 +258,9 @@ class Generators:
             if rest in self._logs:
                 power: Expr = self._logs[rest]
             else:
+                # The exponential that is seen first is the generator, so that exp(-exp(-t)) is a function of exp(-t).
+                if ("exp", -rest) in self._generators or (number < 0 and ("exp", rest) not in self._generators):
+                    number, rest = -number, -rest
                 power = self.generator(("exp", rest), self._range_of_exponential(rest), sympy.exp(self.written(rest)))
                 self._exps[power] = rest
             factors.append(self._root(power, int(number.q)) ** int(number.p))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from sympy import Dummy, Expr, S
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from sympy_tensordiff.convex.affine_parts import SMOOTH, Cut, Variables
-from sympy_tensordiff.convex.conditions import NoSign, Term, require
+from sympy_tensordiff.convex.conditions import CONDITIONS, NoSign, Term, require
 from sympy_tensordiff.convex.domains import require_values
 from sympy_tensordiff.convex.generators import POSITIVE, Range
 from sympy_tensordiff.convex.signs import Signs
@@ -21,17 +21,33 @@ THROUGH = SMOOTH | INEQUALITIES | {sympy.Abs, sympy.Piecewise, ExprCondPair, sym
 
 
 class _Interval(NamedTuple):
-    """The points ``at`` between two ends, by a symbol of their own; None for no end."""
+    """The points ``at`` between two ends, by the symbol ``share``; None for no end."""
 
     low: Expr | None
     high: Expr | None
     at: Expr
+    share: Expr
 
 
-def terms_of_pieces(signs: Signs, by: Variables, slope: Callable[[Expr], Expr], scalar: Expr, way: int) -> list[Term]:
-    """The term of a function of one affine scalar in pieces.
+def terms_of_pieces(
+    signs: Signs,
+    by: Variables,
+    slope: Callable[[Expr], Expr],
+    terms: Callable[[Expr, int], list[Term]],
+    scalar: Expr,
+    way: int,
+) -> list[Term]:
+    """The terms of a function in pieces of one affine or inner scalar.
 
     Law: it is convex if each piece is, and if neighbours have equal values where they meet, and slopes that increase.
+    An inner scalar needs slopes of one sign as well.
+
+    Parameters
+    ----------
+    slope, terms : callable
+        The directional derivative of a scalar, and its terms (1: as a convex one, -1: as a concave one).
+    way : int
+        1: the function is to be convex; -1: concave.
 
     Raises
     ------
@@ -45,30 +61,72 @@ def terms_of_pieces(signs: Signs, by: Variables, slope: Callable[[Expr], Expr], 
     >>> huber = sympy.Piecewise((x**2, abs(x) < 1), (2*abs(x) - 1, True))
     >>> bool(td.certify_convex(huber, x)), bool(td.certify_convex(-huber, x))
     (True, False)
+    >>> bool(td.certify_convex(huber.xreplace({x: sympy.cosh(x)}), x))
+    True
     """
-    cuts = [by.cut(scalar, finest=finest, through=THROUGH) for finest in (False, True)]
-    cut = min(cuts, key=lambda cut: len(cut.back))
-    require("rule", len(cut.back) == len(cut.leaves) == 1, "{} has no rule", scalar)
-    ((leaf, part),) = cut.leaves.items()
+    reason = NoSign("{} has no rule: {}", scalar, CONDITIONS["rule"])
+    for cut in _cuts(by, scalar):
+        try:
+            return _terms(signs, slope, terms, cut, way)
+        except NoSign as failure:
+            reason = failure
+    raise reason
+
+
+def _terms(
+    signs: Signs, slope: Callable[[Expr], Expr], terms: Callable[[Expr, int], list[Term]], cut: Cut, way: int
+) -> list[Term]:
+    """The terms of a function of one scalar."""
+    ((leaf, part),) = cut.back.items()
+    is_inner = bool(cut.inner)
     cut, part = _scaled(signs, cut, leaf, part)
     intervals = _intervals(signs, cut, leaf, signs.range_of(part))
-    chosen = [_piece(signs, cut.function, leaf, interval.at) for interval in intervals]
-    for interval, piece in zip(intervals, chosen, strict=True):
-        inside = piece.xreplace({leaf: interval.at})
-        require_values(signs, inside, dict.fromkeys(interval.at.free_symbols, part))
-        curvature = way * sympy.diff(piece, leaf, 2).xreplace({leaf: interval.at})
-        require("pivot", signs.of(curvature) in (">", ">=", "0"), "no sign of {}", curvature.xreplace(cut.back))
-    for left, right, interval in zip(chosen, chosen[1:], intervals, strict=False):
-        end = {leaf: interval.high}
-        middle = _piece(signs, cut.function, leaf, interval.high)
-        values = [(middle - piece).xreplace(end) for piece in (left, right)]
-        require("meeting", all(map(signs.is_zero, values)), "{} at {}", scalar, interval.high)
-        corner = way * (sympy.diff(right, leaf) - sympy.diff(left, leaf)).xreplace(end)
-        require("corner", signs.of(corner) in (">", ">=", "0"), "{} at {}", scalar, interval.high)
-    curvatures = [way * sympy.diff(piece, leaf, 2) for piece in chosen]
-    inner = [(weight, leaf < interval.high) for weight, interval in zip(curvatures[:-1], intervals, strict=False)]
-    weight = sympy.Piecewise(*inner, (curvatures[-1], True)).xreplace(cut.back)
-    return [Term("pieces", weight * slope(part) ** 2, (weight, slope(part)), ((weight, ">="),))] if weight != 0 else []
+    pieces = [_piece(signs, cut.function, leaf, interval.at) for interval in intervals]
+    slopes, curvatures = ([way * sympy.diff(piece, leaf, order) for piece in pieces] for order in (1, 2))
+    upward = {1, -1}
+    for n, interval in enumerate(intervals):
+        at = {leaf: interval.at}
+        require_values(signs, pieces[n].xreplace(at), {interval.share: part})
+        sign = signs.of(curvatures[n].xreplace(at))
+        require("pivot", sign in (">", ">=", "0"), "no sign of {}", curvatures[n].xreplace(cut.back))
+        if is_inner:
+            sign = signs.of(slopes[n].xreplace(at))
+            upward -= {">": {-1}, "<": {1}, "0": set()}.get(sign[0], upward) if sign else upward
+            require("slope", bool(upward), "the slope {} has no sign", slopes[n].xreplace(cut.back))
+        if n:
+            _require_corner(signs, cut, leaf, pieces[n - 1 : n + 1], way, intervals[n - 1].high)
+    weight = _of_intervals(curvatures, leaf, intervals).xreplace(cut.back)
+    found = [Term("pieces", weight * slope(part) ** 2, (weight, slope(part)), ((weight, ">="),))] if weight != 0 else []
+    if is_inner:
+        rate, direction = _of_intervals(slopes, leaf, intervals).xreplace(cut.back), max(upward)
+        found += [t._replace(form=direction * rate * t.form) for t in terms(part, direction)]
+    return found
+
+
+def _cuts(by: Variables, scalar: Expr) -> Iterator[Cut]:
+    """A function in pieces as one of a single affine scalar, or of a single inner one, which conditions compare."""
+    sides = [side for r in scalar.atoms(*INEQUALITIES) for side in r.args if by.degree(side) == 2]
+    inner = {side.args[0] if isinstance(side, sympy.Abs) else side for side in sides}
+    opaque = {a for a in inner if by.degree(a) == 2}
+    cuts = [by.cut(scalar, finest=finest, through=THROUGH) for finest in (False, True)]
+    yield from [cut for cut in cuts if len(cut.back) == len(cut.leaves) == 1][:1]
+    yield from [cut for cut in (by.cut(scalar, opaque, through=THROUGH),) if len(cut.back) == len(cut.inner) == 1]
+
+
+def _require_corner(signs: Signs, cut: Cut, leaf: Expr, pieces: list[Expr], way: int, end: Any) -> None:
+    """Require that two pieces have equal values at an end, and slopes that increase."""
+    left, right = pieces
+    middle, shown = _piece(signs, cut.function, leaf, end), cut.function.xreplace(cut.back)
+    values = [(middle - piece).xreplace({leaf: end}) for piece in pieces]
+    require("meeting", all(map(signs.is_zero, values)), "{} at {}", shown, end)
+    corner = way * (sympy.diff(right, leaf) - sympy.diff(left, leaf)).xreplace({leaf: end})
+    require("corner", signs.of(corner) in (">", ">=", "0"), "{} at {}", shown, end)
+
+
+def _of_intervals(values: list[Expr], leaf: Expr, intervals: list[_Interval]) -> Expr:
+    """One value in each interval."""
+    pairs = [(value, leaf < interval.high) for value, interval in zip(values[:-1], intervals, strict=False)]
+    return sympy.Piecewise(*pairs, (values[-1], True))
 
 
 def _scaled(signs: Signs, cut: Cut, leaf: Expr, part: Expr) -> tuple[Cut, Expr]:
@@ -99,8 +157,8 @@ def _between(signs: Signs, low: Expr | None, high: Expr | None) -> _Interval:
     share = Dummy("r", real=True)
     signs.given[share] = POSITIVE if low is None or high is None else Range(S.Zero, S.One)
     if low is not None:
-        return _Interval(low, high, low + share * (1 if high is None else high - low))
-    return _Interval(low, high, share if high is None else high - share)
+        return _Interval(low, high, low + share * (1 if high is None else high - low), share)
+    return _Interval(low, high, share if high is None else high - share, share)
 
 
 def _ends(signs: Signs, function: Expr, leaf: Expr) -> set[Expr]:

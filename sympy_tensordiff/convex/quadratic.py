@@ -65,12 +65,8 @@ def gram_form(by: Variables, directions: Mapping[Any, Any], scalar: Expr) -> Gra
         form = IndexedSum(2 * weight * residual, *product.limits) if product.limits else 2 * weight * residual
         return Gram(weight, form, "matrix fractional", (weight, cores[0]), (cores[0].tensor,))
     start = _unified((cores[0].indices,), (cores[0].indices[::-1],), bound) if cores else {}
-    if start is not None and ends:
-        start = _unified([_indices(ends[0])], [_indices(ends[1])], bound, start) if _tensor(ends) else None
-    if start is None:
-        return None
     limits = {i: (low, high) for i, low, high in product.limits}
-    for swap in _involutions(start, bound):
+    for swap in _exchanges(start, ends, bound):
         if all(limits[a] == limits[b] for a, b in swap.items()) and _kept(rest, swap):
             found = _split(product.limits, swap, ends, rest, cores)
             if found is not None:
@@ -136,7 +132,7 @@ def _indices(end: Expr) -> tuple[Expr, ...]:
 
 def _tensor(ends: Sequence[Expr]) -> bool:
     """Whether two ends are of one variable."""
-    return len({end.tensor if isinstance(end, TensorEntry) else end for end in ends}) == 1
+    return len({end.tensor if isinstance(end, TensorEntry) else end for end in ends}) <= 1
 
 
 # ---------------------------------------------------------------------------- the exchange
@@ -154,6 +150,21 @@ def _unified(
         elif swap.setdefault(a, b) != b or swap.setdefault(b, a) != a:
             return None
     return swap
+
+
+def _exchanges(start: Any, ends: Sequence[Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:
+    """The exchanges that take one end to the other; an entry of a symmetric matrix has two orders of its indices."""
+    if start is None or not _tensor(ends):
+        return
+    if not ends:
+        yield from _involutions(start, bound)
+        return
+    first, second = map(_indices, ends)
+    orders = [second, second[::-1]] if getattr(getattr(ends[0], "tensor", None), "symmetric", False) else [second]
+    for order in orders:
+        swap = _unified([first], [order], bound, start)
+        if swap is not None:
+            yield from _involutions(swap, bound)
 
 
 def _involutions(start: dict[Expr, Expr], bound: Sequence[Expr]) -> Iterator[dict[Expr, Expr]]:

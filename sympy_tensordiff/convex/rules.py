@@ -82,7 +82,7 @@ class Rules:
         if inverse_of(scalar) is not None:
             return self.gram(scalar, way)
         if isinstance(scalar, sympy.Piecewise):
-            return terms_of_pieces(self.signs, self.by, self.slope, scalar, way)
+            return terms_of_pieces(self.signs, self.by, self.slope, self.terms, scalar, way)
         require("rule", scalar.func in SMOOTH, "{} has no rule", scalar)
         return self._or_gram(self.composition, scalar, way)
 
@@ -140,6 +140,7 @@ class Rules:
                 yield cut
 
     def _composition(self, scalar: Expr, way: int, cut: Cut) -> list[Term]:
+        require("rule", self.by.degree(cut.function) == 0, "{} has no rule", scalar)
         symbols = (*cut.leaves, *cut.inner)
         if len(symbols) > MOST_SYMBOLS:
             raise NoSign("{} is a function of more than {} parts at once", scalar, MOST_SYMBOLS)
@@ -163,7 +164,7 @@ class Rules:
         ranges = {}
         for symbol, node in cut.back.items():
             known = self.signs.range_of(node)
-            ranges[symbol] = AT_LEAST_ZERO if known == FREE and self._form(node) else known
+            ranges[symbol] = AT_LEAST_ZERO if known == FREE and self._forms(node) else known
         enter_domain(self.signs, cut, ranges, self._is_concave)
 
     def _is_concave(self, scalar: Expr) -> bool:
@@ -269,7 +270,8 @@ class Rules:
 
     def _bound(self, node: Expr, symbol: Expr) -> Bound | None:
         """The bound of a sum: twice itself for a quadratic form, else by its summand."""
-        if forms := self._form(node):
+        forms = self._forms(node)
+        if forms and all(t.rule != "matrix fractional" for t in forms):
             return Bound(">", 2 * symbol, sympy.Add(*(t.form for t in forms)), None)
         summand = cut_of_one(self.by, node.args[0])
         if summand is None:
@@ -277,15 +279,14 @@ class Rules:
         self._enter(summand)
         return bound_of_sum(self.signs, node, symbol, summand)
 
-    def _form(self, node: Expr) -> list[Term]:
-        """The terms of a sum that is a quadratic form of the variables, and not negative."""
+    def _forms(self, node: Expr) -> list[Term]:
+        """The terms of a sum that is a Gram form, and so not negative itself; none for others."""
         if not isinstance(node, IndexedSum) or self.by.degree(node) < 2:
             return []
         try:
-            terms = self.gram(node, 1)
+            return self.gram(node, 1)
         except NoSign:
             return []
-        return terms if all(t.rule != "matrix fractional" for t in terms) else []
 
     # ---------------------------------------------------------------- kinks
 

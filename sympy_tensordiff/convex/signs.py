@@ -188,57 +188,74 @@ class Signs(Generators):
         return None
 
     def _by_derivative(self, factor: Expr) -> str | None:
-        """A function of one generator that has, from an end of the range on, the sign of its derivative."""
+        """A function has, from an end of a range on, the sign of its derivative; a convex one is least at slope 0."""
         if self._depth == MOST_DERIVATIVES or len(factor.free_symbols) < 2 or factor.count_ops() > SHORT:
             return None
-        for g in sorted(factor.free_symbols, key=lambda s: s.dummy_index):
-            ends = [(end, way) for end, way in ((self.ranges[g].low, 1), (self.ranges[g].high, -1)) if end is not None]
-            values = [(self._value(factor, g, end), way) for end, way in ends]
-            slope = self._derivative(factor, g) if any(value is not None for value, _ in values) else None
-            for value, way in values:
-                if value is None or slope is None:
-                    continue
-                self._depth += 1
-                sign = self.sign_of(way * slope)
-                self._depth -= 1
-                if sign is not None and sign != "0" and (value == 0 or (value > 0) == (sign[0] == ">")):
-                    return sign[0] if value != 0 else sign
+        self._depth += 1
+        tries = (self._from_points(factor, g) for g in sorted(factor.free_symbols, key=lambda s: s.dummy_index))
+        sign = next((sign for sign in tries if sign), None)
+        self._depth -= 1
+        return sign
+
+    def _from_points(self, factor: Expr, g: Expr) -> str | None:
+        """A sign by values at ends of the range of one generator, or at a least value where it is 0."""
+        if not any(self._depends(other, g) for other in factor.free_symbols - {g}):
+            return None
+        low, high, strict = self.ranges[g]
+        slope = self._derivative(factor, g)
+        steps = [(end, way * slope, strict) for end, way in ((low, 1), (high, -1)) if end is not None]
+        if (low is None or low < 0) and (high is None or high > 0) and self._value(slope, g, S.Zero) == 0:
+            steps.append((S.Zero, self._derivative(slope, g), False))
+        for end, change, is_outside in steps:
+            value = self._value(factor, g, end)
+            at_end = None if value is None else self.sign_of(value)
+            if at_end is not None and (sign := self.sign_of(change)) and (at_end == "0" or at_end[0] == sign[0]):
+                return sign[0] if at_end in (">", "<") or (is_outside and len(sign) == 1) else sign[0] + "="
         return None
 
-    def _derivative(self, form: Expr, g: Expr) -> Expr | None:
-        """The derivative of a form by a generator on which all its others depend, else None."""
-        found = S.Zero
-        for other in form.free_symbols:
-            if other == g:
-                inner, outer = S.One, S.One
-            elif other in self._exps:
-                inner, outer = self._derivative(self._exps[other], g), other
-            elif other in self._logs:
-                inner, outer = self._derivative(self._logs[other], g), 1 / self._logs[other]
-            elif other in self._roots:
-                degree, base = self._roots[other]
-                inner, outer = self._derivative(base, g), 1 / (degree * other ** (degree - 1))
-            else:
-                return None
-            if inner is None:
-                return None
-            found += sympy.diff(form, other) * inner * outer
+    def _inner(self, generator: Expr) -> Expr:
+        """The form that a generator is an exponential, a logarithm or a root of; 0 for others."""
+        if isinstance(self.sources[generator], sympy.cos):  # no function of its sine
+            return S.Zero
+        known = self._exps.get(generator) or self._logs.get(generator)
+        return self._roots.get(generator, (0, S.Zero))[1] if known is None else known
+
+    def _depends(self, generator: Expr, g: Expr) -> bool:
+        return generator == g or any(self._depends(other, g) for other in self._inner(generator).free_symbols)
+
+    def _derivative(self, form: Expr, g: Expr) -> Expr:
+        """The derivative of a form by a generator."""
+        found = sympy.diff(form, g)
+        for other in sorted(form.free_symbols - {g}, key=lambda s: s.dummy_index):
+            if self._depends(other, g):
+                inner = self._inner(other)
+                if other in self._exps:
+                    outer = other
+                elif other in self._logs:
+                    outer = 1 / inner
+                else:
+                    degree = self._roots[other][0]
+                    outer = 1 / (degree * other ** (degree - 1))
+                found += sympy.diff(form, other) * outer * self._derivative(inner, g)
         return found
 
     def _value(self, form: Expr, g: Expr, end: Expr) -> Expr | None:
-        """The value of a form where a generator has a value, if it is rational."""
+        """The value of a form where a generator has a value, if what depends on that is rational."""
         values = {g: end}
         for other in form.free_symbols - {g}:
-            known = self._exps.get(other) or self._logs.get(other) or self._roots.get(other, (0, None))[1]
-            inner = None if known is None else self._value(known, g, end)
-            if inner is None:
+            if not self._depends(other, g):
+                continue
+            inner = self._value(self._inner(other), g, end)
+            if inner is None or not inner.is_Rational:
                 return None
-            if other in self._exps or other in self._logs:
-                values[other] = sympy.exp(inner) if other in self._exps else sympy.log(inner)
+            if other in self._exps:
+                values[other] = sympy.exp(inner)
             else:
-                values[other] = sympy.root(inner, self._roots[other][0])
+                values[other] = sympy.log(inner) if other in self._logs else sympy.root(inner, self._roots[other][0])
+            if not values[other].is_Rational:
+                return None
         value = form.xreplace(values)
-        return value if value.is_Rational else None
+        return None if value.has(sympy.nan, sympy.zoo) else value
 
 
 def _effort(form: Expr) -> int:
