@@ -147,9 +147,12 @@ def _intervals(signs: Signs, cut: Cut, leaf: Expr, known: Range) -> list[_Interv
         require("order", None not in order and not {">=", "<="} & set(order), "{}", end)
         if "0" not in order:
             ends.insert(order.count(">"), end)
-    for bound, outside in ((known.low, "<"), (known.high, ">")):
-        ends = ends if bound is None else [end for end in ends if signs.of(end - bound) not in (outside, "0")]
-    points: list[Expr | None] = [known.low, *ends, known.high]
+    points: list[Expr | None] = [None, *ends, None]
+    for bound, outside, side in ((known.low, "<", 0), (known.high, ">", -1)):
+        sides = {end: None if bound is None else signs.of(end - bound) for end in ends}
+        if bound is not None and {"<", ">", "0"} >= set(sides.values()):  # else the bound is of no use
+            points = [end for end in points if sides.get(end) not in (outside, "0")]
+            points[side] = bound
     return [_between(signs, low, high) for low, high in pairwise(points)]
 
 
