@@ -169,6 +169,7 @@ NOT_CONVEX = {
     "log of a negative number": (sympy.log(-1 - s**2), s, ()),
     "root of a negative number": (sympy.sqrt(-1 - s**2), s, ()),
     "barrier of the outside": (-td.log(td.dot(x, x) - 1), x, ()),
+    "power of the outside": ((td.dot(x, x) - 1) ** Rational(3, 2), x, ()),
     "pole in a ball": (1 / (1 - td.dot(x, x)), x, ()),
     "times a difference of sizes": ((n - m) * s**2, s, ()),
     "times a size minus 2": ((n - 2) * s**2, s, ()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zlib
 
 import pytest
 import sympy
@@ -27,17 +28,19 @@ s, t, r = sympy.symbols("s t r", real=True)
 
 
 @every("case", CONVEX.values(), list(CONVEX))
-def test_convex_functions_are_certified(case) -> None:
+def test_convex_functions_are_certified(case, thorough) -> None:
     function, wrt, domain = case
     declared = domain if isinstance(domain, dict) else {"positive": domain}
     certificate = td.certify_convex(function, wrt, **declared)
     assert certificate, certificate.reason
-    assert certificate.check()
     assert certificate.reason == ""
     assert all(term.rule and term.factors and term.form != 0 for term in certificate.terms)
-    concave = td.certify_convex(-function, wrt, **declared, concave=True)
-    assert concave and concave.check()
-    assert certificate._repr_latex_().startswith("$") and certificate.latex_lines()
+    if thorough or zlib.crc32(str(function).encode()) % 3 == 0:
+        assert certificate.check()
+    if thorough or zlib.crc32(str(function).encode()) % 9 == 0:
+        concave = td.certify_convex(-function, wrt, **declared, concave=True)
+        assert concave and concave.check()
+        assert certificate._repr_latex_().startswith("$") and certificate.latex_lines()
 
 
 @every("case", NOT_CONVEX.values(), list(NOT_CONVEX))
@@ -95,29 +98,52 @@ def test_each_dropped_condition_is_caught(condition, monkeypatch) -> None:
     assert wrong
 
 
+require_values = domains.require_values
+
+# What is exchanged for what is wrong, and a function that is certified then, with its variables and domain.
 MUTANTS = {
     "the exchange need not keep the summand": (
         *(quadratic, "_kept", lambda factors, swap: True),
-        (td.dot(A.T @ x, B.T @ x), x),
+        *(td.dot(A.T @ x, B.T @ x), x, {}),
     ),
     "a sum over no point is positive": (
         *(Signs, "filled", lambda self, limits: True),
-        (td.log(td.IndexedSum(td.exp(x[i]), (i, 0, m - 2))), x),
+        *(td.log(td.IndexedSum(td.exp(x[i]), (i, 0, m - 2))), x, {}),
     ),
     "coefficients of odd powers count": (
         *(signs, "_sum", lambda found: ">"),
-        (td.sum(x**4 + x**3), x),
+        *(td.sum(x**4 + x**3), x, {}),
+    ),
+    "a pole may be at the end of a range": (
+        *(domains, "require_values", lambda *given: require_values(*given[:3], {}, given[4])),
+        *(1 / td.IndexedSum(x[i], (i, 1, m - 1)), x, {"positive": x}),
+    ),
+    "the domain of a root is convex for any argument": (
+        *(rules.Rules, "_is_concave", lambda self, scalar: True),
+        *((td.dot(x, x) - 1) ** Rational(3, 2), x, {}),
+    ),
+    "a sine has one sign everywhere": (
+        *(Signs, "_half_period", lambda self, argument, shift: POSITIVE),
+        *(-td.sum(td.sin(x)), x, {"bounds": {x: (0, 4)}}),
+    ),
+    "a function that grows is positive": (
+        *(Signs, "_value", lambda self, form, g, end: sympy.S.Zero),
+        *(td.sum(td.exp(x) - x**3 / 6 - x**2), x, {"positive": x}),
+    ),
+    "a function has the sign of its value at an end": (
+        *(Signs, "_derivative", lambda self, form, g: sympy.S.NegativeOne),
+        *(td.sum(td.exp(x) - x**3), x, {"positive": x}),
     ),
 }
 
 
 @every("mutant", MUTANTS.values(), list(MUTANTS))
 def test_mutants_are_caught(mutant, monkeypatch) -> None:
-    place, name, wrong, (function, wrt) = mutant
-    assert not td.certify_convex(function, wrt)
+    module, name, wrong, function, wrt, domain = mutant
+    assert not td.certify_convex(function, wrt, **domain)
     with monkeypatch.context() as patch:
-        patch.setattr(place, name, wrong)
-        assert td.certify_convex(function, wrt)
+        patch.setattr(module, name, wrong)
+        assert td.certify_convex(function, wrt, **domain)
 
 
 def test_a_certificate_that_is_not_the_hessian_fails_its_check() -> None:
@@ -222,22 +248,22 @@ def test_bad_arguments() -> None:
 
 def test_random_functions(monkeypatch) -> None:
     seen = []
-    for seed in range(12):
+    for seed in range(7):
         try:
             convexity.check_convexity(seed)
             seen.append("right")
         except UnsupportedError:
             seen.append("refused")
-    assert seen.count("right") > 8
+    assert seen.count("right") > 5
     assert fuzz.check("convexity", 3).verdict == "right"
     with pytest.raises(UnsupportedError, match="is convex at all points that were tried: "):
-        convexity.check_convexity(37)
+        convexity.check_convexity(20)
     with monkeypatch.context() as patch:
         patch.setattr(convexity, "least_curvature", lambda *given: -1.0)
         with pytest.raises(DerivativeMismatch, match=r"is certified and has the relative curvature -1\.0"):
             convexity.check_convexity(28)
     # The oracle sees what is wrong: everything is certified.
-    case = convexity.random_case(0)
+    case = convexity.random_case(0)._replace(variables=(convexity.x,), bounds={}, positive=())
     assert convexity.least_curvature(case._replace(value=lambda v: -(v[convexity.x] ** 2).sum(-1)), 0) < -0.1
     assert convexity.least_curvature(case._replace(value=lambda v: -abs(v[convexity.x]).sum(-1)), 0) < -0.01
     assert convexity.least_curvature(case._replace(value=lambda v: (v[convexity.x] ** 2).sum(-1)), 0) > -1e-6

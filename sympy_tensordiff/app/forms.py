@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 import sympy
@@ -28,6 +29,9 @@ ATTEMPTS = 30
 # What one array of a check may hold, and the largest size that is tried.
 _ENTRIES = 50_000
 _LARGEST = 6
+DOMAINS = "positive, nonnegative, or an interval such as 0 : 1, -1.5 :, or 0 : pi/2"
+"""What a domain of a tensor may be."""
+_END = re.compile(r"(?P<sign>-?)(?P<number>\d+(?:\.\d+)?)?\*?(?P<pi>pi)?(?:/(?P<over>[1-9]\d*))?")
 _PRINTED = {"pretty": "pretty", "latex": "LaTeX", "index": "index notation"}
 
 
@@ -54,13 +58,44 @@ def form_text(parsed: Any, expression: Any, form: str, *, unicode: bool = True) 
     return str(sympy.latex(expression) if form == "latex" else expression)
 
 
+def certificate(parsed: Any, domains: Iterable[tuple[str, str]] = (), *, concave: bool = False) -> Any:
+    """A certificate of convexity of the expression in the arguments of an input.
+
+    Parameters
+    ----------
+    domains : iterable of (str, str)
+        Names of tensors, and what their entries are: ``"positive"``, ``"nonnegative"``, or the ends of an interval,
+        ``"0 : pi/2"``, where one may be left out.
+    """
+    bounds: dict[Any, tuple[Any, Any]] = {}
+    signs: dict[str, list[Any]] = {"positive": [], "nonnegative": []}
+    for name, text in domains:
+        if name not in parsed.tensors:
+            raise ArgumentError(f"{name} is not a tensor of the input: its tensors are {', '.join(parsed.tensors)}")
+        low, colon, high = text.strip().partition(":")
+        if low in signs and not colon:
+            signs[low].append(parsed.tensors[name])
+        elif colon:
+            bounds[parsed.tensors[name]] = (_end(name, low), _end(name, high))
+        else:
+            raise ArgumentError(f"the domain of {name} is {text}: write {DOMAINS}")
+    wrt = tuple(dict.fromkeys(parsed.arguments))
+    return td.certify_convex(parsed.expression, wrt, bounds=bounds, concave=concave, **signs)
+
+
+def _end(name: str, text: str) -> Any:
+    """A number in a domain, exactly; None for no number."""
+    if not text.strip():
+        return None
+    found = _END.fullmatch(text.replace(" ", ""))
+    if found is None or not (found["number"] or found["pi"]):
+        raise ArgumentError(f"an end of the domain of {name} is {text.strip()}: write {DOMAINS}")
+    number = sympy.Rational(found["number"] or 1) / sympy.Integer(found["over"] or 1)
+    return number * (-1 if found["sign"] else 1) * (sympy.pi if found["pi"] else 1)
+
+
 def certificate_text(
-    parsed: Any,
-    form: str = "index",
-    *,
-    concave: bool = False,
-    positive: Sequence[str] = (),
-    nonnegative: Sequence[str] = (),
+    parsed: Any, form: str = "index", *, concave: bool = False, domains: Iterable[tuple[str, str]] = ()
 ) -> str:
     """A certificate of convexity of the expression in the arguments of an input, or why there is none.
 
@@ -68,23 +103,18 @@ def certificate_text(
     ----------
     form : str
         ``"latex"``, or anything else for index notation.
-    positive, nonnegative : sequence of str
-        Names of tensors.
+    domains : iterable of (str, str)
+        As for `certificate`.
     """
-    unknown = [name for name in (*positive, *nonnegative) if name not in parsed.tensors]
-    if unknown:
-        raise ArgumentError(f"{unknown[0]} is no tensor of the input: its tensors are {', '.join(parsed.tensors)}")
-    above, at_least = ([parsed.tensors[name] for name in names] for names in (positive, nonnegative))
-    wrt = tuple(dict.fromkeys(parsed.arguments))
-    certificate = td.certify_convex(parsed.expression, wrt, above, at_least, concave=concave)
+    found = certificate(parsed, domains, concave=concave)
     if form == "latex":
-        return " \\\\\n".join(certificate.latex_lines())
-    if not certificate:
-        return f"{certificate!r}\n(not certified is not a proof of the contrary)"
-    certificate.check()
-    lines = [f"  {term}" for term in certificate.terms] or ["  it is affine"]
-    word = "concave" if concave else "convex"
-    return "\n".join([f"{word} in {', '.join(map(str, wrt))}, by the parts of the Hessian, which are checked:", *lines])
+        return " \\\\\n".join(found.latex_lines())
+    if not found:
+        return f"{found!r}\n(not certified is not a proof of the contrary)"
+    found.check()
+    lines = [f"  {term}" for term in found.terms] or [f"  it is {str(found).partition(': ')[2]}"]
+    word, names = "concave" if concave else "convex", ", ".join(map(str, found.directions))
+    return "\n".join([f"{word} in {names}, by the parts of the Hessian, which are checked:", *lines])
 
 
 def arguments_of(parsed: Any, expression: Any) -> tuple[Any, ...]:

@@ -182,6 +182,13 @@ def _parser() -> argparse.ArgumentParser:
             f"--{domain}", metavar="NAMES", default="", help=f"tensors whose entries are {words}, for a certificate"
         )
     parser.add_argument(
+        "--bounds",
+        metavar="NAME=LOW:HIGH",
+        action="append",
+        default=[],
+        help="the interval of a tensor's entries, for a certificate; one end may be left out: x=0:pi, x=-1:",
+    )
+    parser.add_argument(
         "--graph", metavar="FILE", help="draw the expression and its first derivative (.svg, .png, .dot, .txt)"
     )
     parser.add_argument("--version", action="version", version=f"sympy-tensordiff {td.__version__}")
@@ -192,8 +199,10 @@ def _answer(parsed: Any, options: argparse.Namespace) -> int:
     """Print what is asked for."""
     page = Page(sys.stdout)
     if options.convex or options.concave:
-        names = {kind: tuple(filter(None, getattr(options, kind).split(","))) for kind in ("positive", "nonnegative")}
-        text = certificate_text(parsed, options.form, concave=options.concave, **names)
+        kinds = ("positive", "nonnegative")
+        domains = [(name, kind) for kind in kinds for name in getattr(options, kind).split(",") if name]
+        domains += [(name, domain) for name, _, domain in (text.partition("=") for text in options.bounds)]
+        text = certificate_text(parsed, options.form, concave=options.concave, domains=domains)
         page.say(text)
         return int(text.removeprefix(r"\text{").startswith("not certified"))
     expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)

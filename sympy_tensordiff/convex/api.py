@@ -101,10 +101,12 @@ def certify_convex(
     rules = Rules(signs, by, directions, matrices)
     terms: list[Term] | None = None
     reason = ""
+    back = {symbol: sympy.log(TensorDeterminant(matrix)) for symbol, matrix in matrices.items()}
     try:
-        back = {symbol: sympy.log(TensorDeterminant(matrix)) for symbol, matrix in matrices.items()}
         terms = [_with(term, back) for term in rules.terms(scalar, -1 if concave else 1)]
-    except (NoSign, UnsupportedError) as failure:
+    except NoSign as failure:
+        reason = str(failure.written(back))
+    except UnsupportedError as failure:
         reason = str(failure)
     return Certificate(function, f, directions, ranges, terms, reason, concave)
 

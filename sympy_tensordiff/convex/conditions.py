@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import sympy
 from sympy import Expr
 
 CONDITIONS: dict[str, str] = {
@@ -36,6 +38,10 @@ class NoSign(Exception):
     def __str__(self) -> str:
         text, *parts = self.args
         return str(text).format(*parts)
+
+    def written(self, back: Mapping[Expr, Expr]) -> NoSign:
+        """The same with what symbols stand for."""
+        return type(self)(*(part.xreplace(back) if isinstance(part, sympy.Basic) else part for part in self.args))
 
 
 class NoFit(NoSign):

@@ -69,7 +69,7 @@ def terms_of_pieces(
         try:
             return _terms(signs, slope, terms, cut, way)
         except NoSign as failure:
-            reason = failure
+            reason = failure.written(cut.back)
     raise reason
 
 

@@ -517,6 +517,13 @@ def test_certificates(run):
     assert text.startswith("convex in x, by the parts of the Hessian, which are checked:\n  square: ")
     assert answer(run, "--concave", "--wrt=x", "declare x[n] sum(x)").endswith("  it is affine")
     assert r"\geq 0" in answer(run, "--convex", "--form=latex", "--nonnegative=x", "--wrt=x", entropy)
+    sine = "declare x[n] sum(sin(x))"
+    assert answer(run, "--concave", "--bounds=x=0:pi", "--wrt=x", sine).startswith("concave in x, ")
+    assert answer(run, "--convex", "--bounds", "x=-pi:0", "--wrt=x", sine).startswith("convex in x, ")
+    assert answer(run, "--convex", "--bounds", "x=-3/2:", "--wrt=x", "declare x[n] sum(x.^3 + 4.5*x.^2)")
     assert command_line.main(["--convex", "--wrt=x", "declare x[n] sum(x.^3)"]) == 1
     assert command_line.main(["--convex", "--wrt=x", "--form=latex", "declare x[n] sum(x.^3)"]) == 1
     assert command_line.main(["--convex", "--wrt=x", "--positive=z", entropy]) == 1
+    assert command_line.main(["--convex", "--bounds=x=-3/2:", "--wrt=x", "declare x[n] sum(x.^3 + 4.4*x.^2)"]) == 1
+    for bounds in ("x=0:1/0", "x=0:two", "x=1", "x", "z=0:1"):
+        assert command_line.main(["--convex", f"--bounds={bounds}", "--wrt=x", sine]) == 1

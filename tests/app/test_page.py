@@ -28,7 +28,7 @@ from sympy_tensordiff.app.web.server import CONNECTIONS, LARGEST_BODY, Server, p
 EXAMPLES = json.loads(page_files()["examples.json"])
 SINE = {
     **{"language": "text", "source": "declare x 1 expression sin(x) derivative wrt x", "order": 1},
-    **{"wrt": [], "sizes": {}, "want": "formulas"},
+    **{"wrt": [], "sizes": {}, "domains": {}, "want": "formulas"},
 }
 
 
@@ -153,6 +153,14 @@ def test_examples(example) -> None:
     assert told(**question, want="convex")["convex"].keys() <= {"text", "error"}
 
 
+def test_convexity_over_domains() -> None:
+    question = {"language": "index", "source": "declare x[n] f = sum(x[i]**3, i) derivative wrt x", "want": "convex"}
+    assert told(**question)["convex"]["text"].startswith("not certified convex: no sign of 6*x[i]")
+    assert told(**question, domains={"x": "nonnegative", "gone": "?"})["convex"]["text"].startswith("convex in x, ")
+    assert told(**question, domains={"x": "-2 : 0"})["convex"]["text"].startswith("concave in x, ")
+    assert "write positive, nonnegative" in told(**question, domains={"x": "here"})["convex"]["error"]
+
+
 def test_graph_and_code() -> None:
     assert told(want="graph")["graph"]["text"].count("<svg") == 1
     assert "td.jacobian(expression, x)" in told(want="python")["code"]["text"]
@@ -204,8 +212,8 @@ BAD_REQUESTS = {
     b"": "no JSON text",
     b"\xff\xfe": "no JSON text",
     b"[" * 100_000: "no JSON text",
-    b"[]": "a request has language, source, order, wrt, sizes, want",
-    b'{"language": "text"}': "a request has language, source, order, wrt, sizes, want",
+    b"[]": "a request has language, source, order, wrt, sizes, domains, want",
+    b'{"language": "text"}': "a request has language, source, order, wrt, sizes, domains, want",
     json.dumps({**SINE, "more": 1}).encode(): "a request has",
     json.dumps({**SINE, "source": 3}).encode(): "the source is a text of at most 20,000 characters",
     json.dumps({**SINE, "source": "x" * (LONGEST_SOURCE + 1)}).encode(): "at most 20,000 characters",
@@ -218,6 +226,9 @@ BAD_REQUESTS = {
     json.dumps({**SINE, "wrt": "x"}).encode(): "wrt is a list of at most two names",
     json.dumps({**SINE, "wrt": ["x", "x", "x"]}).encode(): "wrt is a list of at most two names",
     json.dumps({**SINE, "wrt": [1]}).encode(): "wrt is a list of at most two names",
+    json.dumps({**SINE, "domains": []}).encode(): "domains are texts of at most 40 characters by their names",
+    json.dumps({**SINE, "domains": {"x": 1}}).encode(): "domains are texts of at most 40 characters by their names",
+    json.dumps({**SINE, "domains": {"x": 41 * "0"}}).encode(): "domains are texts of at most 40 characters by their",
     json.dumps({**SINE, "sizes": []}).encode(): "sizes are integers from 0 to 1,000",
     json.dumps({**SINE, "sizes": {"n": -1}}).encode(): "sizes are integers from 0 to 1,000",
     json.dumps({**SINE, "sizes": {"n": True}}).encode(): "sizes are integers from 0 to 1,000",

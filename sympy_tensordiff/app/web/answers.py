@@ -21,6 +21,8 @@ LONGEST_SOURCE = 20_000
 """The longest input, in characters."""
 LONGEST = 200_000
 """Longer texts are not sent."""
+LONGEST_DOMAIN = 40
+"""The longest text for a domain."""
 LARGEST_SIZE = 1000
 """Of an axis for which numbers are tried."""
 WANTS = ("formulas", "python", "numpy", "numba", "cuda", "graph", "check", "convex", "numbers")
@@ -48,6 +50,8 @@ class Request(NamedTuple):
         What to differentiate with respect to; empty: as the source says, else the first name.
     sizes : dict of str
         Sizes for ``"numbers"``; those that are not named are 2, 3, 4, … in the order of their names.
+    domains : dict of str
+        For ``"convex"``: what the entries of a tensor are: ``"positive"``, ``"nonnegative"``, an interval ``"0 : 1"``.
     want : str
         What is to be told: ``"formulas"``, the code for a backend, a program, the graph, a check, or numbers.
     """
@@ -57,6 +61,7 @@ class Request(NamedTuple):
     order: int
     wrt: Sequence[str]
     sizes: Mapping[str, int]
+    domains: Mapping[str, str]
     want: str
 
 
@@ -87,6 +92,11 @@ def request_of(body: bytes) -> Request:
         raise RequestError("wrt is a list of at most two names")
     if not isinstance(sizes, dict) or not all(type(n) is int and 0 <= n <= LARGEST_SIZE for n in sizes.values()):
         raise RequestError(f"sizes are integers from 0 to {LARGEST_SIZE:,} by their names")
+    domains = found["domains"]
+    if not isinstance(domains, dict) or not all(
+        isinstance(d, str) and len(d) <= LONGEST_DOMAIN for d in domains.values()
+    ):
+        raise RequestError(f"domains are texts of at most {LONGEST_DOMAIN} characters by their names")
     return Request(**found)
 
 
@@ -101,7 +111,7 @@ def answer(request: Request) -> Answer:
         if request.want == "check":
             return {"check": form(lambda: "\n".join(checks(parsed, derivative)))}
         if request.want == "convex":
-            return {"convex": form(lambda: certificate_text(parsed))}
+            return {"convex": form(lambda: convexity(parsed, request.domains))}
         if request.want == "numbers":
             return {"numbers": form(lambda: numbers(parsed, derivative, request.sizes))}
         return {"code": form(lambda: form_text(parsed, derivative, request.want))}
@@ -171,6 +181,16 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
     inputs = [(name, values[tensor]) for name, tensor in parsed.tensors.items()]
     with np.printoptions(precision=4, suppress=True, threshold=200):
         return "\n".join(f"{name} =\n{array}" for name, array in [*inputs, ("value", value), ("derivative", slope)])
+
+
+def convexity(parsed: Any, given: Mapping[str, str]) -> str:
+    """A certificate that the expression is convex, or else that it is concave."""
+    domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
+    text = certificate_text(parsed, domains=domains)
+    if text.startswith("not certified"):
+        other = certificate_text(parsed, concave=True, domains=domains)
+        return text if other.startswith("not certified") else other
+    return text
 
 
 def form(write: Callable[[], str]) -> Answer:

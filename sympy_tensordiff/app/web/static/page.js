@@ -20,12 +20,13 @@ let given = [];
 let shown = ""; // the tab whose answer is there
 let chosen = []; // what to differentiate with respect to; empty: as the text says
 let sizes = {}; // those that were typed, for numbers
+let domains = {}; // likewise, for convexity
 
 // ---------------------------------------------------------------- questions
 
 async function ask(want) {
   const body = JSON.stringify({
-    language: language.value, source: source.value, order: Number(order.value), wrt: chosen, sizes, want,
+    language: language.value, source: source.value, order: Number(order.value), wrt: chosen, sizes, domains, want,
   });
   try {
     const response = await fetch("api/answer", {
@@ -92,7 +93,7 @@ async function show() {
   else write(answer.code ?? answer.check ?? answer.convex ?? answer.graph ?? answer.numbers);
 }
 
-// What to choose from: the variables, and the sizes for numbers.
+// What to choose from: the variables, the sizes for numbers, and the domains for convexity.
 function offer(answer) {
   [wrt, again].forEach((select, n) => {
     select.replaceChildren(...answer.variables.map((name) => new Option(name, name)));
@@ -111,6 +112,20 @@ function offer(answer) {
       show();
     });
     label.append(`${name} = `, input);
+    return label;
+  }));
+  at("domains").replaceChildren(...answer.variables.map((name) => {
+    const label = document.createElement("label");
+    const input = document.createElement("input");
+    Object.assign(input, { maxLength: 40, placeholder: "any real", value: domains[name] ?? "" });
+    input.setAttribute("list", "some-domains");
+    input.addEventListener("change", () => {
+      domains[name] = input.value;
+      delete told.convex;
+      keep();
+      show();
+    });
+    label.append(`${name}: `, input);
     return label;
   }));
 }
@@ -167,6 +182,7 @@ function write(form) {
   text.hidden = drawn;
   picture.hidden = !drawn;
   at("sizes").hidden = tab !== "numbers";
+  at("domains").hidden = tab !== "convex";
   if (drawn) picture.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(form.text);
   at("copy").disabled = Boolean(form.error) || ["", "…"].includes(form.text);
 }
@@ -232,7 +248,7 @@ at("link").addEventListener("click", () => { keep(); copy(location.href, at("lin
 
 // Not at every key: browsers refuse to change the address more often than some times a second.
 function keep() {
-  const state = { l: language.value, s: source.value, o: order.value, t: tab, w: chosen, z: sizes };
+  const state = { l: language.value, s: source.value, o: order.value, t: tab, w: chosen, z: sizes, d: domains };
   history.replaceState(null, "", "#" + encodeURIComponent(JSON.stringify(state)));
 }
 
@@ -245,6 +261,7 @@ function restored() {
     order.value = state.o === "2" ? "2" : "1";
     chosen = Array.isArray(state.w) ? state.w.map(String).slice(0, 2) : [];
     sizes = Object.fromEntries(Object.entries(state.z ?? {}).filter(([, size]) => Number.isInteger(size) && size >= 0 && size <= 1000));
+    domains = Object.fromEntries(Object.entries(state.d ?? {}).filter(([, text]) => typeof text === "string" && text.length <= 40));
     if (TABS.some(([name]) => name === state.t)) tab = state.t;
     return true;
   } catch {
@@ -262,7 +279,7 @@ function start(example) {
   language.value = "any";
   source.value = example.source;
   order.value = "1";
-  [chosen, sizes] = [[], {}];
+  [chosen, sizes, domains] = [[], {}, {}];
   help();
   changed();
 }
