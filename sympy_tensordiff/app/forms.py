@@ -94,26 +94,15 @@ def _end(name: str, text: str) -> Any:
     return number * (-1 if found["sign"] else 1) * (sympy.pi if found["pi"] else 1)
 
 
-def certificate_text(
-    parsed: Any, form: str = "index", *, concave: bool = False, domains: Iterable[tuple[str, str]] = ()
-) -> str:
-    """A certificate of convexity of the expression in the arguments of an input, or why there is none.
-
-    Parameters
-    ----------
-    form : str
-        ``"latex"``, or anything else for index notation.
-    domains : iterable of (str, str)
-        As for `certificate`.
-    """
-    found = certificate(parsed, domains, concave=concave)
+def certificate_text(found: Any, form: str = "index") -> str:
+    """A certificate, checked, or why there is none: in LaTeX, or in index notation for other forms."""
     if form == "latex":
         return " \\\\\n".join(found.latex_lines())
     if not found:
         return f"{found!r}\n(not certified is not a proof of the contrary)"
     found.check()
     lines = [f"  {term}" for term in found.terms] or [f"  it is {str(found).partition(': ')[2]}"]
-    word, names = "concave" if concave else "convex", ", ".join(map(str, found.directions))
+    word, names = "concave" if found.concave else "convex", ", ".join(map(str, found.directions))
     return "\n".join([f"{word} in {names}, by the parts of the Hessian, which are checked:", *lines])
 
 

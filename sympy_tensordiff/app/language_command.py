@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import FORMS, certificate_text, checks, form_text, parsed_input
+from sympy_tensordiff.app.forms import FORMS, certificate, certificate_text, checks, form_text, parsed_input
 from sympy_tensordiff.app.page import Page
 from sympy_tensordiff.errors import ArgumentError, ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.parsing.api import LANGUAGES, language_of
@@ -202,7 +202,7 @@ def _answer(parsed: Any, options: argparse.Namespace) -> int:
         kinds = ("positive", "nonnegative")
         domains = [(name, kind) for kind in kinds for name in getattr(options, kind).split(",") if name]
         domains += [(name, domain) for name, _, domain in (text.partition("=") for text in options.bounds)]
-        text = certificate_text(parsed, options.form, concave=options.concave, domains=domains)
+        text = certificate_text(certificate(parsed, domains, concave=options.concave), options.form)
         page.say(text)
         return int(text.removeprefix(r"\text{").startswith("not certified"))
     expression = parsed.expression if options.expression else parsed.derivative(simplify=options.simplify)

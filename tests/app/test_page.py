@@ -150,13 +150,14 @@ def test_examples(example) -> None:
     assert "def run(" in told(**question, want="numba")["code"]["text"]
     assert "largest relative error" in told(**question, want="check")["check"]["text"]
     assert "derivative =" in told(**question, want="numbers")["numbers"]["text"]
-    assert told(**question, want="convex")["convex"].keys() <= {"text", "error"}
+    assert told(**question, want="convex")["convex"].keys() <= {"text", "error", "latex"}
 
 
 def test_convexity_over_domains() -> None:
     question = {"language": "index", "source": "declare x[n] f = sum(x[i]**3, i) derivative wrt x", "want": "convex"}
     assert told(**question)["convex"]["text"].startswith("not certified convex: no sign of 6*x[i]")
     assert told(**question, domains={"x": "nonnegative", "gone": "?"})["convex"]["text"].startswith("convex in x, ")
+    assert r"\geq 0" in told(**question, domains={"x": "positive"})["convex"]["latex"]
     assert told(**question, domains={"x": "-2 : 0"})["convex"]["text"].startswith("concave in x, ")
     assert "write positive, nonnegative" in told(**question, domains={"x": "here"})["convex"]["error"]
 

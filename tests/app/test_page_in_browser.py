@@ -234,6 +234,22 @@ def test_a_link_restores_the_state(page, browser, url):
     other.close()
 
 
+def test_domains_are_typed(page, browser):
+    typed(page, "declare x[n]\nf = sum(x[i]**3, i)\nderivative wrt x")
+    page.click("#tab-convex")
+    page.wait_for_selector("#text:has-text('not certified convex')")
+    assert page.is_hidden("#proof")
+    page.locator("#domains input").fill("nonnegative")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#text:has-text('convex in x, by the parts of the Hessian')")
+    page.wait_for_selector("#proof .katex")
+    other = browser.new_page()
+    other.goto(page.url)
+    other.wait_for_selector("#proof .katex", timeout=60_000)
+    assert other.input_value("#domains input") == "nonnegative"
+    other.close()
+
+
 def test_keyboard_only(page):
     page.keyboard.press("Tab")
     seen = []

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 import sympy_tensordiff as td
-from sympy_tensordiff.app.forms import certificate_text, checks, form_text, parsed_input
+from sympy_tensordiff.app.forms import certificate, certificate_text, checks, form_text, parsed_input
 from sympy_tensordiff.errors import ParseError, TensorDiffError, UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
 from sympy_tensordiff.testing.values import random_values, size_symbols
@@ -111,7 +111,7 @@ def answer(request: Request) -> Answer:
         if request.want == "check":
             return {"check": form(lambda: "\n".join(checks(parsed, derivative)))}
         if request.want == "convex":
-            return {"convex": form(lambda: convexity(parsed, request.domains))}
+            return {"convex": convexity(parsed, request.domains)}
         if request.want == "numbers":
             return {"numbers": form(lambda: numbers(parsed, derivative, request.sizes))}
         return {"code": form(lambda: form_text(parsed, derivative, request.want))}
@@ -183,14 +183,21 @@ def numbers(parsed: Any, derivative: Any, given: Mapping[str, int]) -> str:
         return "\n".join(f"{name} =\n{array}" for name, array in [*inputs, ("value", value), ("derivative", slope)])
 
 
-def convexity(parsed: Any, given: Mapping[str, str]) -> str:
-    """A certificate that the expression is convex, or else that it is concave."""
+def convexity(parsed: Any, given: Mapping[str, str]) -> Answer:
+    """A certificate that the expression is convex, or else that it is concave, with its proof in LaTeX."""
     domains = [(name, text) for name, text in given.items() if text.strip() and name in parsed.tensors]
-    text = certificate_text(parsed, domains=domains)
-    if text.startswith("not certified"):
-        other = certificate_text(parsed, concave=True, domains=domains)
-        return text if other.startswith("not certified") else other
-    return text
+    found: list[Any] = []
+
+    def write() -> str:
+        found.append(certificate(parsed, domains))
+        other = None if found[0] else certificate(parsed, domains, concave=True)
+        found[:] = [other or found[0]]
+        return certificate_text(found[0])
+
+    told = form(write)
+    if "text" in told and found[0]:
+        told["latex"] = r"\begin{aligned} & " + r" \\ & ".join(found[0].latex_lines()) + r" \end{aligned}"
+    return told
 
 
 def form(write: Callable[[], str]) -> Answer:

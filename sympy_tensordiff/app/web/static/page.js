@@ -177,12 +177,14 @@ function write(form) {
   text.classList.remove("old");
   picture.classList.remove("old");
   text.classList.toggle("wrong", Boolean(form.error));
-  text.classList.toggle("wrapped", FORMULAS.has(tab));
+  text.classList.toggle("wrapped", FORMULAS.has(tab) || tab === "convex");
   text.textContent = form.error ?? form.text;
   text.hidden = drawn;
   picture.hidden = !drawn;
   at("sizes").hidden = tab !== "numbers";
   at("domains").hidden = tab !== "convex";
+  at("proof").hidden = tab !== "convex" || !form.latex;
+  if (form.latex) formula(at("proof"), { text: form.latex });
   if (drawn) picture.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(form.text);
   at("copy").disabled = Boolean(form.error) || ["", "…"].includes(form.text);
 }
