@@ -196,6 +196,29 @@ def _powers_of_absolute_values(product: Expr, done: Mapping[Expr, Expr]) -> dict
     return found
 
 
+def in_one_sum(by: Variables, scalar: Expr) -> Expr:
+    """A scalar whose terms are multiples of sums over equal ranges, with one sum for each range."""
+    limits: dict[Any, Any] = {}
+    bodies: dict[Any, list[Expr]] = {}
+    for term in sympy.Add.make_args(scalar):
+        factors = sympy.Mul.make_args(term)
+        sums = [f for f in factors if isinstance(f, IndexedSum) and by.degree(f)]
+        rest = sympy.Mul(*(f for f in factors if f not in sums))
+        key: Any = term
+        if len(sums) == 1 and not by.degree(rest):
+            body, *own = sums[0].args
+            ends = tuple(end for limit in own for end in limit[1:])
+            first = limits.setdefault(ends, own)
+            names = {i: j for (i, *_), (j, *_) in zip(own, first, strict=True) if i != j}
+            is_rectangular = not any(end.free_symbols & {i for i, *_ in own} for end in ends)
+            if is_rectangular and not (body.atoms(sympy.Symbol) | rest.free_symbols) & set(names.values()):
+                key, term = ends, rest * body.xreplace(names)
+        bodies.setdefault(key, []).append(term)
+    if all(len(each) == 1 for each in bodies.values()):
+        return scalar
+    return sympy.Add(*(IndexedSum(sympy.Add(*b), *limits[key]) if key in limits else b[0] for key, b in bodies.items()))
+
+
 def inverse_of(entry: Expr) -> Any:
     """The matrix of an entry of an inverse, else None."""
     if isinstance(entry, TensorEntry) and isinstance(entry.tensor, TensorInverse):

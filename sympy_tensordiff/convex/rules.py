@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, inverse_of
+from sympy_tensordiff.convex.affine_parts import KINKS, SMOOTH, Cut, Variables, in_one_sum, inverse_of
 from sympy_tensordiff.convex.cauchy_schwarz import Bound, bound_of_sum, cut_of_one
 from sympy_tensordiff.convex.conditions import NoFit, NoSign, Term, require
 from sympy_tensordiff.convex.domains import enter_domain
@@ -74,7 +74,7 @@ class Rules:
         if isinstance(scalar, IndexedReduction) and self.by.in_limits(scalar):
             raise NoSign("{} has a variable in the limits", scalar)
         if isinstance(scalar, IndexedSum):
-            return self._or_gram(self.sum_of_terms, scalar, way)
+            return self._first([self.sum_of_terms, self.gram], scalar, way)
         if isinstance(scalar, IndexedMax | IndexedMin) or scalar.func in KINKS:
             return self.kink(scalar, way)
         if scalar in self.matrices:
@@ -84,17 +84,19 @@ class Rules:
         if isinstance(scalar, sympy.Piecewise):
             return terms_of_pieces(self.signs, self.by, self.slope, self.terms, scalar, way)
         require("rule", scalar.func in SMOOTH, "{} has no rule", scalar)
-        return self._or_gram(self.composition, scalar, way)
+        return self._first([self.composition, self.gram, self.of_one_sum], scalar, way)
 
-    def _or_gram(self, rule: Callable[[Expr, int], list[Term]], scalar: Expr, way: int) -> list[Term]:
-        """The terms of a rule, else those of a Gram form, else the reason of the rule that fits the scalar."""
-        try:
-            return rule(scalar, way)
-        except NoSign as failure:
+    def _first(self, rules: Sequence[Callable[[Expr, int], list[Term]]], scalar: Expr, way: int) -> list[Term]:
+        """The terms of the first rule that gives some, else the reason of the last one that fits the scalar."""
+        reason = NoSign("{} has no rule", scalar)
+        for rule in rules:
             try:
-                return self.gram(scalar, way)
+                return rule(scalar, way)
             except NoFit:
-                raise failure from None
+                continue
+            except NoSign as failure:
+                reason = failure
+        raise reason
 
     # ---------------------------------------------------------------- sums and compositions
 
@@ -108,6 +110,20 @@ class Rules:
         square: IndexedSum(12*v_x[i]**2*x[i]**2, (i, 0, n - 1)) since 12*x[i]**2 >= 0
         """
         return [t._replace(form=IndexedSum(t.form, *scalar.args[1:])) for t in self.terms(scalar.args[0], way)]
+
+    def of_one_sum(self, scalar: Expr, way: int) -> list[Term]:
+        """Law: multiples of sums over one range are one sum; what is not convex in one may be in the other.
+
+        >>> import sympy_tensordiff as td
+        >>> n, = td.indices("n,")
+        >>> x = td.TensorSymbol("x", n)
+        >>> bool(td.certify_convex(td.sum(x**2) + td.sum(td.log(1 + x**2)), x))
+        True
+        """
+        merged = in_one_sum(self.by, scalar)
+        if merged == scalar:
+            raise NoFit("{} has no sums over one range", scalar)
+        return self.terms(merged, way)
 
     def composition(self, scalar: Expr, way: int) -> list[Term]:
         """Law: ``g(a, s)`` with affine ``a`` has ``v' H v = d' G d + sum(g_s * v' H_s v)``, ``d`` the derivatives in v.
