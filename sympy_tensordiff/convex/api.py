@@ -41,7 +41,8 @@ def certify_convex(
     positive, nonnegative : sequence of TensorSymbol or Symbol
         Variables and parameters whose entries are declared to be positive, or not negative.
     bounds : mapping
-        For a variable or parameter the pair of numbers between which its entries lie; None for no bound.
+        For a variable or parameter the pair of real numbers between which its entries are, ``(0, sympy.pi)``; None for
+        no bound.
     concave : bool
         Certify that ``-f`` is convex.
 
@@ -59,13 +60,13 @@ def certify_convex(
     Notes
     -----
     "Not certified" is not "not convex". The domain is what is declared, what the tensors are declared to be
-    (``positive=True`` of a matrix: positive definite), positive SymPy symbols, and the half spaces in which logarithms
-    and roots of affine parts have a value. At the boundary of the domain the certificate speaks for limits: a function
-    that is continuous there is convex there as well.
+    (``positive=True`` of a matrix: positive definite), positive SymPy symbols, and where logarithms and roots of affine
+    or concave scalars have a value. At the boundary of the domain the certificate speaks for limits: a function that is
+    continuous there is convex there as well.
 
     The second derivative of a composition ``g(a, s)`` of affine parts and inner scalars is ``d' G d`` plus the slopes
     times the second derivatives of the inner scalars; sums of squares, a bound of Cauchy and Schwarz, Gram forms, and
-    convex calculus for maxima, absolute values and norms give the terms. Signs of scalars are proved by exact algebra.
+    convex calculus for maxima, absolute values and pieces give the terms. Signs of scalars are proved by exact algebra.
 
     References
     ----------

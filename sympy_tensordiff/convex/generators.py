@@ -78,6 +78,10 @@ class Generators:
         self._forms: dict[Expr, Expr] = {}
         self._exact: dict[Expr, Range] = {}
 
+    def of(self, scalar: Expr) -> str | None:
+        """``'0'``, ``'>'``, ``'>='``, ``'<'``, ``'<='``, or None where no sign is proved."""
+        return self.sign_of(self.form(scalar))
+
     def sign_of(self, form: Expr) -> str | None:
         """The sign of a form, where one is proved."""
         raise NotImplementedError

@@ -50,10 +50,6 @@ class Signs(Generators):
         self._fields: dict[tuple[Expr, ...], Any] = {}
         self._depth = 0
 
-    def of(self, scalar: Expr) -> str | None:
-        """``'0'``, ``'>'``, ``'>='``, ``'<'``, ``'<='``, or None where no sign is proved."""
-        return self.sign_of(self.form(scalar))
-
     def is_zero(self, scalar: Expr) -> bool:
         """Whether a scalar is 0 as a rational function of its generators."""
         form = self.form(scalar)

@@ -525,5 +525,11 @@ def test_certificates(run):
     assert command_line.main(["--convex", "--wrt=x", "--form=latex", "declare x[n] sum(x.^3)"]) == 1
     assert command_line.main(["--convex", "--wrt=x", "--positive=z", entropy]) == 1
     assert command_line.main(["--convex", "--bounds=x=-3/2:", "--wrt=x", "declare x[n] sum(x.^3 + 4.4*x.^2)"]) == 1
-    for bounds in ("x=0:1/0", "x=0:two", "x=1", "x", "z=0:1"):
-        assert command_line.main(["--convex", f"--bounds={bounds}", "--wrt=x", sine]) == 1
+    for bounds, error in {
+        "x=0:1/0": "an end of the domain of x is 1/0: write positive, nonnegative, or an interval such as 0 : 1",
+        "x=0:two": "an end of the domain of x is two: write positive",
+        "x=1": "the domain of x is 1: write positive, nonnegative, or an interval",
+        "z=0:1": "z is not a tensor of the input: its tensors are x",
+    }.items():
+        code, _, err = run("--convex", f"--bounds={bounds}", "--wrt=x", sine)
+        assert code == 1 and error in err
