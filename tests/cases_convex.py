@@ -174,6 +174,9 @@ NOT_CONVEX = {
     "times a difference of sizes": ((n - m) * s**2, s, ()),
     "times a size minus 2": ((n - 2) * s**2, s, ()),
     "times a parameter": (td.sum(d * td.relu(x)), x, ()),
+    "times a symbol that is an index elsewhere": (
+        *(i * td.IndexedSum(x[i] ** 2, (i, 0, m - 1)) + td.IndexedSum(x[j] ** 2, (j, 0, m - 1)), x, ()),
+    ),
     "any integer power": (td.sum(x**q), x, ()),
     "any power": (td.sum(x**p), x, (x,)),
     "inverse of an empty sum": (1 / td.IndexedSum(x[i], (i, 1, m - 1)), x, (x,)),

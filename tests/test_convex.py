@@ -12,7 +12,17 @@ from every import every
 from sympy import Max, Min, Rational
 
 import sympy_tensordiff as td
-from sympy_tensordiff.convex import cauchy_schwarz, conditions, domains, pieces, quadratic, rules, signs, slopes
+from sympy_tensordiff.convex import (
+    affine_parts,
+    cauchy_schwarz,
+    conditions,
+    domains,
+    pieces,
+    quadratic,
+    rules,
+    signs,
+    slopes,
+)
 from sympy_tensordiff.convex.generators import POSITIVE, Range
 from sympy_tensordiff.convex.signs import Signs
 from sympy_tensordiff.errors import (
@@ -144,6 +154,16 @@ def test_mutants_are_caught(mutant, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(module, name, wrong)
         assert td.certify_convex(function, wrt, **domain)
+
+
+def test_indices_are_not_captured_where_sums_are_joined() -> None:
+    by = affine_parts.Variables((x,))
+    squares, logs = td.IndexedSum(x[j] ** 2, (j, 0, m - 1)), td.IndexedSum(td.log(1 + x[i] ** 2), (i, 0, m - 1))
+    joined = td.IndexedSum(x[j] ** 2 + td.log(1 + x[j] ** 2), (j, 0, m - 1))
+    assert affine_parts.in_one_sum(by, squares + logs) in (joined, joined.xreplace({j: i}))
+    assert affine_parts.in_one_sum(by, squares + td.IndexedSum(td.log(1 + x[i] ** 2), (i, 0, m - 2))).has(m - 2)
+    for apart in (i * squares + logs, i * td.IndexedSum(x[i] ** 2, (i, 0, m - 1)) + squares, squares * logs):
+        assert affine_parts.in_one_sum(by, apart) == apart or i in affine_parts.in_one_sum(by, apart).free_symbols
 
 
 def test_a_certificate_that_is_not_the_hessian_fails_its_check() -> None:

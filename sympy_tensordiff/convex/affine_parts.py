@@ -207,12 +207,12 @@ def in_one_sum(by: Variables, scalar: Expr) -> Expr:
         key: Any = term
         if len(sums) == 1 and not by.degree(rest):
             body, *own = sums[0].args
-            ends = tuple(end for limit in own for end in limit[1:])
-            first = limits.setdefault(ends, own)
-            names = {i: j for (i, *_), (j, *_) in zip(own, first, strict=True) if i != j}
-            is_rectangular = not any(end.free_symbols & {i for i, *_ in own} for end in ends)
-            if is_rectangular and not (body.atoms(sympy.Symbol) | rest.free_symbols) & set(names.values()):
-                key, term = ends, rest * body.xreplace(names)
+            ends, mine = tuple(end for limit in own for end in limit[1:]), {i for i, *_ in own}
+            if not mine & set().union(rest.free_symbols, *(end.free_symbols for end in ends)):
+                first = limits.setdefault(ends, own)
+                names = {i: j for (i, *_), (j, *_) in zip(own, first, strict=True) if i != j}
+                if not (body.atoms(sympy.Symbol) | rest.free_symbols) & set(names.values()):
+                    key, term = ends, rest * body.xreplace(names)
         bodies.setdefault(key, []).append(term)
     if all(len(each) == 1 for each in bodies.values()):
         return scalar
