@@ -21,7 +21,7 @@ MOST_TERMS = 100
 """A scalar of more operations, or a polynomial of more terms, is given no sign: a refusal is to take no minutes."""
 
 SHORT = 30
-MOST_DERIVATIVES = 3
+MOST_DERIVATIVES = 2
 """A longer polynomial is not differentiated for its sign; nor is one more often."""
 
 _NO_GENERATOR = Dummy("none", real=True)
@@ -46,7 +46,8 @@ class Signs(Generators):
 
     def __init__(self, ranges: Mapping[Any, Range]) -> None:
         super().__init__(ranges)
-        self._signs: dict[Expr, str | None] = {}
+        self._signs: dict[Expr, str] = {}
+        self._failed: dict[Expr, int] = {}
         self._fields: dict[tuple[Expr, ...], Any] = {}
         self._depth = 0
 
@@ -87,9 +88,13 @@ class Signs(Generators):
         """The sign of a form, where one is proved."""
         if form in self._signs:
             return self._signs[form]
+        if self._depth >= self._failed.get(form, MOST_DERIVATIVES + 1):
+            return None
         sign = self._by_terms(form) or self._by_factors(form)
-        if sign or not self._depth:
+        if sign:
             self._signs[form] = sign
+        else:
+            self._failed[form] = self._depth
         return sign
 
     def _by_terms(self, form: Expr) -> str | None:
@@ -198,15 +203,22 @@ class Signs(Generators):
         if not any(self._depends(other, g) for other in factor.free_symbols - {g}):
             return None
         low, high, strict = self.ranges[g]
-        slope = self._derivative(factor, g)
-        steps = [(end, way * slope, strict) for end, way in ((low, 1), (high, -1)) if end is not None]
-        if (low is None or low < 0) and (high is None or high > 0) and self._value(slope, g, S.Zero) == 0:
-            steps.append((S.Zero, self._derivative(slope, g), False))
-        for end, change, is_outside in steps:
-            value = self._value(factor, g, end)
-            at_end = None if value is None else self.sign_of(value)
-            if at_end is not None and (sign := self.sign_of(change)) and (at_end == "0" or at_end[0] == sign[0]):
-                return sign[0] if at_end in (">", "<") or (is_outside and len(sign) == 1) else sign[0] + "="
+        points = [(end, way) for end, way in ((low, 1), (high, -1)) if end is not None]
+        if (low is None or low < 0) and (high is None or high > 0):
+            points.append((S.Zero, 0))
+        for point, way in points:
+            value = self._value(factor, g, point)
+            at_point = None if value is None else self.sign_of(value)
+            if at_point is None:
+                continue
+            slope = self._derivative(factor, g)
+            change = way * slope
+            if way == 0 and self._value(slope, g, point) == 0:
+                change = self._derivative(slope, g)
+            sign = self.sign_of(change)
+            if sign is not None and sign != "0" and (at_point == "0" or at_point[0] == sign[0]):
+                is_strict = at_point in (">", "<") or (way != 0 and strict and len(sign) == 1)
+                return sign[0] if is_strict else sign[0] + "="
         return None
 
     def _inner(self, generator: Expr) -> Expr:
