@@ -34,6 +34,10 @@ class UnsupportedError(TensorDiffError, NotImplementedError):
     """The node is outside of what is supported; the message names it, the reason and the way out."""
 
 
+class NotInCError(UnsupportedError):
+    """C99 with ``math.h`` has no such function, routine or type of numbers; the message names it and the way out."""
+
+
 class LoopBoundError(UnsupportedError, ValueError):
     """The range of a sum cannot be written as the bounds of loops; the caller writes the index without rounding.
 

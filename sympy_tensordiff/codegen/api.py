@@ -15,6 +15,7 @@ from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Program
+from sympy_tensordiff.codegen.printers.c import COptions, print_c
 from sympy_tensordiff.codegen.printers.compute import with_compute
 from sympy_tensordiff.codegen.program import assemble
 from sympy_tensordiff.codegen.results import flatten
@@ -216,6 +217,9 @@ def generate_code(
     parallel: bool | None = None,
     sizes: Mapping[Any, int] | None = None,
     expand: bool = False,
+    name: str | None = None,
+    dtype: str | None = None,
+    allocate: bool | None = None,
 ) -> str:
     """The text of the module that `lambdify` would compile, for the same arguments, for use without this package.
 
@@ -243,7 +247,12 @@ def generate_code(
     array([2., 4., 6., 8.])
     """
     library = backend != "cuda"
+    of_c = {key: value for key, value in (("name", name), ("dtype", dtype), ("allocate", allocate)) if value is not None}
+    if of_c and backend != "c":
+        raise ArgumentError(f"{next(iter(of_c))}= is for backend='c', not for backend={backend!r}")
     program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library)
+    if backend == "c":
+        return print_c(program, COptions(parallel=parallel, **of_c))
     return with_compute(print_source(program, backend, parallel), program, backend)
 
 

@@ -33,13 +33,13 @@ STANDARD = ("contextlib", "functools", "itertools", "math")
 """The modules of the standard library that are imported where they are used."""
 
 
-def module_names(program: Program, own: Iterable[str]) -> Names:
+def module_names(program: Program, own: Iterable[str], kind: type[Names] = Names) -> Names:
     """The identifiers of a module: those of the program, none of which is in ``own`` or a function of a kernel."""
     names = [a.name for a in program.arguments] + list(array_shapes(program))
     names += [solved.name for solved in solve_sizes(program.arguments)] + [size.name for size in program.sizes]
     for kernel in program.nests:
         names += [*kernel.axes, *(loop.variable for loop in loops(kernel.body)), *declared(kernel.body)]
-    result = Names(
+    result = kind(
         names,
         {*own, *ENTRIES, *STANDARD, "np", *(function_name(kernel) for kernel in program.kernels)},
     )

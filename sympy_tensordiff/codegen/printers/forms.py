@@ -34,15 +34,19 @@ class Names:
         for name in dict.fromkeys(names):
             if not name.isidentifier() or not name.isascii():
                 raise VerificationError(f"{name!r} is not an identifier")
-            text = name
+            text = self.spelled(name)
             while text in taken:
                 text += "_"
             taken.add(text)
             self._text[name] = text
 
+    def spelled(self, name: str) -> str:
+        """How a language writes a name, where nothing else has it."""
+        return name
+
     def copy(self) -> Names:
         """The same names, to which fresh ones can be added without a trace here."""
-        result = Names((), ())
+        result = type(self)((), ())
         result._below = self
         result.functions = self.functions
         return result
@@ -60,6 +64,7 @@ class Names:
 
     def fresh(self, wish: str) -> str:
         """A name that nothing has: ``wish``, ``wish_1``, ``wish_2``, …; it is its own text from now on."""
+        wish = self.spelled(wish)
         text, number = wish, 0
         while self.has(text):
             number += 1

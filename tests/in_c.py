@@ -1,0 +1,98 @@
+"""Programs as C: printed, compiled into one library, and called through `ctypes`."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sympy_tensordiff.codegen.arguments import ArgumentChecker
+from sympy_tensordiff.codegen.loops import Program
+from sympy_tensordiff.codegen.printers.c import COptions, CSource, print_c
+from sympy_tensordiff.codegen.sizes import solve_sizes
+from sympy_tensordiff.errors import NotInCError
+
+COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
+WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Werror")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
+
+
+def build(sources: Mapping[str, str], folder: Path, *flags: str, compiler: str | None = None) -> ctypes.CDLL:
+    """The library of several files."""
+    paths = []
+    for name, source in sources.items():
+        paths.append(folder / f"{name}.c")
+        paths[-1].write_text(source)
+    library = folder / f"lib_{len(list(folder.iterdir()))}.so"
+    command = [compiler or COMPILER, *WARNINGS, *flags, "-shared", "-fPIC", "-o", library, *paths, "-lm"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert not done.returncode, done.stderr[:4000]
+    return ctypes.CDLL(str(library))
+
+
+def sources(programs: Mapping[str, Program], **options: Any) -> tuple[dict[str, CSource], dict[str, str]]:
+    """The files of programs, and why C refuses others."""
+    found, refused = {}, {}
+    for name, program in programs.items():
+        try:
+            found[name] = print_c(program, COptions(name=name, **options))
+        except NotInCError as error:
+            refused[name] = str(error)
+    return found, refused
+
+
+class Function:
+    """A function of a library, called with the arrays and numbers that the compiled function of the program takes."""
+
+    def __init__(self, library: ctypes.CDLL, name: str, program: Program, dtype: Any = np.float64) -> None:
+        self.program = program
+        self.dtype = np.dtype(dtype)
+        self.run = getattr(library, name)
+        self.scratch = getattr(library, f"{name}_scratch", None)
+        if self.scratch is not None:
+            self.scratch.restype = ctypes.c_ssize_t
+        given = [a.name for a in program.arguments if a.kind == "integer"]
+        self.sizes = [s.name for s in solve_sizes(program.arguments) if s.name not in given]
+
+    def known(self, arguments: Sequence[Any]) -> dict[str, int]:
+        read = [v if a.kind == "integer" else np.asarray(v) for a, v in zip(self.program.arguments, arguments, strict=True)]
+        return ArgumentChecker(self.program).sizes(read)
+
+    def code(self, arguments: Sequence[Any], known: Mapping[str, int], results: Sequence[Any]) -> int:
+        """What the function returns; it fills the results."""
+        number = ctypes.c_float if self.dtype == np.float32 else ctypes.c_double
+        passed: list[Any] = []
+        alive: list[Any] = []
+        for argument, value in zip(self.program.arguments, arguments, strict=True):
+            if argument.kind == "integer":
+                passed.append(ctypes.c_ssize_t(int(value)))
+            elif argument.shape:
+                kind = np.int64 if argument.dtype == "integer" else self.dtype
+                alive.append(np.array(value, kind, order="C"))
+                passed.append(ctypes.c_void_p(alive[-1].ctypes.data))
+            elif argument.dtype == "integer":
+                passed.append(ctypes.c_int64(int(value)))
+            else:
+                passed.append(number(float(value)))
+        passed += [ctypes.c_ssize_t(known[name]) for name in self.sizes]
+        passed += [ctypes.c_void_p(result.ctypes.data) for result in results]
+        if self.scratch is not None:
+            integers = [a.name for a in self.program.arguments if a.kind == "integer"]
+            count = self.scratch(*(ctypes.c_ssize_t(known[name]) for name in (*integers, *self.sizes)))
+            alive.append(np.full(count, np.nan, self.dtype))
+            passed.append(ctypes.c_void_p(alive[-1].ctypes.data))
+        return int(self.run(*passed))
+
+    def __call__(self, *arguments: Any) -> list[Any]:
+        """The results; an `AssertionError` for another return code than 0."""
+        known = self.known(arguments)
+        shapes = [[form.evaluate(known) for form in output.shape] for output in self.program.outputs]
+        results = [np.full(shape, np.nan, self.dtype) for shape in shapes]
+        code = self.code(arguments, known, results)
+        assert code == 0, f"code {code}"
+        return results
