@@ -94,5 +94,7 @@ class Function:
         shapes = [[form.evaluate(known) for form in output.shape] for output in self.program.outputs]
         results = [np.full(shape, np.nan, self.dtype) for shape in shapes]
         code = self.code(arguments, known, results)
+        if code == 5:
+            raise NotInCError("the file does not know whether these sizes fit: code 5")
         assert code == 0, f"code {code}"
         return results

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
-from sympy_tensordiff.codegen.loops import Apply, Fused, Kernel, Program, Scatter, Solve, Step
+from sympy_tensordiff.codegen.loops import NOWHERE, Apply, Fused, Kernel, Program, Scatter, Solve, Step
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.base import number_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
@@ -118,10 +118,14 @@ class _Step:
 def print_c(program: Program, options: COptions) -> CSource:
     """The text of a C file, with its header."""
     check_determined(program)
+    return _file(program, options).printed()
+
+
+def _file(program: Program, options: COptions) -> _File:
     program = split_large(split_deep(calls_in_loops(softmax_in_loops(program, rows=True))))
     program = in_reading_order(program)
     prover = Prover(program)
-    return _File(fuse(program, prover), prover, options).printed()
+    return _File(fuse(program, prover), prover, options)
 
 
 class _File:
@@ -136,6 +140,9 @@ class _File:
         self.integers = list(dict.fromkeys([*given, *solved]))
         self.sizes = [name for name in self.integers if name not in given]
         self.kinds = self._kinds()
+        self.is_search = False
+        self.searched: tuple[str, list[str]] | None = None
+        """The name of the search for wrong data, and those of the places that it finds."""
 
     def _kinds(self) -> dict[str, str]:
         """The declaration of whatever may be passed to a function of a kernel, by its text; arrays without const."""
@@ -221,16 +228,19 @@ class _File:
     # ------------------------------------------------------------------------ the file
 
     def printed(self) -> CSource:
-        options, functions = self.options, Functions()
-        steps = [(step, self.step(step)) for step in self.program.kernels]
-        for step, found in steps:
-            functions.add(step, found.text, [*found.passed, *found.work])
-        memory = self.memory(steps)
-        entries = [self.scratch(memory), self.unchecked(steps, functions, memory), self.checked()]
-        pieces = [*functions.texts, *entries]
-        powers = frozenset().union(*(found.powers for _, found in steps))
+        options = self.options
+        search = self.search()
+        pieces, powers = [], frozenset[int]()
+        if search is not None:
+            *found, powers = search.parts()
+            pieces = [text.replace(f"\nint {options.name}", f"\nstatic int {options.name}") for text in found[0] + found[1]]
+            pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in pieces]
+            self.searched = search.options.name, [search.names(one.name) for one in search.program.outputs]
+        functions, entries, more = self.parts()
+        entries.append(self.checked())
+        pieces += [*functions, *entries]
         elementary = c_functions(pieces, options.dtype == "float32")
-        own = helpers([*pieces, *elementary], powers)
+        own = helpers([*pieces, *elementary], powers | more)
         pieces = [*own, *elementary, *pieces]
         title = self.title()
         source = CSource("\n\n".join([title, self.top(pieces), *pieces]) + "\n")
@@ -238,11 +248,35 @@ class _File:
         lines = [title, "", f"#ifndef {guard}", f"#define {guard}", "", "#include <stddef.h>", "#include <stdint.h>", ""]
         lines += ["#ifndef __cplusplus", f"#define {guard}_RESTRICT restrict", '#else', f"#define {guard}_RESTRICT",
                   'extern "C" {', "#endif", ""]  # fmt: skip
+        entries = [text for text in entries if not text.startswith("static ")]
         heads = [re.sub(r"\breal\b", self.type, text.partition(" {")[0]) + ";" for text in entries]
         lines += [head.replace("*restrict ", f"*{guard}_RESTRICT ").replace("/* ", "\n/* ") for head in heads]
         lines += ["", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""]
         source.header = "\n".join(lines)
         return source
+
+    def parts(self) -> tuple[list[str], list[str], frozenset[int]]:
+        """The functions of the steps, those that tell the size of the scratch memory and run the steps, and powers."""
+        functions = Functions()
+        steps = [(step, self.step(step)) for step in self.program.kernels]
+        for step, found in steps:
+            functions.add(step, found.text, [*found.passed, *found.work])
+        memory = self.memory(steps)
+        texts = [functions.texts, [self.scratch(memory), self.unchecked(steps, functions, memory)]]
+        if self.is_search:
+            own = "|".join({functions(step) for step, _ in steps})
+            texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
+        return texts[0], texts[1], frozenset().union(*(found.powers for _, found in steps))
+
+    def search(self) -> _File | None:
+        """What looks for data that lead a read out of its array, where a glance at their range does not tell."""
+        numbers = tuple(dict.fromkeys(check.number for check in self.program.data_checks))
+        if not numbers:
+            return None
+        assert self.program.search is not None
+        found = _file(self.program.search(numbers), replace(self.options, name=f"{self.options.name}_search"))
+        found.is_search = True
+        return found
 
     @property
     def type(self) -> str:
@@ -265,8 +299,9 @@ class _File:
             f"   Arrays are dense, the last axis first in memory, and share none. {self.options.name} returns",
             "   0, or 1 where sizes do not fit (an axis without entries, too), 2 where integers may lead a read out of",
             "   an array, or a matrix is not symmetric as declared, 3 where a matrix is singular or is not positive",
-            f"   definite{', 4 where there is no memory' * self.options.allocate}.",
-            f"   {self.options.name}_unchecked does not look for 1 and 2.",
+            f"   definite{', 4 where there is no memory' * self.options.allocate}"
+            + ", 5 where it does not know whether sizes fit" * any(check.points for check in self.program.checks) + ".",
+            f"   {self.options.name}_unchecked does not look for 1, 2 and 5.",
         ]
         if not self.options.allocate:
             lines.append(f"   scratch: as many numbers as {self.options.name}_scratch says.")
@@ -323,6 +358,9 @@ class _File:
             for other in work[1:]:
                 most = f"greatest({most}, {other})"
             text = most if text == "0" else f"{text} + {most}"
+        if self.searched and not self.options.allocate:
+            sizes = ", ".join(map(self.names, self.integers))
+            text = f"greatest({text}, {self.searched[0]}_scratch({sizes}))"
         passed = ", ".join(f"ptrdiff_t {self.names(name)}" for name in self.integers) or "void"
         storage = "static " * self.options.allocate
         lines = [*self.size_lines(), f"{INDENT}return {text};"]
@@ -425,7 +463,7 @@ class _File:
             yield self.forms.conditions(check.violation), 1
         yield from ((line, 0) for line in self.size_lines())
         for check in program.checks:
-            yield self.forms.conditions(check.violation), 1
+            yield self.forms.conditions(check.violation), 5 if check.points else 1
         extremes = {}
         for argument in program.arguments:
             own = names(argument.name)
@@ -437,6 +475,19 @@ class _File:
                 extremes[f"least {argument.name}"], extremes[f"greatest {argument.name}"] = few
                 if argument.below is not None:
                     yield f"{few[0]} < 0 || {few[1]} >= {form(argument.below)}", 2
-        with_data = CForms(names, self.prover.shapes, extremes)
-        for suspect in program.data_checks:
-            yield with_data.conditions(suspect.violation), 2
+        if self.searched is not None:
+            yield from self.found(CForms(names, self.prover.shapes, extremes))
+
+    def found(self, forms: CForms) -> Iterator[tuple[str, int]]:
+        """The search for data that lead a read out of its array, where their range does not rule it out."""
+        assert self.searched is not None
+        name, places = self.searched
+        own = [self.names.fresh(place) for place in places]
+        yield "\n".join(f"{INDENT}real {place} = (real){NOWHERE!r};" for place in own), 0
+        suspects = " || ".join(f"({forms.conditions(check.violation)})" for check in self.program.data_checks)
+        *arguments, last = self.passed()
+        count = len(self.program.outputs) - self.options.allocate
+        given = arguments[: len(arguments) - count] + [f"&{place}" for place in own]
+        call = f"{name}_unchecked({', '.join(given if self.options.allocate else [*given, last])})"
+        yield f"({suspects}) && {call}", 3
+        yield " || ".join(f"{place} < (real){NOWHERE!r}" for place in own), 2

@@ -1,0 +1,117 @@
+"""All functions of the tables as C, value and pullbacks, against the interpreter.
+
+    python tests/c_table.py [--only PATTERN] [--sanitize] [--float32] [--compiler clang]
+
+takes minutes. It prints what C refuses, and what differs by more than 1e-12 of the largest entry; the exit code is 1
+if anything does. ``--sanitize`` starts again with the sanitizers of addresses and of undefined behaviour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cases
+import exact_checks
+import in_c
+import numpy as np
+import pytest
+import test_total_reads
+from cases_reads import ROWS
+
+import sympy_tensordiff as td
+from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.errors import NotInCError
+
+RTOL = {"float64": 1e-12, "float32": 1e-4}
+
+
+class Table:
+    """Compiles and checks one case after the other."""
+
+    def __init__(self, options: Any, folder: Path) -> None:
+        self.folder = folder
+        self.flags = ("-O1", *(in_c.SANITIZERS if options.sanitize else ()))
+        self.compiler = options.compiler
+        self.dtype = "float32" if options.float32 else "float64"
+        self.count = 0
+
+    def lambdify(self, arguments: Any, expressions: Any, backend: str, *, temporaries: bool = True) -> Any:
+        """The function of C in the place of one of Python."""
+        assert backend == "c"
+        program = build_program(arguments, expressions, temporaries=temporaries)
+        self.count += 1
+        name = f"case_{self.count}"
+        found, refused = in_c.sources({name: program}, dtype=self.dtype)
+        if refused:
+            raise NotInCError(refused[name])
+        library = in_c.build(found, self.folder, *self.flags, compiler=self.compiler)
+        return in_c.Function(library, name, program, self.dtype)
+
+    def case(self, name: str) -> None:
+        """A function of the tables of derivatives."""
+        case = cases.build(name)
+        exact_checks.assert_kernel_exact(
+            case.function, case.variables, **cases.options(case, kernels=(("c", True),), rtol=RTOL[self.dtype])
+        )
+
+    def read(self, name: str) -> None:
+        """A function that reads by data, or outside of its tensor."""
+        test_total_reads.checked(name, [("c", True)], symbolic=False)
+
+    def run(self, pattern: str) -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(exact_checks, "lambdify", self.lambdify)
+            patch.setattr(td, "lambdify", self.lambdify)
+            equal = test_total_reads.assert_equal
+            # The last argument is the tolerance of the other backends.
+            patch.setattr(test_total_reads, "assert_equal", lambda *three: equal(*three[:3], RTOL[self.dtype]))
+            kinds = [(name, partial(self.case, name)) for name in cases.names()]
+            kinds += [(name, partial(self.read, name)) for name in ROWS]
+            counts: Counter[str] = Counter()
+            for name, check in kinds:
+                if re.search(pattern, name):
+                    counts[self.outcome(name, check)] += 1
+        print(dict(counts), flush=True)
+        return int(counts["wrong"] > 0)
+
+    def outcome(self, name: str, check: Any) -> str:
+        try:
+            check()
+        except NotInCError as error:
+            print(f"refused {name}: {error}", flush=True)
+            return "refused"
+        except Exception as error:
+            print(f"WRONG {name}: {type(error).__name__}: {str(error)[:1500]}", flush=True)
+            return "wrong"
+        return "right"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", help="a regular expression for names")
+    parser.add_argument("--sanitize", action="store_true")
+    parser.add_argument("--float32", action="store_true")
+    parser.add_argument("--compiler", default="gcc")
+    options = parser.parse_args()
+    if options.sanitize and "LD_PRELOAD" not in os.environ:
+        found = [
+            subprocess.run(["gcc", f"-print-file-name=lib{name}.so"], capture_output=True, text=True).stdout.strip()
+            for name in ("asan", "ubsan")
+        ]
+        own = {"LD_PRELOAD": ":".join(found), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+        return subprocess.run([sys.executable, *sys.argv], env={**os.environ, **own}).returncode
+    with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
+        return Table(options, Path(folder)).run(options.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
