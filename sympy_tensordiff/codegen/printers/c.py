@@ -9,16 +9,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
-from sympy_tensordiff.codegen.loops import NOWHERE, Apply, Fused, Kernel, Program, Scatter, Solve, Step
+from sympy_tensordiff.codegen.loops import NOWHERE, Apply, Contraction, Correlation, Fused, Kernel, Program, Scatter, Solve, Step
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.base import number_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_elementary import c_functions
 from sympy_tensordiff.codegen.printers.c_library import HELPERS, CallPrinter, helpers
 from sympy_tensordiff.codegen.printers.c_nests import LIBRARY, OWN, CForms, CPrinter
+from sympy_tensordiff.codegen.printers.c_products import MULTIPLIED, ProductPrinter, is_product
 from sympy_tensordiff.codegen.printers.driver import WORD, Functions, Temporaries, module_names, task_text
 from sympy_tensordiff.codegen.printers.forms import UNARY, Names
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
@@ -55,8 +57,8 @@ MATH = frozenset(
     "j0 j1 jn y0 y1 yn gamma drem significand scalb signgam pow10 exp10 sincos finite abs labs malloc free".split()
 )
 
-RESERVED = KEYWORDS | MACROS | MATH | {f"{name}{ending}" for name in MATH for ending in "fl"} | frozenset(HELPERS)
-RESERVED |= set(LIBRARY.values()) | set(OWN.values()) | {"real", "scratch", "SUMS", "PARALLEL", "PRAGMA", "LARGEST", "SIMD"}
+RESERVED = KEYWORDS | MACROS | MATH | {f"{name}{ending}" for name in MATH for ending in "fl"} | frozenset(HELPERS) | frozenset(MULTIPLIED)
+RESERVED |= set(LIBRARY.values()) | set(OWN.values()) | {"real", "scratch", "SUMS", "VECTOR", "PARALLEL", "PRAGMA", "LARGEST", "SIMD"}
 RESERVED |= {"work", "count", "code"}
 RESERVED |= {"ptrdiff_t", "size_t", "int32_t", "int64_t", "uint32_t", "uint64_t", "bits_of", "of_bits", "bits_of_double"}
 
@@ -122,8 +124,10 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 def _file(program: Program, options: COptions) -> _File:
-    program = split_large(split_deep(calls_in_loops(softmax_in_loops(program, rows=True))))
-    program = in_reading_order(program)
+    program = with_correlations(softmax_in_loops(program, rows=True))
+    pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
+    program = replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
+    program = in_reading_order(split_large(split_deep(program)))
     prover = Prover(program)
     return _File(fuse(program, prover), prover, options)
 
@@ -165,21 +169,21 @@ class _File:
         """The function of a step."""
         if isinstance(step, Kernel | Fused):
             return self.nest(step)
-        if not isinstance(step, Solve | Apply):
+        if not isinstance(step, Solve | Apply | Contraction | Correlation):
             raise NotInCError(
                 f"C has no routine for {step.array}, a {type(step).__name__}, which needs singular values: use another "
                 "backend, or write det(A)*inv(A) for the derivative of a determinant"
             )
-        local = self.names.copy()
+        local, shapes = self.names.copy(), self.prover.shapes
         factor = "" if step.factor == 1 else f"{self.number(step.factor)}*"
-        printer = CallPrinter(step, local, self.prover.shapes, factor)
+        if isinstance(step, Contraction | Correlation):
+            product = ProductPrinter(step, local, shapes, factor.rstrip("*"))
+            return self.function(step, product.printed(), local, {product.work: product.size()})
+        printer = CallPrinter(step, local, shapes, factor)
         lines = [f"{INDENT}int {printer.code} = 0;", *printer.printed(), f"{INDENT}return {printer.code};"]
-        found = self.function(step, lines, local)
+        size = " + ".join(printer.size(shape) for shape in printer.entries)
+        found = self.function(step, lines, local, {printer.work: size} if size else None)
         found.has_code = True
-        if printer.entries:
-            found.work = {printer.work: " + ".join(printer.size(shape) for shape in printer.entries)}
-            found = self.function(step, lines, local, found.work)
-            found.has_code = True
         return found
 
     def number(self, value: object) -> str:
@@ -220,7 +224,7 @@ class _File:
         declared += [f"real *restrict {name}" for name in work]
         what = " and ".join(map(self.names, filled_arrays(step)))
         comment = task_text(step, local) if isinstance(step, Kernel) else f"Fill {what}"
-        result = "int" if not isinstance(step, Kernel | Fused) else "void"
+        result = "int" if isinstance(step, Solve | Apply) else "void"
         head = f"static {result} {function_name(step)}({', '.join(declared)}) {{"
         text = "\n".join([f"/* {comment}. */", head, *lines, "}"])
         return _Step(text, passed, dict(work))
@@ -319,10 +323,10 @@ class _File:
         lines += ["", f"typedef {self.type} real;"]
         if "LARGEST" in text:
             lines += [f"#define LARGEST {'3.402823466e+38f' if self.type == 'float' else '1.7976931348623157e+308'}"]
-        if "SUMS(" in text or "PARALLEL" in text:
+        if "SUMS(" in text or "PARALLEL" in text or "VECTOR" in text:
             lines += ["", "#if defined(_OPENMP) || defined(SIMD)", "#define PRAGMA(text) _Pragma(#text)",
-                      "#define SUMS(...) PRAGMA(omp simd reduction(+:__VA_ARGS__))", "#else", "#define SUMS(...)",
-                      "#endif"]  # fmt: skip
+                      "#define SUMS(...) PRAGMA(omp simd reduction(+:__VA_ARGS__))", "#define VECTOR PRAGMA(omp simd)",
+                      "#else", "#define SUMS(...)", "#define VECTOR", "#endif"]  # fmt: skip
         if "PARALLEL" in text:
             lines += ["#ifdef _OPENMP", "#define PARALLEL PRAGMA(omp parallel for schedule(static))", "#else",
                       "#define PARALLEL", "#endif"]  # fmt: skip

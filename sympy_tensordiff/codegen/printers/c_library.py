@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from sympy_tensordiff.codegen.loops import Apply, Solve
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_nests import CForms
+from sympy_tensordiff.codegen.printers.c_products import MULTIPLIED
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.steps import Shapes
 from sympy_tensordiff.errors import NotInCError
@@ -217,9 +218,10 @@ def helpers(texts: Iterable[str], powers: Iterable[int]) -> list[str]:
     """The functions that the texts call, and what these call."""
     found: list[str] = []
     texts = list(texts)
-    for name in reversed(HELPERS):
+    known = HELPERS | MULTIPLIED
+    for name in reversed(known):
         if any(re.search(rf"\b{name}\(", text) for text in (*texts, *found)):
-            found.insert(0, HELPERS[name])
+            found.insert(0, known[name])
     return found + [_power(exponent) for exponent in sorted(powers)]
 
 
