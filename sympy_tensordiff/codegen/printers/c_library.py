@@ -88,18 +88,36 @@ static int factorized(real *f, ptrdiff_t n, int kind) {
     }
     int is_definite = kind > 0;
     for (ptrdiff_t i = 0; is_definite && i < n; i++) {
-        for (ptrdiff_t j = 0; j <= i; j++) {
-            real s = 0;
-            SUMS(s)
-            for (ptrdiff_t k = 0; k < j; k++) {
-                s += f[i*n + k]*f[j*n + k];
+        for (ptrdiff_t j0 = 0; j0 <= i; j0 += 4) {
+            const ptrdiff_t rows = least(4, i + 1 - j0);
+            const real *a = f + i*n, *b = f + j0*n;
+            real s[4] = {0, 0, 0, 0};
+            if (rows == 4) {
+                real s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+                SUMS(s0, s1, s2, s3)
+                for (ptrdiff_t k = 0; k < j0; k++) {
+                    s0 += a[k]*b[k];
+                    s1 += a[k]*b[n + k];
+                    s2 += a[k]*b[2*n + k];
+                    s3 += a[k]*b[3*n + k];
+                }
+                s[0] = s0;
+                s[1] = s1;
+                s[2] = s2;
+                s[3] = s3;
             }
-            s = f[i*n + j] - s;
-            if (j < i) {
-                f[i*n + j] = s/f[j*n + j];
-            } else {
-                is_definite = s > 0 && s <= LARGEST;
-                f[i*n + i] = is_definite ? (real)sqrt(s) : s;
+            for (ptrdiff_t j = j0; j < j0 + rows; j++) {
+                real total = s[j - j0];
+                for (ptrdiff_t k = rows == 4 ? j0 : 0; k < j; k++) {
+                    total += a[k]*f[j*n + k];
+                }
+                total = a[j] - total;
+                if (j < i) {
+                    f[i*n + j] = total/f[j*n + j];
+                } else {
+                    is_definite = total > 0 && total <= LARGEST;
+                    f[i*n + i] = is_definite ? (real)sqrt(total) : total;
+                }
             }
         }
     }
@@ -142,10 +160,25 @@ static int factorized(real *f, ptrdiff_t n, int kind) {
     return 0;
 }""",
     "subtracted": """\
-/* Subtract a multiple of one row from another. */
-static inline void subtracted(real *restrict x, const real *restrict y, real factor, ptrdiff_t m) {
-    for (ptrdiff_t j = 0; j < m; j++) {
-        x[j] -= factor*y[j];
+/* Subtract multiples of rows from the first to the one before the last from row i: factors have a step. */
+static void subtracted(real *x, ptrdiff_t i, ptrdiff_t first, ptrdiff_t last, const real *factors, ptrdiff_t step,
+                       ptrdiff_t m) {
+    real *to = x + i*m;
+    ptrdiff_t k = first;
+    for (; k + 4 <= last; k += 4) {
+        const real *y = x + k*m, f0 = factors[k*step], f1 = factors[(k + 1)*step];
+        const real f2 = factors[(k + 2)*step], f3 = factors[(k + 3)*step];
+        VECTOR
+        for (ptrdiff_t j = 0; j < m; j++) {
+            to[j] -= f0*y[j] + f1*y[m + j] + (f2*y[2*m + j] + f3*y[3*m + j]);
+        }
+    }
+    for (; k < last; k++) {
+        const real *y = x + k*m, factor = factors[k*step];
+        VECTOR
+        for (ptrdiff_t j = 0; j < m; j++) {
+            to[j] -= factor*y[j];
+        }
     }
 }""",
     "solved": """\
@@ -168,17 +201,15 @@ static int solved(const real *f, real *x, ptrdiff_t n, ptrdiff_t m, int transpos
     }
     /* The lower triangle, or the upper one of the transposed matrix. */
     for (ptrdiff_t i = 0; i < n; i++) {
-        for (ptrdiff_t k = 0; k < i; k++) {
-            subtracted(x + i*m, x + k*m, is_cholesky || !transposed ? f[i*n + k] : f[k*n + i], m);
-        }
+        const int in_row = is_cholesky || !transposed;
+        subtracted(x, i, 0, i, in_row ? f + i*n : f + i, in_row ? 1 : n, m);
         for (ptrdiff_t j = 0; (is_cholesky || transposed) && j < m; j++) {
             x[i*m + j] /= f[i*n + i];
         }
     }
     for (ptrdiff_t i = n - 1; i >= 0; i--) {
-        for (ptrdiff_t k = i + 1; k < n; k++) {
-            subtracted(x + i*m, x + k*m, is_cholesky || transposed ? f[k*n + i] : f[i*n + k], m);
-        }
+        const int in_column = is_cholesky || transposed;
+        subtracted(x, i, i + 1, n, in_column ? f + i : f + i*n, in_column ? n : 1, m);
         for (ptrdiff_t j = 0; (is_cholesky || !transposed) && j < m; j++) {
             x[i*m + j] /= f[i*n + i];
         }

@@ -16,6 +16,7 @@ from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.scalars import External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.schedule.nests import FALSE, INFINITY
+from sympy_tensordiff.codegen.schedule.rows import has_few_steps
 from sympy_tensordiff.codegen.walk import EXTREMA, forms, scalars, statements
 from sympy_tensordiff.errors import NotInCError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient
@@ -210,7 +211,7 @@ class CPrinter(CForms, NestPrinter):
             self.line(depth, f"{first}{self.set_text(statement)};")
             return
         assert isinstance(statement, Loop | If)
-        if isinstance(statement, Loop) and (sums := _vector_sums(statement)):
+        if isinstance(statement, Loop) and not has_few_steps(statement) and (sums := _vector_sums(statement)):
             self.line(depth, f"SUMS({', '.join(map(self.names, sums))})")
         if isinstance(statement, Loop) and depth == 1 and self.parallel and self.may_run_in_parallel(statement, here):
             self.line(depth, "PARALLEL")

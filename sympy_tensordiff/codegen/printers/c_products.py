@@ -75,6 +75,7 @@ static void multiplied(real *c, const real *a, const real *b, real factor, int r
                        real *work) {{
     ptrdiff_t row_c[{ROWS}], row_a[{ROWS}], column_c[{COLUMNS}], column_b[{COLUMNS}], term_a[{TERMS}], term_b[{TERMS}];
     ptrdiff_t all_rows = 1, all_columns = 1, all_terms = 1;
+    int is_dense[{COLUMNS // TILE[1]}];
     real sums[{TILE[0] * TILE[1]}];
     for (int axis = 0; axis < row_axes; axis++) {{
         all_rows *= rows[axis][0];
@@ -89,6 +90,12 @@ static void multiplied(real *c, const real *a, const real *b, real factor, int r
         const ptrdiff_t n = least({COLUMNS}, all_columns - j0);
         places(column_c, j0, n, column_axes, columns, 1);
         places(column_b, j0, n, column_axes, columns, 2);
+        for (ptrdiff_t j = 0; j < n; j += {TILE[1]}) {{
+            is_dense[j/{TILE[1]}] = j + {TILE[1]} <= n;
+            for (ptrdiff_t q = 1; q < {TILE[1]} && j + q < n; q++) {{
+                is_dense[j/{TILE[1]}] &= column_c[j + q] == column_c[j] + q;
+            }}
+        }}
         for (ptrdiff_t k0 = 0; k0 < all_terms; k0 += {TERMS}) {{
             const ptrdiff_t length = least({TERMS}, all_terms - k0);
             real *const left = work, *const right = work + {ROWS}*length;
@@ -104,6 +111,14 @@ static void multiplied(real *c, const real *a, const real *b, real factor, int r
                     for (ptrdiff_t i = 0; i < m; i += {TILE[0]}) {{
                         tile(sums, left + i*length, right + j*length, length);
                         for (ptrdiff_t p = 0; p < {TILE[0]} && i + p < m; p++) {{
+                            if (is_dense[j/{TILE[1]}]) {{
+                                real *const to = c + row_c[i + p] + column_c[j];
+                                VECTOR
+                                for (int q = 0; q < {TILE[1]}; q++) {{
+                                    to[q] += factor*sums[p*{TILE[1]} + q];
+                                }}
+                                continue;
+                            }}
                             for (ptrdiff_t q = 0; q < {TILE[1]} && j + q < n; q++) {{
                                 c[row_c[i + p] + column_c[j + q]] += factor*sums[p*{TILE[1]} + q];
                             }}
