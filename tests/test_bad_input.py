@@ -498,7 +498,7 @@ KERNELS = {
         "'jax'; the backends are 'numpy', 'numba', ",
     ),
     "no backend": (lambda: td.lambdify([x], f, None), ArgumentError, "unknown backend None"),
-    "unknown backend of text": (lambda: td.generate_code([x], f, "c"), ArgumentError, "unknown backend 'c'"),
+    "unknown backend of text": (lambda: td.generate_code([x], f, "julia"), ArgumentError, "unknown backend 'julia'"),
 }
 
 

@@ -223,15 +223,32 @@ def generate_code(
 ) -> str:
     """The text of the module that `lambdify` would compile, for the same arguments, for use without this package.
 
-    Its ``compute`` takes the arguments, checks them and returns new results. Its ``run`` fills results that are
+    For ``backend="c"`` it is [a file in C99](howto_c.md), with the text of its header as ``.header``. In Python, its
+    ``compute`` takes the arguments, checks them and returns new results. Its ``run`` fills results that are
     given, checks nothing, and has the results of nested tuples as parameters from left to right.
     Nothing but this package needs to be installed, also for ``backend="cuda"``. Functions that no
     backend knows are listed in the text, under ``FUNCTIONS``; they are yours to supply.
 
+    Parameters
+    ----------
+    args, expr, backend, temporaries, parallel, sizes, expand
+        As for `lambdify`; ``backend`` may also be ``"c"``, with pragmas of OpenMP if ``parallel`` is True.
+    name : str, optional
+        For C: the name of the function, ``"compute"`` by default.
+    dtype : {"float64", "float32"}, optional
+        For C: its type of numbers.
+    allocate : bool, optional
+        For C: whether the function allocates its scratch memory. By default the caller passes it.
+
     Returns
     -------
     str
-        The text of a Python module.
+        The text of a Python module, or of a C file.
+
+    Raises
+    ------
+    NotInCError
+        If C with ``math.h`` has no such function, routine or type of numbers.
 
     Examples
     --------
