@@ -60,7 +60,9 @@ class Function:
         self.sizes = [s.name for s in solve_sizes(program.arguments) if s.name not in given]
 
     def known(self, arguments: Sequence[Any]) -> dict[str, int]:
-        read = [v if a.kind == "integer" else np.asarray(v) for a, v in zip(self.program.arguments, arguments, strict=True)]
+        """The sizes of a call."""
+        pairs = zip(self.program.arguments, arguments, strict=True)
+        read = [value if argument.kind == "integer" else np.asarray(value) for argument, value in pairs]
         return ArgumentChecker(self.program).sizes(read)
 
     def code(self, arguments: Sequence[Any], known: Mapping[str, int], results: Sequence[Any]) -> int:

@@ -264,7 +264,8 @@ def generate_code(
     array([2., 4., 6., 8.])
     """
     library = backend != "cuda"
-    of_c = {key: value for key, value in (("name", name), ("dtype", dtype), ("allocate", allocate)) if value is not None}
+    given = (("name", name), ("dtype", dtype), ("allocate", allocate))
+    of_c: dict[str, Any] = {key: value for key, value in given if value is not None}
     if of_c and backend != "c":
         raise ArgumentError(f"{next(iter(of_c))}= is for backend='c', not for backend={backend!r}")
     program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library)

@@ -72,7 +72,8 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if backend == "c":
         raise ArgumentError("backend='c' is for text only: write it with td.generate_code, and compile it")
     if not isinstance(backend, str) or backend not in _PRINTERS:
-        raise ArgumentError(f"unknown backend {backend!r}; the backends are {', '.join(map(repr, BACKENDS))}, and 'c' for text")
+        known = ", ".join(map(repr, BACKENDS))
+        raise ArgumentError(f"unknown backend {backend!r}; the backends are {known}, and 'c' for text")
     if parallel is not None and not isinstance(parallel, bool):
         raise ArgumentTypeError(f"parallel must be None, True or False, not {parallel!r}")
     if parallel and backend != "numba":

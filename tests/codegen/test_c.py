@@ -26,6 +26,8 @@ S, B = td.TensorSymbol("S", (n, n), symmetric=True), td.TensorSymbol("B", (m, n)
 idx = td.TensorSymbol("idx", m, dtype=int)
 windows = td.TensorComprehension(td.IndexedSum(x[2 * i + k] * w[k], (k, 0, 2)), (i, sympy.floor((n - 1) / 2)))
 
+gathered = td.TensorComprehension(sympy.sin(x[idx[j]]) * A[i, j], (i, n), (j, m))
+
 PROGRAMS = (
     "arithmetic", "elementary", "guard_on_integers", "long_sums", "reductions", "scans", "section_six",
     "empty_temporary", "awkward_names", "mixed_forms", "scattered_in_loops",
@@ -33,7 +35,7 @@ PROGRAMS = (
 EXPRESSIONS = {
     "products": ((A, B, x, y), (A @ B, td.einsum("ij,ki->jk", A, B), A @ y + 2 * x, td.outer(x, y) * A)),
     "equations": ((S, x), (td.inv(S) @ x, td.inv(S), td.logdet(S), td.det(S), td.solve(S.T, x))),
-    "gathered": ((A, x, idx), td.vjp(td.TensorComprehension(sympy.sin(x[idx[j]]) * A[i, j], (i, n), (j, m)), (x, A), A)),
+    "gathered": ((A, x, idx), td.vjp(gathered, (x, A), A)),
     "windows": ((x, w), td.gradient(td.sum(td.tanh(windows)), (x, w))),
     "remainders": ((x, y), td.TensorComprehension(
         x[sympy.Mod(2 - 5 * i, n)] * sympy.floor((1 - 3 * i) / sympy.Integer(4)) * y[i], (i, m))),
@@ -153,7 +155,8 @@ def test_scratch_memory_is_of_the_caller_or_of_the_file(built):
 
 
 def test_names_that_c_has(built):
-    awkward = ("int", "I", "_x", "__y", "exp", "real", "restrict", "sizeof", "fill_result", "scratch", "new", "power_2", "vector_exp")
+    awkward = ("int", "I", "_x", "__y", "exp", "real", "restrict", "sizeof", "fill_result", "scratch", "new")
+    awkward = (*awkward, "power_2", "vector_exp")
     tensors = [td.TensorSymbol(name, 3) for name in awkward]
     source = td.generate_code(tensors, sum(tensors[1:], tensors[0] ** 2), "c", name="total")
     (passed,) = re.findall(r"int total\((.*)\);", source.header)
@@ -180,24 +183,24 @@ def test_refusals():
     g = sympy.Function("g")
     with pytest.raises(NotInCError, match="C has no function g: use another backend"):
         td.generate_code([x], td.TensorComprehension(g(x[i]), (i, n)), "c")
-    with pytest.raises(NotInCError, match="which is a cofactor .*write det\\(A\\)\\*inv\\(A\\)"):
+    with pytest.raises(NotInCError, match=r"which is a cofactor .*write det\(A\)\*inv\(A\)"):
         M = td.TensorSymbol("M", (n, n))
         td.generate_code([M], td.gradient(td.det(M), M), "c")
     with pytest.raises(NotInCError, match="CofactorTangent, which needs singular values"):
         td.generate_code([M, S], td.hvp(td.det(M), M, S), "c")
     with pytest.raises(NotInCError, match="dtype='complex128' is no type of numbers in C files"):
         td.generate_code([x], 2 * x, "c", dtype="complex128")
-    with pytest.raises(ArgumentError, match="name='2x' is no name of a C function"):
+    with pytest.raises(ArgumentError, match=r"name='2x' is no name of a C function"):
         td.generate_code([x], 2 * x, "c", name="2x")
-    with pytest.raises(ArgumentError, match="name='sin' is a name that C, math.h or the file has"):
+    with pytest.raises(ArgumentError, match=r"name='sin' is a name that C, math.h or the file has"):
         td.generate_code([x], 2 * x, "c", name="sin")
     with pytest.raises(ArgumentTypeError, match="allocate must be True or False, not 1"):
         td.generate_code([x], 2 * x, "c", allocate=1)
     with pytest.raises(ArgumentTypeError, match="parallel must be None, True or False, not 1"):
         td.generate_code([x], 2 * x, "c", parallel=1)
-    with pytest.raises(ArgumentError, match="dtype= is for backend='c', not for backend='numpy'"):
+    with pytest.raises(ArgumentError, match=r"dtype= is for backend='c', not for backend='numpy'"):
         td.generate_code([x], 2 * x, "numpy", dtype="float32")
-    with pytest.raises(ArgumentError, match="text only: write it with td.generate_code"):
+    with pytest.raises(ArgumentError, match=r"text only: write it with td.generate_code"):
         td.lambdify([x], 2 * x, "c")
 
 

@@ -7,68 +7,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
-from sympy_tensordiff.codegen.loops import NOWHERE, Apply, Contraction, Correlation, Fused, Kernel, Program, Scatter, Solve, Step
+from sympy_tensordiff.codegen.loops import NOWHERE, Fused, Program, Scatter, Step
 from sympy_tensordiff.codegen.partition import split_large
-from sympy_tensordiff.codegen.printers.base import number_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_elementary import c_functions
-from sympy_tensordiff.codegen.printers.c_library import HELPERS, CallPrinter, helpers
-from sympy_tensordiff.codegen.printers.c_nests import LIBRARY, OWN, CForms, CPrinter
-from sympy_tensordiff.codegen.printers.c_products import MULTIPLIED, ProductPrinter, is_product
-from sympy_tensordiff.codegen.printers.driver import WORD, Functions, Temporaries, module_names, task_text
-from sympy_tensordiff.codegen.printers.forms import UNARY, Names
+from sympy_tensordiff.codegen.printers.c_library import helpers
+from sympy_tensordiff.codegen.printers.c_names import RESERVED, CNames
+from sympy_tensordiff.codegen.printers.c_nests import CForms
+from sympy_tensordiff.codegen.printers.c_products import is_product
+from sympy_tensordiff.codegen.printers.c_steps import StepPrinter, StepText
+from sympy_tensordiff.codegen.printers.driver import Functions, Temporaries, module_names
+from sympy_tensordiff.codegen.printers.forms import UNARY
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
-from sympy_tensordiff.codegen.schedule.cpu import Place, scheduled
-from sympy_tensordiff.codegen.schedule.together import scheduled_together
-from sympy_tensordiff.codegen.schedule.verify import NestLaws
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
-from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays, uses
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotInCError
 from sympy_tensordiff.integer.affine import Affine
 
-KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof "
-    "alignas alignof bool catch class compl concept consteval constexpr constinit decltype delete explicit export "
-    "false friend mutable namespace new noexcept nullptr operator private protected public requires template this "
-    "throw true try typeid typename using virtual xor and or not bitand bitor not_eq or_eq and_eq xor_eq".split()
-)
-"""Those of C and, for the header, of C++."""
-
-MACROS = frozenset(
-    "I NAN INFINITY NULL EOF HUGE_VAL HUGE_VALF HUGE_VALL EDOM ERANGE errno assert complex imaginary isnan isinf "
-    "isfinite isnormal signbit fpclassify offsetof unix linux near far min max small BUFSIZ RAND_MAX stdin stdout "
-    "stderr va_arg setjmp DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS".split()
-)
-"""Names that may be macros where the file or the header is compiled."""
-
-MATH = frozenset(
-    "acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 log1p "
-    "log2 logb modf scalbn scalbln cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint lrint "
-    "llrint round lround llround trunc fmod remainder remquo copysign nan nextafter nexttoward fdim fmax fmin fma "
-    "j0 j1 jn y0 y1 yn gamma drem significand scalb signgam pow10 exp10 sincos finite abs labs malloc free".split()
-)
-
-RESERVED = KEYWORDS | MACROS | MATH | {f"{name}{ending}" for name in MATH for ending in "fl"} | frozenset(HELPERS) | frozenset(MULTIPLIED)
-RESERVED |= set(LIBRARY.values()) | set(OWN.values()) | {"real", "scratch", "SUMS", "VECTOR", "PARALLEL", "PRAGMA", "LARGEST", "SIMD"}
-RESERVED |= {"work", "count", "code"}
-RESERVED |= {"ptrdiff_t", "size_t", "int32_t", "int64_t", "uint32_t", "uint64_t", "bits_of", "of_bits", "bits_of_double"}
-
-
-class CNames(Names):
-    """Identifiers of C: none begins with an underscore, which C leaves to the compiler."""
-
-    def spelled(self, name: str) -> str:
-        name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
-        return f"{name}_value" if re.fullmatch(r"power_\d+", name) else name
+Memory = tuple[dict[str, str], list[str]]
+"""The entries of the temporaries, by their names, and those of what each function works in."""
 
 
 class CSource(str):
@@ -106,17 +70,6 @@ class COptions:
             raise ArgumentTypeError(f"allocate must be True or False, not {self.allocate!r}")
 
 
-@dataclass
-class _Step:
-    """The function of a step: its text, what is passed, and the entries of memory it works in, by parameters."""
-
-    text: str
-    passed: list[str]
-    work: dict[str, str] = field(default_factory=dict)
-    powers: frozenset[int] = frozenset()
-    has_code: bool = False
-
-
 def print_c(program: Program, options: COptions) -> CSource:
     """The text of a C file, with its header."""
     check_determined(program)
@@ -124,6 +77,7 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 
 def _file(program: Program, options: COptions) -> _File:
+    """The file of a program, whose products of matrices are such, other calls for sums loops."""
     program = with_correlations(softmax_in_loops(program, rows=True))
     pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
     program = replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
@@ -133,6 +87,8 @@ def _file(program: Program, options: COptions) -> _File:
 
 
 class _File:
+    """A file, or what is static in one: the search for data that lead a read out of its array."""
+
     def __init__(self, program: Program, prover: Prover, options: COptions) -> None:
         self.program, self.prover, self.options = program, prover, options
         own = {options.name, f"{options.name}_scratch", f"{options.name}_unchecked"}
@@ -143,102 +99,23 @@ class _File:
         solved = [one.name for one in solve_sizes(program.arguments)]
         self.integers = list(dict.fromkeys([*given, *solved]))
         self.sizes = [name for name in self.integers if name not in given]
-        self.kinds = self._kinds()
+        single, parallel = options.dtype == "float32", bool(options.parallel)
+        self.printer = StepPrinter(program, prover, self.names, self.integers, single, parallel)
+        self.kinds = self.printer.kinds
         self.is_search = False
         self.searched: tuple[str, list[str]] | None = None
         """The name of the search for wrong data, and those of the places that it finds."""
 
-    def _kinds(self) -> dict[str, str]:
-        """The declaration of whatever may be passed to a function of a kernel, by its text; arrays without const."""
-        names, found = self.names, {}
-        for array in (*self.program.outputs, *self.program.temporaries):
-            found[names(array.name)] = f"real *restrict {names(array.name)}"
-        for argument in self.program.arguments:
-            own = names(argument.name)
-            kind = "int64_t" if argument.dtype == "integer" else "real"
-            if argument.kind == "integer":
-                continue
-            found[own] = f"const {kind} *restrict {own}" if argument.shape else f"{kind} {own}"
-        for name in (*self.integers, *(size.name for size in self.program.sizes)):
-            found[names(name)] = f"ptrdiff_t {names(name)}"
-        return found
-
-    # ------------------------------------------------------------------------ steps
-
-    def step(self, step: Step) -> _Step:
-        """The function of a step."""
-        if isinstance(step, Kernel | Fused):
-            return self.nest(step)
-        if not isinstance(step, Solve | Apply | Contraction | Correlation):
-            raise NotInCError(
-                f"C has no routine for {step.array}, a {type(step).__name__}, which needs singular values: use another "
-                "backend, or write det(A)*inv(A) for the derivative of a determinant"
-            )
-        local, shapes = self.names.copy(), self.prover.shapes
-        factor = "" if step.factor == 1 else f"{self.number(step.factor)}*"
-        if isinstance(step, Contraction | Correlation):
-            product = ProductPrinter(step, local, shapes, factor.rstrip("*"))
-            return self.function(step, product.printed(), local, {product.work: product.size()})
-        printer = CallPrinter(step, local, shapes, factor)
-        lines = [f"{INDENT}int {printer.code} = 0;", *printer.printed(), f"{INDENT}return {printer.code};"]
-        size = " + ".join(printer.size(shape) for shape in printer.entries)
-        found = self.function(step, lines, local, {printer.work: size} if size else None)
-        found.has_code = True
-        return found
-
-    def number(self, value: object) -> str:
-        text = number_text(abs(value))  # type: ignore[arg-type]
-        return f"{'-' * (value < 0)}((real)({text if '/' not in text else text.replace('/', '.0/') + '.0'}))"  # type: ignore[operator]
-
-    def nest(self, step: Kernel | Fused) -> _Step:
-        bare = scalar_arrays(self.program.arguments)
-        local = self.names.copy()
-        place = Place(self.prover, local.fresh, bare)
-        nest = scheduled_together(step, place) if isinstance(step, Fused) else scheduled(step, place)
-        used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
-        NestLaws({*used.scalars, *used.integers}, filled_arrays(step), None, totals).check((*nest.arrays, *nest.body))
-        single, parallel = self.options.dtype == "float32", bool(self.options.parallel)
-        printer = CPrinter(local, self.prover.shapes, nest, single, parallel)
-        printer.block(nest.body)
-        work = {}
-        for alloc in nest.arrays:
-            if alloc.name not in printer.stack:
-                sizes = [printer.integer_text(ends) for ends in alloc.shape]
-                work[local(alloc.name)] = "*".join(f"greatest(0, {size})" for size in sizes)
-        found = self.function(step, printer.lines, local, work)
-        found.powers = frozenset(printer.powers)
-        return found
-
-    def function(self, step: Step, lines: Sequence[str], local: Names, work: dict[str, str] | None = None) -> _Step:
-        """The function with these lines."""
-        work = work or {}
-        words = set(WORD.findall("\n".join(lines)))
-        filled = {self.names(name) for name in filled_arrays(step)}
-        rows = {self.names(array.name) for array in step.rows} if isinstance(step, Fused) else set()
-        passed = [name for name in self.kinds if name in words and name not in rows]
-        declared = []
-        for name in passed:
-            kind = self.kinds[name]
-            constant = kind.startswith("real *") and name not in filled
-            declared.append(f"const {kind}" if constant else kind)
-        declared += [f"real *restrict {name}" for name in work]
-        what = " and ".join(map(self.names, filled_arrays(step)))
-        comment = task_text(step, local) if isinstance(step, Kernel) else f"Fill {what}"
-        result = "int" if isinstance(step, Solve | Apply) else "void"
-        head = f"static {result} {function_name(step)}({', '.join(declared)}) {{"
-        text = "\n".join([f"/* {comment}. */", head, *lines, "}"])
-        return _Step(text, passed, dict(work))
-
     # ------------------------------------------------------------------------ the file
 
     def printed(self) -> CSource:
+        """The whole file."""
         options = self.options
         search = self.search()
         pieces, powers = [], frozenset[int]()
         if search is not None:
             *found, powers = search.parts()
-            pieces = [text.replace(f"\nint {options.name}", f"\nstatic int {options.name}") for text in found[0] + found[1]]
-            pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in pieces]
+            pieces = [re.sub(rf"^(?=(int|ptrdiff_t) {options.name})", "static ", text) for text in found[0] + found[1]]
             self.searched = search.options.name, [search.names(one.name) for one in search.program.outputs]
         functions, entries, more = self.parts()
         entries.append(self.checked())
@@ -249,9 +126,9 @@ class _File:
         title = self.title()
         source = CSource("\n\n".join([title, self.top(pieces), *pieces]) + "\n")
         guard = f"{options.name.upper()}_H"
-        lines = [title, "", f"#ifndef {guard}", f"#define {guard}", "", "#include <stddef.h>", "#include <stdint.h>", ""]
-        lines += ["#ifndef __cplusplus", f"#define {guard}_RESTRICT restrict", '#else', f"#define {guard}_RESTRICT",
-                  'extern "C" {', "#endif", ""]  # fmt: skip
+        lines = [title, "", f"#ifndef {guard}", f"#define {guard}", "", "#include <stddef.h>", "#include <stdint.h>"]
+        lines += ["", "#ifndef __cplusplus", f"#define {guard}_RESTRICT restrict", "#else"]
+        lines += [f"#define {guard}_RESTRICT", 'extern "C" {', "#endif", ""]
         entries = [text for text in entries if not text.startswith("static ")]
         heads = [re.sub(r"\breal\b", self.type, text.partition(" {")[0]) + ";" for text in entries]
         lines += [head.replace("*restrict ", f"*{guard}_RESTRICT ").replace("/* ", "\n/* ") for head in heads]
@@ -262,7 +139,7 @@ class _File:
     def parts(self) -> tuple[list[str], list[str], frozenset[int]]:
         """The functions of the steps, those that tell the size of the scratch memory and run the steps, and powers."""
         functions = Functions()
-        steps = [(step, self.step(step)) for step in self.program.kernels]
+        steps = [(step, self.printer.step(step)) for step in self.program.kernels]
         for step, found in steps:
             functions.add(step, found.text, [*found.passed, *found.work])
         memory = self.memory(steps)
@@ -295,7 +172,8 @@ class _File:
             shape = shape.replace("array of entries", "array of integers, which select entries")
             label = re.sub(r"[^\w ]", "_", argument.label, flags=re.ASCII)
             own = self.names(argument.name)
-            lines.append(f"   {own}{f' ({label})' * (label != own)}: {'number' if shape in ('array', 'scalar') else shape}")
+            what = "number" if shape in ("array", "scalar") else shape
+            lines.append(f"   {own}{f' ({label})' * (label != own)}: {what}")
         lines += [f"   {self.names(name)}: size" for name in self.sizes]
         lines += [f"   {self.names(one.name)}: result, shape {self.shape(one.shape)}" for one in self.program.outputs]
         lines += [
@@ -304,7 +182,8 @@ class _File:
             "   0, or 1 where sizes do not fit (an axis without entries, too), 2 where integers may lead a read out of",
             "   an array, or a matrix is not symmetric as declared, 3 where a matrix is singular or is not positive",
             f"   definite{', 4 where there is no memory' * self.options.allocate}"
-            + ", 5 where it does not know whether sizes fit" * any(check.points for check in self.program.checks) + ".",
+            + ", 5 where it does not know whether sizes fit" * any(check.points for check in self.program.checks)
+            + ".",
             f"   {self.options.name}_unchecked does not look for 1, 2 and 5.",
         ]
         if not self.options.allocate:
@@ -334,10 +213,10 @@ class _File:
 
     # ------------------------------------------------------------------------ functions of the file
 
-    def memory(self, steps: Sequence[tuple[Step, _Step]]) -> tuple[dict[str, str], list[str]]:
+    def memory(self, steps: Sequence[tuple[Step, StepText]]) -> Memory:
         """The entries of the temporaries, by their texts, and of what each function works in."""
         tables = {self.names(array.name): self.entries(array.shape) for array in self.program.temporaries}
-        rows = {name for step, _ in steps if isinstance(step, Fused) for name in (self.names(r.name) for r in step.rows)}
+        rows = {self.names(row.name) for step, _ in steps if isinstance(step, Fused) for row in step.rows}
         work = [" + ".join(found.work.values()) for _, found in steps if found.work]
         return {name: size for name, size in tables.items() if name not in rows}, list(dict.fromkeys(work))
 
@@ -350,10 +229,11 @@ class _File:
         lines = []
         for size in self.program.sizes:
             function, forms = ("max", size.lows) if size.lows else ("min", size.highs)
-            lines.append(f"{INDENT}const ptrdiff_t {self.names(size.name)} = {self.forms.extreme(function, list(forms))};")
+            text = self.forms.extreme(function, list(forms))
+            lines.append(f"{INDENT}const ptrdiff_t {self.names(size.name)} = {text};")
         return lines
 
-    def scratch(self, memory: tuple[dict[str, str], list[str]]) -> str:
+    def scratch(self, memory: Memory) -> str:
         """The function that tells how many numbers the scratch memory holds."""
         tables, work = memory
         text = " + ".join(tables.values()) or "0"
@@ -393,9 +273,9 @@ class _File:
 
     def unchecked(
         self,
-        steps: Sequence[tuple[Step, _Step]],
+        steps: Sequence[tuple[Step, StepText]],
         functions: Functions,
-        memory: tuple[dict[str, str], list[str]],
+        memory: Memory,
     ) -> str:
         """The function that runs the steps."""
         name, allocate = self.options.name, self.options.allocate
@@ -427,7 +307,7 @@ class _File:
             text = text.replace(f"\n{INDENT}return", f"\n{INDENT}(void)scratch;\n{INDENT}return")
         return text
 
-    def call(self, step: Step, found: _Step, functions: Functions) -> Iterator[str]:
+    def call(self, step: Step, found: StepText, functions: Functions) -> Iterator[str]:
         """The lines that call the function of a step, where its array has entries."""
         places, offset = [], "work"
         for size in found.work.values():
@@ -451,7 +331,8 @@ class _File:
         """The function that refuses sizes and data, and calls the other."""
         lines = []
         for condition, code in self.refusals():
-            lines += [f"{INDENT}if ({condition}) {{", f"{INDENT * 2}return {code};", f"{INDENT}}}"] if code else [condition]
+            test = [f"{INDENT}if ({condition}) {{", f"{INDENT * 2}return {code};", f"{INDENT}}}"]
+            lines += test if code else [condition]
         lines.append(f"{INDENT}return {self.options.name}_unchecked({', '.join(self.passed())});")
         return self.defined(f"int {self.options.name}({', '.join(self.parameters())})", lines, ())
 
@@ -475,7 +356,9 @@ class _File:
                 yield f"!is_symmetric({own}, {form(argument.shape[0])})", 2
             if argument.dtype == "integer":
                 count = "*".join(form(f, UNARY) for f in argument.shape)
-                few = (own, own) if not argument.shape else (f"least_of({own}, {count})", f"greatest_of({own}, {count})")
+                few = own, own
+                if argument.shape:
+                    few = f"least_of({own}, {count})", f"greatest_of({own}, {count})"
                 extremes[f"least {argument.name}"], extremes[f"greatest {argument.name}"] = few
                 if argument.below is not None:
                     yield f"{few[0]} < 0 || {few[1]} >= {form(argument.below)}", 2

@@ -152,6 +152,5 @@ class _Translation:
 
     def is_kind(self, node: ast.expr) -> bool:
         """Whether an argument is a type."""
-        return isinstance(node, ast.Name) and node.id in ("real", "whole", "natural") or (
-            isinstance(node, ast.Attribute) and node.attr.startswith("int")
-        )
+        is_own = isinstance(node, ast.Name) and node.id in ("real", "whole", "natural")
+        return is_own or (isinstance(node, ast.Attribute) and node.attr.startswith("int"))

@@ -9,7 +9,7 @@ from sympy_tensordiff.codegen.loops import Apply, Solve
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_nests import CForms
 from sympy_tensordiff.codegen.printers.c_products import MULTIPLIED
-from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.forms import UNARY, Names
 from sympy_tensordiff.codegen.steps import Shapes
 from sympy_tensordiff.errors import NotInCError
 from sympy_tensordiff.integer.affine import Affine
@@ -287,12 +287,15 @@ class CallPrinter:
     def loops(self, axes: Sequence[tuple[str, Affine]], line: str, depth: int) -> None:
         """Append loops over axes around a line."""
         for name, extent in axes:
-            self.lines.append(f"{INDENT * depth}for (ptrdiff_t {name} = 0; {name} < {self.forms.form(extent)}; {name}++) {{")
+            self.lines.append(INDENT * depth + self.head(name, extent))
             depth += 1
         self.lines.append(INDENT * depth + line)
         for _ in axes:
             depth -= 1
             self.lines.append(INDENT * depth + "}")
+
+    def head(self, name: str, extent: Affine) -> str:
+        return f"for (ptrdiff_t {name} = 0; {name} < {self.forms.form(extent)}; {name}++) {{"
 
     def array(self, wish: str, shape: Sequence[Affine], depth: int) -> str:
         """An array in ``work``."""
@@ -305,7 +308,7 @@ class CallPrinter:
 
     def size(self, shape: Sequence[Affine]) -> str:
         """The number of entries of an array as text."""
-        return "*".join(self.forms.form(form, 7) for form in shape) or "1"
+        return "*".join(self.forms.form(form, UNARY) for form in shape) or "1"
 
     def entry(self, array: str, index: Sequence[str]) -> str:
         own = self.names(array)
@@ -318,7 +321,7 @@ class CallPrinter:
         batch = [fresh(f"b{number}") for number in range(len(self.batch))]
         head = list(zip(batch, self.batch, strict=True))
         for depth, (name, extent) in enumerate(head, 1):
-            self.lines.append(f"{INDENT * depth}for (ptrdiff_t {name} = 0; {name} < {self.forms.form(extent)}; {name}++) {{")
+            self.lines.append(INDENT * depth + self.head(name, extent))
         depth = len(head) + 1
         row, column = fresh("i"), fresh("j")
         if isinstance(step, Apply) and step.function == "factors":
@@ -344,7 +347,8 @@ class CallPrinter:
 
     def factors(self, step: Apply, batch: list[str], row: str, column: str, depth: int) -> None:
         source = self.entry(self.operand, [*batch, row, column])
-        self.loops([(row, self.n), (column, self.n)], f"{self.entry(step.array, [*batch, row, column])} = {source};", depth)
+        target = self.entry(step.array, [*batch, row, column])
+        self.loops([(row, self.n), (column, self.n)], f"{target} = {source};", depth)
         place = self.forms.flat(step.array, [*map(Affine.variable, batch), Affine(), Affine()])
         call = f"factorized({self.names(step.array)} + {place}, {self.forms.form(self.n)}, {step.options[0]})"
         self.lines.append(f"{INDENT * depth}{self.code} |= {call};")
@@ -359,8 +363,8 @@ class CallPrinter:
             return
         if step.function != "inv":
             raise NotInCError(
-                f"C has no routine for {step.array}, which is a {step.function} (a determinant's derivative that holds at "
-                "singular matrices, too): use another backend, or write det(A)*inv(A) where A is not singular"
+                f"C has no routine for {step.array}, which is a {step.function} (a determinant's derivative, which "
+                "holds at singular matrices, too): use another backend, or write det(A)*inv(A) where A is not singular"
             )
         columns = self.array("columns", (self.n, self.n), depth)
         axes = [(row, self.n), (column, self.n)]
@@ -379,7 +383,8 @@ class CallPrinter:
         columns = self.array("columns", (self.n, *(extent for _, extent in axes)), depth)
         own = self.entry(columns, [row, *(name for name, _ in axes)])
         axes = [(row, self.n), *axes]
-        self.loops(axes, f"{own} = {self.entry(step.right.array, [names[label] for label in step.right.labels])};", depth)
+        source = self.entry(step.right.array, [names[label] for label in step.right.labels])
+        self.loops(axes, f"{own} = {source};", depth)
         count = self.size([extent for _, extent in axes[1:]])
         call = f"solved({factors}, {columns}, {self.forms.form(self.n)}, {count}, {int(first == summed)})"
         self.lines.append(f"{INDENT * depth}{self.code} |= {call};")

@@ -112,7 +112,7 @@ class CPrinter(CForms, NestPrinter):
     """
 
     functions: ClassVar[dict[str, str]] = {"real": "(real)", "double": "(double)"}
-    operators = {
+    operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
         "and": (" && ", OR), "or": (" || ", OR),  # compilers warn of one inside of the other without parentheses
     }  # fmt: skip
@@ -251,7 +251,7 @@ class CPrinter(CForms, NestPrinter):
         if reduction in EXTREMA:
             function = _INTEGERS[reduction] if isinstance(value, Ends) else self.functions[reduction]
             return f"{own} = {function}({own}, {text})"
-        return f"{own} {({'sum': '+', 'prod': '*', 'any': '|'}.get(reduction, ''))}= {text}"
+        return f"{own} { ({'sum': '+', 'prod': '*', 'any': '|'}.get(reduction, '')) }= {text}"
 
     def integer_text(self, ends: Ends) -> str:
         """An integer."""

@@ -166,7 +166,8 @@ class ProductPrinter:
             inside = tuple([n for n in range(3) if self.steps[n][name]])
             self.groups[wanted.get(inside, "loops")].append((name, extent))  # type: ignore[call-overload]
         # The last axis of the result is the last of its group.
-        place = {name: n for n, form in enumerate(self.views[0].index) for name, _ in self.labels if name in form.atoms()}
+        index = self.views[0].index
+        place = {name: n for n, form in enumerate(index) for name, _ in self.labels if name in form.atoms()}
         for group in self.groups.values():
             group.sort(key=lambda label: place.get(label[0], -1))
 
