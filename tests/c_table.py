@@ -3,18 +3,20 @@
     python tests/c_table.py [--only PATTERN] [--sanitize] [--float32] [--compiler clang]
 
 takes minutes. It prints what C refuses, and what differs by more than 1e-12 of the largest entry; the exit code is 1
-if anything does. ``--sanitize`` starts again with the sanitizers of addresses and of undefined behaviour.
+if anything does. ``--sanitize`` makes all calls once more with the sanitizers of addresses and of undefined behaviour.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import pickle
 import re
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,6 @@ class Table:
 
     def __init__(self, options: Any, folder: Path) -> None:
         self.folder = folder
-        self.flags = ("-O1", *(in_c.SANITIZERS if options.sanitize else ()))
         self.compiler = options.compiler
         self.dtype = "float32" if options.float32 else "float64"
         self.count = 0
@@ -53,7 +54,7 @@ class Table:
         found, refused = in_c.sources({name: program}, dtype=self.dtype)
         if refused:
             raise NotInCError(refused[name])
-        library = in_c.build(found, self.folder, *self.flags, compiler=self.compiler)
+        library = in_c.build(found, self.folder, "-O1", compiler=self.compiler)
         return in_c.Function(library, name, program, self.dtype)
 
     def case(self, name: str) -> None:
@@ -95,6 +96,40 @@ class Table:
         return "right"
 
 
+CHILD = """
+import ctypes, pickle, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from in_c_call import call
+for number, calls in pickle.loads(Path(sys.argv[1], "calls").read_bytes()):
+    library = ctypes.CDLL(f"{sys.argv[1]}/part_{number}.so")
+    for one in calls:
+        call(library, *one)
+    print("clean", len(calls), flush=True)
+"""
+
+
+def sanitized(folder: Path, calls: list[Any]) -> int:
+    """Make calls with sanitizers, in a process that has nothing else of ours: Python itself is slow with them."""
+    parts = [calls[n : n + 40] for n in range(0, len(calls), 40)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda part: _compile_part(folder, *part), enumerate(parts)))
+    (folder / "calls").write_bytes(pickle.dumps(list(enumerate(parts))))
+    found = [
+        subprocess.run(["gcc", f"-print-file-name=lib{name}.so"], capture_output=True, text=True).stdout.strip()
+        for name in ("asan", "ubsan")
+    ]
+    own = {"LD_PRELOAD": ":".join(found), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    command = [sys.executable, "-c", CHILD, str(folder), str(Path(__file__).parent)]
+    return subprocess.run(command, env={**os.environ, **own}).returncode
+
+
+def _compile_part(folder: Path, number: int, calls: list[Any]) -> None:
+    paths = [folder / f"{name}.c" for name in dict.fromkeys(call[0] for call in calls)]
+    command = ["gcc", *in_c.WARNINGS, *in_c.SANITIZERS, "-shared", "-fPIC", "-o", folder / f"part_{number}.so", *paths]
+    subprocess.run([*map(str, command), "-lm"], check=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="a regular expression for names")
@@ -102,15 +137,13 @@ def main() -> int:
     parser.add_argument("--float32", action="store_true")
     parser.add_argument("--compiler", default="gcc")
     options = parser.parse_args()
-    if options.sanitize and "LD_PRELOAD" not in os.environ:
-        found = [
-            subprocess.run(["gcc", f"-print-file-name=lib{name}.so"], capture_output=True, text=True).stdout.strip()
-            for name in ("asan", "ubsan")
-        ]
-        own = {"LD_PRELOAD": ":".join(found), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
-        return subprocess.run([sys.executable, *sys.argv], env={**os.environ, **own}).returncode
-    with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
-        return Table(options, Path(folder)).run(options.only)
+    in_c.Function.calls = [] if options.sanitize else None
+    with tempfile.TemporaryDirectory() as name, np.errstate(all="ignore"):
+        folder = Path(name)
+        code = Table(options, folder).run(options.only)
+        if in_c.Function.calls:
+            code |= sanitized(folder, in_c.Function.calls)
+        return code
 
 
 if __name__ == "__main__":

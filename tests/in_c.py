@@ -7,9 +7,10 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from in_c_call import call
 
 from sympy_tensordiff.codegen.arguments import ArgumentChecker
 from sympy_tensordiff.codegen.loops import Program
@@ -49,13 +50,13 @@ def sources(programs: Mapping[str, Program], **options: Any) -> tuple[dict[str, 
 class Function:
     """A function of a library, called with the arrays and numbers that the compiled function of the program takes."""
 
+    calls: ClassVar[list[Any] | None] = None
+    """Where calls are noted, with all that they pass, if that is wanted."""
+
     def __init__(self, library: ctypes.CDLL, name: str, program: Program, dtype: Any = np.float64) -> None:
         self.program = program
         self.dtype = np.dtype(dtype)
-        self.run = getattr(library, name)
-        self.scratch = getattr(library, f"{name}_scratch", None)
-        if self.scratch is not None:
-            self.scratch.restype = ctypes.c_ssize_t
+        self.library, self.name = library, name
         given = [a.name for a in program.arguments if a.kind == "integer"]
         self.sizes = [s.name for s in solve_sizes(program.arguments) if s.name not in given]
 
@@ -67,28 +68,20 @@ class Function:
 
     def code(self, arguments: Sequence[Any], known: Mapping[str, int], results: Sequence[Any]) -> int:
         """What the function returns; it fills the results."""
-        number = ctypes.c_float if self.dtype == np.float32 else ctypes.c_double
         passed: list[Any] = []
-        alive: list[Any] = []
         for argument, value in zip(self.program.arguments, arguments, strict=True):
             if argument.kind == "integer":
-                passed.append(ctypes.c_ssize_t(int(value)))
-            elif argument.shape:
-                kind = np.int64 if argument.dtype == "integer" else self.dtype
-                alive.append(np.array(value, kind, order="C"))
-                passed.append(ctypes.c_void_p(alive[-1].ctypes.data))
-            elif argument.dtype == "integer":
-                passed.append(ctypes.c_int64(int(value)))
+                passed.append(int(value))
+            elif argument.shape or argument.dtype == "real":
+                passed.append(np.array(value, np.int64 if argument.dtype == "integer" else self.dtype, order="C"))
             else:
-                passed.append(number(float(value)))
-        passed += [ctypes.c_ssize_t(known[name]) for name in self.sizes]
-        passed += [ctypes.c_void_p(result.ctypes.data) for result in results]
-        if self.scratch is not None:
-            integers = [a.name for a in self.program.arguments if a.kind == "integer"]
-            count = self.scratch(*(ctypes.c_ssize_t(known[name]) for name in (*integers, *self.sizes)))
-            alive.append(np.full(count, np.nan, self.dtype))
-            passed.append(ctypes.c_void_p(alive[-1].ctypes.data))
-        return int(self.run(*passed))
+                passed.append(int(value))
+        passed += [known[name] for name in self.sizes]
+        integers = [a.name for a in self.program.arguments if a.kind == "integer"]
+        sizes = [known[name] for name in (*integers, *self.sizes)]
+        if Function.calls is not None:
+            Function.calls.append((self.name, passed, sizes, results))
+        return call(self.library, self.name, passed, sizes, results)
 
     def __call__(self, *arguments: Any) -> list[Any]:
         """The results; an `AssertionError` for another return code than 0."""

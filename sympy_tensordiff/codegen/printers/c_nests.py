@@ -40,7 +40,14 @@ LIBRARY = {
 }  # fmt: skip
 """The functions of ``math.h``; those for float end in f."""
 
-OWN = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
+OWN = {
+    "real": "(real)",
+    "double": "(double)",
+    "max": "maximum",
+    "min": "minimum",
+    "sign": "sign",
+    "heaviside": "heaviside",
+}
 OWN |= {name: f"vector_{name}" for name in FUNCTIONS}
 """The functions that a file brings along, for both types."""
 
@@ -111,7 +118,6 @@ class CPrinter(CForms, NestPrinter):
     ``powers`` are the exponents of the powers that the text has as products.
     """
 
-    functions: ClassVar[dict[str, str]] = {"real": "(real)", "double": "(double)"}
     operators: ClassVar[Mapping[str, tuple[str, int]]] = {
         "lt": (" < ", COMPARE), "le": (" <= ", COMPARE), "eq": (" == ", COMPARE), "ne": (" != ", COMPARE),
         "and": (" && ", OR), "or": (" || ", OR),  # compilers warn of one inside of the other without parentheses
@@ -124,7 +130,7 @@ class CPrinter(CForms, NestPrinter):
         self.parallel = parallel
         self.powers: set[int] = set()
         ending = "f" * is_single
-        self.functions = CPrinter.functions | {name: text + ending for name, text in LIBRARY.items()} | OWN
+        self.own = {name: text + ending for name, text in LIBRARY.items()} | OWN
         self.arrays = {alloc.name: alloc for alloc in nest.arrays}
         self.shapes |= {name: [_extent(ends) for ends in alloc.shape] for name, alloc in self.arrays.items()}
         self.stack = self.on_stack()
@@ -160,10 +166,15 @@ class CPrinter(CForms, NestPrinter):
         return super().operation(node)
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
-        if isinstance(function, External) or function not in self.functions:
+        if isinstance(function, External) or function not in self.own:
             name = function.name if isinstance(function, External) else function
             raise NotInCError(f"C has no function {name}: use another backend, or rewrite it by functions of math.h")
-        return super(NestPrinter, self).call(function, arguments)
+        text, *others = map(self.argument, arguments)
+        if function not in EXTREMA:
+            return f"{self.own[function]}({', '.join([text, *others])})"
+        for other in others:
+            text = f"{self.own[function]}({text}, {other})"
+        return text
 
     def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
         text, own = super().power(base, exponent)
@@ -249,7 +260,7 @@ class CPrinter(CForms, NestPrinter):
         own = self.name(target.name) if isinstance(target, Name) else self.load(target)
         text = self.integer_text(value) if isinstance(value, Ends) else self.scalar(value)
         if reduction in EXTREMA:
-            function = _INTEGERS[reduction] if isinstance(value, Ends) else self.functions[reduction]
+            function = _INTEGERS[reduction] if isinstance(value, Ends) else self.own[reduction]
             return f"{own} = {function}({own}, {text})"
         return f"{own} { ({'sum': '+', 'prod': '*', 'any': '|'}.get(reduction, '')) }= {text}"
 
@@ -308,7 +319,8 @@ def _scopes(body: Sequence[Statement], types: Mapping[str, str], stack: frozense
 def _mentions(body: Sequence[Statement], place: Place = ()) -> Iterator[tuple[str, Place]]:
     """The names of scalars and arrays that statements mention, each with the place of the statement."""
     for number, statement in enumerate(body):
-        here, inner = (*place, number), ()
+        here: Place = (*place, number)
+        inner: tuple[Statement, ...] = ()
         if isinstance(statement, Loop):
             inner, statement = statement.body, Loop(statement.variable, statement.lows, statement.highs, ())
         elif isinstance(statement, If):

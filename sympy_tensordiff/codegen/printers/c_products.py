@@ -151,20 +151,20 @@ class ProductPrinter:
         self.work = names.fresh("work")
         self.labels: list[tuple[str, Affine]]
         if isinstance(step, Correlation):
-            self.views = (step.output, step.left, step.right)
+            self.views = [step.output, step.left, step.right]
             self.labels = list(step.labels)
         else:
             known = extents(step, shapes)
             letters = {label: names.fresh(f"i{label}") for label in sorted(known)}
             self.labels = [(letters[label], extent) for label, extent in sorted(known.items())]
             parts = ((step.array, step.output), *((o.array, o.labels) for o in (step.left, step.right)))
-            self.views = tuple(View(name, tuple([Affine.variable(letters[a]) for a in axes])) for name, axes in parts)
+            self.views = [View(name, tuple([Affine.variable(letters[a]) for a in axes])) for name, axes in parts]
         self.steps = [{name: self.step(view, name) for name, _ in self.labels} for view in self.views]
-        wanted = {(0, 1): "rows", (0, 2): "columns", (1, 2): "terms"}
+        wanted: dict[tuple[int, ...], str] = {(0, 1): "rows", (0, 2): "columns", (1, 2): "terms"}
         self.groups: dict[str, list[tuple[str, Affine]]] = {group: [] for group in (*wanted.values(), "loops")}
         for name, extent in self.labels:
             inside = tuple([n for n in range(3) if self.steps[n][name]])
-            self.groups[wanted.get(inside, "loops")].append((name, extent))  # type: ignore[call-overload]
+            self.groups[wanted.get(inside, "loops")].append((name, extent))
         # The last axis of the result is the last of its group.
         index = self.views[0].index
         place = {name: n for n, form in enumerate(index) for name, _ in self.labels if name in form.atoms()}

@@ -85,7 +85,7 @@ class StepPrinter:
 
     def number(self, value: int | Fraction | float) -> str:
         """A factor."""
-        text = number_text(abs(value)).replace("/", ".0/")
+        text = number_text(value if value > 0 else -value).replace("/", ".0/")
         return f"{'-' * (value < 0)}((real){text})" if "/" not in text else f"{'-' * (value < 0)}((real)({text}))"
 
     def nest(self, step: Kernel | Fused) -> StepText:
