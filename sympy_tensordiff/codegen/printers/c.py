@@ -91,7 +91,8 @@ class _File:
 
     def __init__(self, program: Program, prover: Prover, options: COptions) -> None:
         self.program, self.prover, self.options = program, prover, options
-        own = {options.name, f"{options.name}_scratch", f"{options.name}_unchecked"}
+        functions = ("", "_scratch", "_unchecked", "_search_scratch", "_search_unchecked")
+        own = {f"{options.name}{ending}" for ending in functions}
         self.names = module_names(program, RESERVED | own, CNames)
         self.forms = CForms(self.names, prover.shapes)
         self.temporaries = Temporaries(program, self.names)
@@ -144,7 +145,7 @@ class _File:
             functions.add(step, found.text, [*found.passed, *found.work])
         memory = self.memory(steps)
         texts = [functions.texts, [self.scratch(memory), self.unchecked(steps, functions, memory)]]
-        if self.is_search:
+        if self.is_search and steps:
             own = "|".join({functions(step) for step, _ in steps})
             texts = [[re.sub(rf"\b({own})\(", r"\1_of_search(", text) for text in part] for part in texts]
         return texts[0], texts[1], frozenset().union(*(found.powers for _, found in steps))

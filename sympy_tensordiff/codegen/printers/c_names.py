@@ -33,8 +33,8 @@ MACROS = _words(
 MATH = _words(
     "acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 "
     "log1p log2 logb modf scalbn scalbln cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint "
-    "lrint llrint round lround llround trunc fmod remainder remquo copysign nan nextafter nexttoward fdim fmax fmin fma "
-    "j0 j1 jn y0 y1 yn gamma drem significand scalb signgam pow10 exp10 sincos finite abs labs malloc free"
+    "lrint llrint round lround llround trunc fmod remainder remquo copysign nan nextafter nexttoward fdim fmax fmin "
+    "fma j0 j1 jn y0 y1 yn gamma drem significand scalb signgam pow10 exp10 sincos finite abs labs malloc free"
 )
 
 OWN_NAMES = _words(
@@ -52,4 +52,4 @@ class CNames(Names):
 
     def spelled(self, name: str) -> str:
         name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
-        return f"{name}_value" if re.fullmatch(r"power_\d+", name) else name
+        return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

@@ -6,7 +6,7 @@ All arrays are dense and have one index, integers are ``ptrdiff_t``, numbers are
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from sympy_tensordiff.codegen.loops import Alloc, Ends, If, Loop, Set, Statement
@@ -40,14 +40,7 @@ LIBRARY = {
 }  # fmt: skip
 """The functions of ``math.h``; those for float end in f."""
 
-OWN = {
-    "real": "(real)",
-    "double": "(double)",
-    "max": "maximum",
-    "min": "minimum",
-    "sign": "sign",
-    "heaviside": "heaviside",
-}
+OWN = {"max": "maximum", "min": "minimum", "sign": "sign", "heaviside": "heaviside"}
 OWN |= {name: f"vector_{name}" for name in FUNCTIONS}
 """The functions that a file brings along, for both types."""
 
@@ -131,6 +124,7 @@ class CPrinter(CForms, NestPrinter):
         self.powers: set[int] = set()
         ending = "f" * is_single
         self.own = {name: text + ending for name, text in LIBRARY.items()} | OWN
+        self.own |= {"real": "(real)", "double": "(double)"}
         self.arrays = {alloc.name: alloc for alloc in nest.arrays}
         self.shapes |= {name: [_extent(ends) for ends in alloc.shape] for name, alloc in self.arrays.items()}
         self.stack = self.on_stack()
@@ -222,7 +216,7 @@ class CPrinter(CForms, NestPrinter):
             self.line(depth, f"{first}{self.set_text(statement)};")
             return
         assert isinstance(statement, Loop | If)
-        if isinstance(statement, Loop) and not has_few_steps(statement) and (sums := _vector_sums(statement)):
+        if isinstance(statement, Loop) and (sums := _vector_sums(statement, self.declared_in(here))):
             self.line(depth, f"SUMS({', '.join(map(self.names, sums))})")
         if isinstance(statement, Loop) and depth == 1 and self.parallel and self.may_run_in_parallel(statement, here):
             self.line(depth, "PARALLEL")
@@ -230,9 +224,14 @@ class CPrinter(CForms, NestPrinter):
         self.block(statement.body, here)
         self.line(depth, "}")
 
+    def declared_in(self, here: Place) -> set[str]:
+        """What is declared inside of a statement: each turn of a loop has its own."""
+        inside = [names for place, names in self.declared.items() if place[: len(here)] == here != place]
+        return {name for names in inside for name in names}
+
     def may_run_in_parallel(self, loop: Loop, here: Place) -> bool:
         """Whether no turn of an outermost loop writes what another one reads or writes."""
-        own = {name for place, names in self.declared.items() if place[:1] == here for name in names if len(place) > 1}
+        own = self.declared_in(here)
         written: set[str] = set()
         for statement in statements(loop.body):
             if isinstance(statement, Set):
@@ -336,19 +335,16 @@ def _mentions(body: Sequence[Statement], place: Place = ()) -> Iterator[tuple[st
         yield from _mentions(inner, here)
 
 
-def _vector_sums(loop: Loop) -> list[str]:
-    """The sums of a loop whose turns may run as one vector: they do nothing else that outlasts a turn."""
-    own: set[str] = set()
+def _vector_sums(loop: Loop, inside: Container[str]) -> list[str]:
+    """The sums of a loop whose turns may run as one vector: what else they set is declared ``inside``."""
+    if has_few_steps(loop):
+        return []
     sums: dict[str, None] = {}
     for statement in loop.body:
         if not isinstance(statement, Set) or not isinstance(statement.target, Name):
             return []
-        name = statement.target.name
-        if statement.reduction == "sum" and name not in own:
-            sums[name] = None
-        elif not statement.reduction and name not in sums:
-            own.add(name)
-        elif name not in own:
-            return []
-    read = [node.name for node in scalars(loop.body) if isinstance(node, Name)]
-    return list(sums) if all(read.count(name) <= 1 for name in sums) else []
+        if statement.target.name not in inside:
+            sums[statement.target.name] = None
+            if statement.reduction != "sum":
+                return []
+    return [] if any(isinstance(node, Name) and node.name in sums for node in scalars(loop.body)) else list(sums)
