@@ -15,7 +15,6 @@ from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Program
-from sympy_tensordiff.codegen.printers.c import COptions, print_c
 from sympy_tensordiff.codegen.printers.compute import with_compute
 from sympy_tensordiff.codegen.program import assemble
 from sympy_tensordiff.codegen.results import flatten
@@ -270,6 +269,8 @@ def generate_code(
         raise ArgumentError(f"{next(iter(of_c))}= is for backend='c', not for backend={backend!r}")
     program = build_program(args, expr, temporaries=temporaries, sizes=sizes, expand=expand, library=library)
     if backend == "c":
+        from sympy_tensordiff.codegen.printers.c import COptions, print_c  # as other printers, where it is asked for
+
         return print_c(program, COptions(parallel=parallel, **of_c))
     return with_compute(print_source(program, backend, parallel), program, backend)
 
