@@ -13,14 +13,14 @@ from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.fusion_laws import check_together
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Accumulator, Array, Fused, Kernel, Loop, Program, Scatter, Step, Store
 from sympy_tensordiff.codegen.partition import LARGE
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.schedule.rows import row_plan
-from sympy_tensordiff.codegen.walk import forms, loops, outer_names, own_names, scalars, uses
+from sympy_tensordiff.codegen.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
+from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
 
@@ -31,8 +31,18 @@ FAR = 64
 def fuse(program: Program, prover: Prover) -> Program:
     """The program with kernels in common loops."""
     result = replace(program, kernels=tuple(_Fusion(program, prover).steps()))
-    check_together(result)
+    check_order(result)
     return result
+
+
+def check_order(program: Program) -> None:
+    """Raise `VerificationError` where a step reads what is not complete, or a result never is."""
+    last = {array.name: -1 for array in program.arguments}
+    last |= {array: number for number, step in enumerate(program.kernels) for array in filled_arrays(step)}
+    reads = [frozenset(uses(step).arrays) for step in program.kernels]
+    for number, names in enumerate([*reads, {array.name for array in program.outputs}]):
+        if early := sorted(name for name in names if last.get(name, number) >= number):
+            raise VerificationError(f"step {number}: {', '.join(early)} is read before it is complete")
 
 
 @dataclass

@@ -25,7 +25,7 @@ REDUCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
 
 def run(body, names, **values):
     """What a nest leaves in the scalar ``s``, by its text."""
-    NestLaws({"n"}, {"x"}).check(body)
+    NestLaws({"n", "x"}, ()).check(body)
     printer = NumbaPrinter(names, Kernel("x", (), ()), frozenset())
     printer.body(body, 0)
     own = {"real": float, "np": np, "math": math, "at": int, "plus": lambda a, b: a + b, "maximum": max, "minimum": min}
@@ -86,8 +86,13 @@ FIRST, STOP = map(Affine.variable, BLOCK)
         ([Set(Name("s"), Number(1), "sum")], "a nest uses s before it is set"),
         ([span("i", Affine(), Affine.variable("m"))], "a nest uses m before it is set"),
         ([span("i", Affine(), n, [span("i", Affine(), n)])], "a nest has two loops over i inside of each other"),
-        ([Alloc("t", (exactly(n),), "x"), Set(Load("x", ()), Load("t", (n, n)))], "a nest reads t at 2 indices"),
+        (
+            [Alloc("t", (exactly(n),), "x"), Set(Load("t", (n,)), Number(1)), Set(Load("x", ()), Load("t", (n, n)))],
+            "a nest reads t at 2 indices",
+        ),
         ([Alloc("t", (exactly(n),), "x"), Set(Load("t", ()), Number(1))], "a nest writes to t at 0 indices"),
+        ([Set(Load("x", (n,)), Number(1), "sum")], "a nest uses x before it is set"),
+        ([Set(Name("s"), Load("x", (n,)))], "a nest uses x before it is set"),
         ([Set(Load("y", (n,)), Number(1))], "a nest writes to y, which is not its own"),
         (
             [span("i", Affine(), n, [Set(Load("x", (i,)), Number(1))])],
@@ -102,10 +107,27 @@ def test_wrong_nests_are_refused(body, message):
         NestLaws({"n"}, {"x"}, BLOCK).check(body)
 
 
+ENTRY, NEXT = (Set(Name("s"), Load("x", (form,))) for form in (i, i + 1))
+
+
+@pytest.mark.parametrize(("read", "is_right"), [(ENTRY, True), (NEXT, False)])
+def test_only_what_is_complete_is_read(read, is_right):
+    """Of the same turn of a loop, or of one that has ended."""
+    fill = Set(Load("x", (i,)), Number(1))
+    loop = span("i", Affine(), n, [fill, read])
+    NestLaws({"n"}, {"x"}).check([span("i", Affine(), n, [fill]), span("i", Affine(), n, [read])])
+    for nest in (loop, split(loop, 4, "first")):
+        if is_right:
+            NestLaws({"n"}, {"x"}).check([nest])
+        else:
+            with pytest.raises(VerificationError, match=r"a nest reads x while the loop over (i|first) still fills it"):
+                NestLaws({"n"}, {"x"}).check([nest])
+
+
 def test_entries_of_its_own_block_and_copies_of_totals_are_written():
     inside = [Set(Load("x", (i,)), Number(1)), Set(Load("t", (n,)), Number(1), "sum")]
-    NestLaws({"n"}, {"x", "t"}, BLOCK, {"t"}).check([span("i", FIRST, STOP, inside)])
-    NestLaws({"n"}, {"x", "t"}, BLOCK, {"t"}).check([split(span("i", FIRST, STOP, inside), 8, "low")])
+    NestLaws({"n", "t"}, {"x", "t"}, BLOCK, {"t"}).check([span("i", FIRST, STOP, inside)])
+    NestLaws({"n", "t"}, {"x", "t"}, BLOCK, {"t"}).check([split(span("i", FIRST, STOP, inside), 8, "low")])
 
 
 @pytest.mark.parametrize("reduction", [td.IndexedSum, td.IndexedMax])

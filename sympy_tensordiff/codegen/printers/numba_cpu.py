@@ -34,11 +34,10 @@ from sympy_tensordiff.codegen.printers.numba_nests import NumbaPrinter, function
 from sympy_tensordiff.codegen.printers.parallel import block_ends, block_name, blocks_text
 from sympy_tensordiff.codegen.printers.tiles import MARK, TILE
 from sympy_tensordiff.codegen.printers.tiles import NAMES as TILE_NAMES
-from sympy_tensordiff.codegen.schedule.cpu import Place, scheduled
+from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.rows import runs_in_strips
-from sympy_tensordiff.codegen.schedule.together import scheduled_together
-from sympy_tensordiff.codegen.schedule.verify import NestLaws
-from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays, uses
+from sympy_tensordiff.codegen.schedule.together import nest_of
+from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays
 
 PLUS = '''\
 def plus(total, term):
@@ -90,11 +89,7 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         if isinstance(step, Kernel | Fused):
             local = names.copy()
             place = Place(prover, local.fresh, bare, block=block_ends(local) if is_block else None)
-            nest = scheduled_together(step, place) if isinstance(step, Fused) else scheduled(step, place)
-            used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
-            laws = NestLaws({*used.scalars, *used.integers}, filled_arrays(step), place.block, totals)
-            laws.check((*nest.arrays, *nest.body))
-            text = function_text(step, nest, local, place.block)
+            text = function_text(step, nest_of(step, place), local, place.block)
         elif isinstance(step, Correlation):
             part, whole = correlation_texts(step, names, prover.shapes, is_block)
             text = (decorators.once if is_block else decorators.inner) + part

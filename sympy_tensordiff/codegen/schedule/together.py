@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from sympy_tensordiff.codegen.fusion import total_loop
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Alloc,
@@ -14,6 +15,7 @@ from sympy_tensordiff.codegen.loops import (
     Fused,
     Kernel,
     Loop,
+    Scatter,
     Set,
     Statement,
     Store,
@@ -23,13 +25,28 @@ from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
 from sympy_tensordiff.codegen.schedule.nests import ZERO, double, exactly, extent, real, span, start
 from sympy_tensordiff.codegen.schedule.primitives import add_part, localise, split
 from sympy_tensordiff.codegen.schedule.sums import PART, in_rounds
+from sympy_tensordiff.codegen.schedule.verify import NestLaws
+from sympy_tensordiff.codegen.walk import filled_arrays, own_names, uses
+from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row
+
+
+def nest_of(step: Kernel | Fused, place: Place) -> Nest:
+    """The nest of a step, which fulfils the laws of nests."""
+    nest = scheduled_together(step, place) if isinstance(step, Fused) else scheduled(step, place)
+    used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
+    known = {*used.scalars, *used.integers, *used.arrays, *([step.array] if isinstance(step, Scatter) else [])}
+    NestLaws(known, filled_arrays(step), place.block, totals).check((*nest.arrays, *nest.body))
+    return nest
 
 
 def scheduled_together(step: Fused, place: Place) -> Nest:
     """The nest of kernels that run together."""
     bare = place.bare.union(array.name for array in step.rows if not array.shape)
     parts = _Parts(step, replace(place, bare=bare, outer=(), block=None, is_within=True))
+    names = [name for kernel in step.kernels for name in own_names(kernel) if name != step.axis]
+    if len(set(names)) != len(names):
+        raise VerificationError(f"kernels that run together have a name in common: {step.array}")
     for kernel in step.kernels:
         if kernel.array in step.totals:
             parts.total(kernel)
@@ -65,8 +82,14 @@ class _Parts:
     def has_loops(self, kernel: Kernel) -> bool:
         """Whether there is a loop for a kernel in each turn."""
         is_total = kernel.array in self.step.totals
-        body = _loop(kernel).body if is_total else kernel.body
+        body = self.loop(kernel).body if is_total else kernel.body
         return len(kernel.axes) > (not is_total) or in_rounds(body)
+
+    def loop(self, kernel: Kernel) -> Loop:
+        """What adds to a total."""
+        if (found := total_loop(kernel, self.step.extent)) is None:
+            raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
+        return found
 
     def adds(self, kernel: Kernel) -> bool:
         """Whether a kernel is one sum, perhaps a long one, to which each turn adds."""
@@ -104,7 +127,7 @@ class _Parts:
             for number, axis in reversed(list(enumerate(axes))):
                 first = span(axis, ZERO, extent(kernel.array, number), [first])
             self.before.append(first)
-        self.inside += self.turn(kernel, _loop(kernel).body, {own.name: entry})
+        self.inside += self.turn(kernel, self.loop(kernel).body, {own.name: entry})
         if is_long:
             (self.end if self.in_parts else self.inside).append(add_part(total, part))
             self.after.append(Set(own, real(total)))
@@ -124,9 +147,4 @@ class _Parts:
 
 def _accumulator(kernel: Kernel) -> Accumulator:
     (found,) = (s for s in kernel.body if isinstance(s, Accumulator))
-    return found
-
-
-def _loop(kernel: Kernel) -> Loop:
-    (found,) = (s for s in kernel.body if isinstance(s, Loop))
     return found

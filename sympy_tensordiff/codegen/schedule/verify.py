@@ -1,4 +1,4 @@
-"""The laws of scheduled nests: names before use, entries of known rank, one writer for each entry of a block."""
+"""The laws of scheduled nests: names and entries before use, entries of known rank, one writer for each of a block."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.walk import bounds, forms, scalars
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.data import data_entries
 
 
 class NestLaws:
@@ -17,7 +18,7 @@ class NestLaws:
     Parameters
     ----------
     known : collection of str
-        The scalars, integers and arrays of rank 0 which are passed to the function.
+        The scalars, integers and arrays which are passed to the function with their values.
     filled : collection of str
         The arrays to whose entries it writes besides those that it makes.
     block : tuple of str, optional
@@ -49,6 +50,9 @@ class NestLaws:
         self.own: dict[str, int] = {}
         self.cut: set[str] = set()
         """Variables of loops that stay between the ends of the block."""
+        self.around: list[Loop] = []
+        self.written: dict[str, list[tuple[tuple[Affine, ...], list[Loop]]]] = {}
+        """Where entries of an array have been set so far, and the loops around that."""
 
     def check(self, body: Sequence[Statement]) -> None:
         """Raise `VerificationError` where a nest breaks a law."""
@@ -69,9 +73,11 @@ class NestLaws:
             raise VerificationError(f"a nest has two loops over {loop.variable} inside of each other")
         is_cut = self.block is not None and self.stays_inside(loop, *self.block)
         self.known.add(loop.variable)
+        self.around.append(loop)
         self.cut |= {loop.variable} if is_cut else set()
         self.check(loop.body)
         self.known.discard(loop.variable)
+        self.around.pop()
         self.cut.discard(loop.variable)
 
     def stays_inside(self, loop: Loop, start: str, stop: str) -> bool:
@@ -92,11 +98,36 @@ class NestLaws:
             used = used.union(*(b.form.atoms() for ends in statement.shape for b in bounds(ends)))
         if isinstance(statement, Set) and statement.reduction and isinstance(statement.target, Name):
             used |= {statement.target.name}
+        loads = {node for node in scalars(own) if isinstance(node, Load)}
+        used |= {entry.tensor for entry in data_entries(forms(own))} | {
+            load.array for load in loads
+        } - self.written.keys()
+        if isinstance(statement, Set) and statement.reduction and isinstance(statement.target, Load):
+            used |= {statement.target.array} - self.written.keys()
         if missing := sorted(str(name) for name in used - self.known if "." not in str(name)):
             raise VerificationError(f"a nest uses {', '.join(missing)} before it is set")
-        for node in scalars(own):
-            if isinstance(node, Load) and node.array in self.own and len(node.index) != self.own[node.array]:
-                raise VerificationError(f"a nest reads {node.array} at {len(node.index)} indices")
+        for load in loads:
+            if len(load.index) != self.own.get(load.array, len(load.index)):
+                raise VerificationError(f"a nest reads {load.array} at {len(load.index)} indices")
+            if load.array not in self.own.keys() | self.known:
+                self.is_complete(load)
+
+    def is_complete(self, load: Load) -> None:
+        """What is read of an array that the nest fills has been set before, in the same turns of loops around both."""
+        for index, around in self.written[load.array]:
+            common = [loop for loop in self.around if any(loop is other for other in around)]
+            same = [form for form, read in zip(index, load.index, strict=True) if form == read]
+            for loop in common:
+                inner = [one for one in common if Affine.variable(one.variable) in same]
+                first = Affine.variable(loop.variable)
+                # The values of blocks of a loop that has been split differ where those of the inner loop do.
+                is_block = any(
+                    Bound(first) in one.lows and Bound(first + (loop.step - 1)) in one.highs for one in inner
+                )
+                if loop not in inner and not is_block:
+                    raise VerificationError(
+                        f"a nest reads {load.array} while the loop over {loop.variable} still fills it"
+                    )
 
     def write(self, statement: Set) -> None:
         """A scalar or an entry of an array that the function may write, at a first index of its own in a block."""
@@ -104,6 +135,7 @@ class NestLaws:
         if isinstance(target, Name):
             self.known.add(target.name)
             return
+        self.written.setdefault(target.array, []).append((target.index, [*self.around]))
         if target.array in self.own:
             if len(target.index) != self.own[target.array]:
                 raise VerificationError(f"a nest writes to {target.array} at {len(target.index)} indices")
