@@ -71,6 +71,7 @@ class Loop:
     """``for variable`` from the greatest of ``lows`` to the least of ``highs``, both included; may be empty.
 
     After scheduling, a ``step`` other than 1 takes every so manieth value; -1 runs from the last value to the first.
+    With a ``bind``, its values are those of a coordinate of threads or blocks: "grid.x", "block.x", "thread.x".
     """
 
     variable: str
@@ -78,6 +79,7 @@ class Loop:
     highs: tuple[Bound, ...]
     body: tuple[Statement, ...]
     step: int = 1
+    bind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,13 @@ from itertools import product
 
 import numpy as np
 import pytest
+from races import watched
 from sympy import exp
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.cache import load_source
 from sympy_tensordiff.codegen.printers import cuda_parts, cuda_tiles
-from sympy_tensordiff.codegen.printers.cuda_tile_writers import check_tiles
-from sympy_tensordiff.codegen.printers.cuda_writers import check_writers
-from sympy_tensordiff.errors import VerificationError
 
 i, j, k, n, m, p, b = td.indices("i j k n m p b")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", (n, m))
@@ -78,7 +76,8 @@ def in_parts(name, form, dtype):
         choices = {"parted": chosen, "tiled": tiled, "shared": lambda shape, lengths: form == "blocks"}
         for other, value in (choices | dict.fromkeys(others)).items():
             patch.setattr(module, other, value, raising=False)
-        found = function(*arrays)
+        with watched():
+            found = function(*arrays)
     right = td.lambdify(args, expression, "numpy")(*(array.astype(float) for array in arrays))
     assert found.dtype == dtype
     np.testing.assert_allclose(found, right, rtol=1e-12 if dtype == "float64" else 2e-5, atol=1e-6)
@@ -157,38 +156,3 @@ def test_small_products_of_long_sums_fill_a_device():
     for height in (64, 32):
         tiles = scope.tiled(1, 64, 64, 10**6, height)
         assert tiles * scope.parted(tiles, 128, 1, 10**6)[0] == 528
-
-
-def threads(text):
-    check_writers(text, "result_parts", ["k0_part", "i0", "i1"])
-
-
-def tiles(text):
-    check_tiles(text, "result_parts", 256, "xy")
-
-
-# Of which kernel, what is replaced by what, and what is said then.
-MEET = "no two threads write one entry of result_parts"
-BROKEN = {
-    "parts in one place": (threads, r"uint64\(\(k0_part\*n \+ i0\)", "uint64((i0)", "does not depend on k0_part"),
-    "parts that do the same": (
-        threads,
-        r"k0_part \+= step_z",
-        "k0_part += 1",
-        "no coordinate of a thread tells k0_part",
-    ),
-    "one place for tiles": (tiles, r"uint64\(\(k0_part\w*\*n \+", "uint64((n +", MEET),
-    "tiles that do the same": (tiles, r"cuda\.blockIdx\.y", "0", MEET),
-}
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_parts_that_meet(name):
-    check, old, new, message = BROKEN[name]
-    function = {threads: "fill_result_parts", tiles: "fill_result_parts_in_tiles4"}[check]
-    text = SOURCE[SOURCE.index(f"def {function}(") :].partition("\n\n\n")[0]
-    check(text)
-    text, count = re.subn(old, new, text, count=1)
-    assert count == 1
-    with pytest.raises(VerificationError, match=message):
-        check(text)

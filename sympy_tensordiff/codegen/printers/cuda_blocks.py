@@ -11,12 +11,12 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Scatter, Statement, Store
-from sympy_tensordiff.codegen.printers.base import start_text
+from sympy_tensordiff.codegen.loops import Accumulator, Add, Bound, If, Kernel, Let, Loop, Scatter, Statement
 from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter
 from sympy_tensordiff.codegen.printers.driver import task_text
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
-from sympy_tensordiff.codegen.scalars import Name
+from sympy_tensordiff.codegen.scalars import External, Name, Scalar
+from sympy_tensordiff.codegen.schedule.cuda import COMBINED, THREAD, block_nest
 from sympy_tensordiff.codegen.walk import Around, function_name, own_names, rewrite, statements, used_names
 from sympy_tensordiff.integer.affine import Affine
 
@@ -63,9 +63,6 @@ def NAME(part, parts):
     cuda.syncthreads()
     return total
 '''
-
-COMBINED = {"sum": "block_sum", "max": "block_max", "min": "block_min"}
-"""The functions that combine the values of all threads, by reductions: those whose order does not matter."""
 
 _TEXTS = {
     "sum": ("The sum of", "parts[thread] + parts[thread + half]"),
@@ -194,21 +191,35 @@ def difference(printer: FormPrinter, lows: Sequence[Bound], highs: Sequence[Boun
 class BlockPrinter(CudaPrinter):
     """A kernel with one block per entry."""
 
-    def print(self, shared: list[Shared], parameters: str, inner: str) -> str:
-        """The text of the function; the host knows ``inner`` as the rounds of the inner loop of the first statement."""
+    def print(self, shared: list[Shared], parameters: str, inner: str) -> tuple[str, tuple[Statement, ...]]:
+        """The text of the function, and its nest.
+
+        The host knows ``inner`` as the rounds of the inner loop of the first statement.
+        """
         kernel = self.kernel
-        self.shared = {id(found.statement): found for found in shared}
         self.inner = inner
-        self.steps: dict[int, str] = {}
-        self.parts: dict[str, str] = {}
         self.memory = self.names.fresh("parts")
+        loops = {
+            id(found.statement): {id(found.along): "thread.y", id(found.across): "thread.x"}
+            if found.along
+            else {id(found.across): "thread"}
+            for found in shared
+        }
+        nest = block_nest(kernel, kernel.box(self.shapes), loops, self.names.fresh)
         self.line(0, f"@cuda.jit\ndef {function_name(kernel)}_in_blocks({parameters}):")
         self.line(1, f'"""{task_text(kernel, self.names)}, one block per entry."""')
         self.line(1, f"real = {self.names(kernel.array)}.dtype.type")
         self.line(1, f"{self.memory} = cuda.shared.array({THREADS}, real)")
         self.axes()
-        self.body(kernel.body, 1)
-        return "\n".join(self.lines)
+        body: Sequence[Statement] = nest
+        while isinstance(body[0], Loop) and body[0].bind.startswith("block."):
+            body = body[0].body
+        self.body(body, 1)
+        return "\n".join(self.lines), nest
+
+    def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
+        text = super().call(function, arguments)
+        return f"{text[:-1]}, {self.memory})" if function in COMBINED.values() else text
 
     def axes(self) -> None:
         """Append the lines that give each axis its value from the block's place in the grid."""
@@ -217,40 +228,14 @@ class BlockPrinter(CudaPrinter):
             self.line(1, f"{axis} = cuda.blockIdx.{place}")
         self.mixed(axes[:-2], "cuda.blockIdx.z", 1)
 
-    def statement(self, statement: Statement, depth: int) -> None:
-        found = self.shared.get(id(statement))
-        if found is None:
-            super().statement(statement, depth)
-            return
-        self.steps = {id(found.across): "x"} | ({id(found.along): "y"} if found.along else {})
-        for add in found.adds:
-            self.parts[add.name] = self.names.fresh(f"{self.names(add.name)}_part")
-            self.line(depth, f"{self.parts[add.name]} = real({start_text(add.reduction)})")
-        super().statement(statement, depth)
-        parts, self.parts = self.parts, {}
-        for add in found.adds:
-            name, total = self.name(add.name), f"{COMBINED[add.reduction]}({parts[add.name]}, {self.memory})"
-            if add.reduction == "sum":
-                self.line(depth, f"{name} += {total}")
-            else:
-                self.line(depth, f"{name} = {self.functions[add.reduction]}({name}, {total})")
-
     def rounds(self, loop: Loop) -> tuple[str, str]:
-        place = self.steps.get(id(loop))
-        if place is None:
+        if not loop.bind:
             return super().rounds(loop)
-        if len(self.steps) > 1:
+        first, step = f"{THREAD[1]}*cuda.blockDim.x + {THREAD[0]}", str(THREADS)
+        if loop.bind != "thread":
+            place = loop.bind[-1]
             width = min(THREADS, 1 << (int(self.inner) - 1).bit_length()) if self.inner.isdecimal() else None
             steps = {"x": width, "y": width and THREADS // width}
             first, step = f"cuda.threadIdx.{place}", str(steps[place] or f"cuda.blockDim.{place}")
-        else:
-            first, step = "cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x", str(THREADS)
         low = self.lower(loop.lows)
         return first if low == "0" else f"{low} + {first}", step
-
-    def name(self, name: str) -> str:
-        return self.parts[name] if name in self.parts else super().name(name)
-
-    def store(self, statement: Store, depth: int) -> None:
-        self.line(depth, "if cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0:")
-        super().store(statement, depth + 1)

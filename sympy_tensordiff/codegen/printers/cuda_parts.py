@@ -27,7 +27,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.printers import cuda_blocks
-from sympy_tensordiff.codegen.printers.cuda_blocks import COMBINED, host_rounds, only_inner, with_joined_sums
+from sympy_tensordiff.codegen.printers.cuda_blocks import host_rounds, only_inner, with_joined_sums
 from sympy_tensordiff.codegen.printers.cuda_threads import Shapes
 from sympy_tensordiff.codegen.printers.cuda_tiles import (
     TILING,
@@ -40,6 +40,7 @@ from sympy_tensordiff.codegen.printers.cuda_tiles import (
 from sympy_tensordiff.codegen.printers.driver import module_names
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.scalars import Load, Name
+from sympy_tensordiff.codegen.schedule.cuda import COMBINED
 from sympy_tensordiff.codegen.walk import array_shapes, own_names, rewrite, statements
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import quotient_by, times

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sympy_tensordiff.codegen.loops import AddAt, Kernel, Loop, Scatter, Statement, Store
+from sympy_tensordiff.codegen.loops import Ends, Kernel, Loop, Scatter, Set, Statement
 from sympy_tensordiff.codegen.printers.forms import PRODUCT, SUM, UNARY, Names
 from sympy_tensordiff.codegen.printers.helpers import TYPED_HELPERS
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
-from sympy_tensordiff.codegen.scalars import External, Load, Scalar
+from sympy_tensordiff.codegen.scalars import External, Load, Name, Scalar
+from sympy_tensordiff.codegen.schedule.cuda import COMBINED, THREAD
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
 
@@ -23,20 +24,24 @@ class CudaPrinter(NestPrinter):
     the compiler finds out on its own by how much each of them grows.
     """
 
-    functions = NestPrinter.functions | {"floor": "floor", "ceil": "ceil"}
+    functions = NestPrinter.functions | {"floor": "floor", "ceil": "ceil"} | {name: name for name in COMBINED.values()}
 
     def __init__(self, names: Names, kernel: Kernel, shapes: Shapes) -> None:
         super().__init__(names.copy(), kernel, frozenset())
         self.shapes = shapes
 
-    def threads(self) -> None:
-        """Append the lines that give each axis its value from the thread's place in the grid, and the body."""
+    def threads(self, body: Sequence[Statement]) -> None:
+        """Append the lines that give each axis its value from the thread's place in the grid, and the nest."""
+        for _ in self.kernel.axes:
+            (loop,) = body
+            assert isinstance(loop, Loop)
+            body = loop.body
         axes = [self.names(axis) for axis in self.kernel.axes]
         shape = [self.form(extent, UNARY) for extent in self.kernel.box(self.shapes)]
         if len(axes) < 2:
             self.line(1, f"{axes[0] if axes else 'flat'} = cuda.grid(1)")
             self.line(1, f"if {axes[0]} < {shape[0]}:" if axes else "if flat == 0:")
-            self.body(self.kernel.body, 2)
+            self.body(body, 2)
             return
         last, middle = axes[-1], axes[-2]
         if len(axes) == 2:
@@ -54,7 +59,7 @@ class CudaPrinter(NestPrinter):
             self.mixed([outer] if len(axes) == 3 else axes[:-2], outer, 3)
             self.line(3, f"{middle} = first_y")
         self.line(depth, f"while {middle} < {shape[-2]}:")
-        self.body(self.kernel.body, depth + 1)
+        self.body(body, depth + 1)
         self.line(depth + 1, f"{middle} += step_y")
         if len(axes) > 2:
             self.line(3, f"{outer} += step_z")
@@ -67,6 +72,9 @@ class CudaPrinter(NestPrinter):
             if value != axes[number]:
                 self.line(depth, f"{axes[number]} = {value}")
             flat = f"{flat}//{extent}"
+
+    def variable(self, name: str) -> str:
+        return name if name in THREAD else super().variable(name)
 
     def place(self, array: str, index: Sequence[Affine]) -> str:
         """Where an entry of an array stands: the last axis runs fastest."""
@@ -95,16 +103,14 @@ class CudaPrinter(NestPrinter):
     def data(self, entry: DataEntry) -> str:
         return f"{self.names(entry.tensor)}[{self.place(entry.tensor, entry.index)}]"
 
-    def store(self, statement: Store, depth: int) -> None:
-        place = self.place(self.kernel.array, [Affine.variable(axis) for axis in self.kernel.axes])
-        self.line(depth, f"{self.names(self.kernel.array)}[{place}] = {self.scalar(statement.value)}")
-
-    def add_at(self, statement: AddAt, depth: int) -> None:
-        array, place = self.names(self.kernel.array), self.place(self.kernel.array, statement.index)
-        if isinstance(self.kernel, Scatter) and self.kernel.exclusive:
-            self.line(depth, f"{array}[{place}] += {self.scalar(statement.value)}")
-        else:
-            self.line(depth, f"cuda.atomic.add({array}, {place}, real({self.scalar(statement.value)}))")
+    def set_text(self, statement: Set) -> str:
+        target = statement.target
+        is_met = isinstance(self.kernel, Scatter) and not self.kernel.exclusive
+        if isinstance(target, Name) or not is_met:
+            return super().set_text(statement)
+        assert not isinstance(statement.value, Ends)
+        place = self.place(target.array, target.index)
+        return f"cuda.atomic.add({self.names(target.array)}, {place}, real({self.scalar(statement.value)}))"
 
     def statement(self, statement: Statement, depth: int) -> None:
         if not isinstance(statement, Loop):

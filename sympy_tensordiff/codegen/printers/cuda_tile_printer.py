@@ -18,7 +18,9 @@ from sympy_tensordiff.codegen.printers.cuda_tiles import (
 )
 from sympy_tensordiff.codegen.printers.driver import task_text
 from sympy_tensordiff.codegen.printers.forms import CHOICE, Names
-from sympy_tensordiff.codegen.scalars import Scalar
+from sympy_tensordiff.codegen.scalars import Load, Scalar
+from sympy_tensordiff.codegen.schedule.nests import explicit
+from sympy_tensordiff.integer.affine import Affine
 
 _COUNTS = ("row_count", "column_count")
 
@@ -208,7 +210,8 @@ class TilePrinter(CudaPrinter):
                 # What all rows need again takes registers, which the sums have.
                 self.replace |= self.taken_apart(columns, self.extents(columns), column, 3)
                 self.sums = {self.tiled.total: name}
-                self.statement(self.kernel.body[-1], 3)
+                entry = Load(self.kernel.array, tuple(map(Affine.variable, self.kernel.axes)))
+                self.body(explicit(self.kernel.body[-1:], entry), 3)
 
     def name(self, name: str) -> str:
         return self.sums[name] if name in self.sums else super().name(name)

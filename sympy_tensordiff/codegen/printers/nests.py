@@ -1,15 +1,16 @@
-"""Statements as Python loops, for the backends that compile scalar Python (Numba on CPU and GPU)."""
+"""Nests as Python loops, for the backends that compile scalar Python (Numba on CPU and GPU)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
-from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, If, Kernel, Let, Loop, Statement, Store
-from sympy_tensordiff.codegen.printers.base import ScalarPrinter, start_text
+from sympy_tensordiff.codegen.loops import Ends, If, Kernel, Loop, Set, Statement
+from sympy_tensordiff.codegen.printers.base import ScalarPrinter
 from sympy_tensordiff.codegen.printers.blocks import INDENT
-from sympy_tensordiff.codegen.printers.forms import Names
-from sympy_tensordiff.codegen.scalars import External, Load, Scalar
+from sympy_tensordiff.codegen.printers.forms import ATOM, Names
+from sympy_tensordiff.codegen.scalars import External, Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.schedule.nests import FALSE, INFINITY
 from sympy_tensordiff.codegen.walk import EXTREMA
 from sympy_tensordiff.integer.affine import Affine
 
@@ -18,7 +19,7 @@ WIDENED = frozenset({"sign", "heaviside", "floor", "ceil", "cbrt", "sigmoid", "s
 
 
 class NestPrinter(ScalarPrinter):
-    """The body of one kernel as nested Python loops."""
+    """Nests of `Loop`, `If` and `Set` as Python loops."""
 
     functions: ClassVar[dict[str, str]] = {
         "max": "maximum", "min": "minimum", "abs": "abs", "sign": "sign", "heaviside": "heaviside",
@@ -37,7 +38,6 @@ class NestPrinter(ScalarPrinter):
         self.kernel = kernel
         self.bare = bare
         self.lines: list[str] = []
-        self.loop_depth = 0
 
     def call(self, function: str | External, arguments: tuple[Scalar, ...]) -> str:
         text = super().call(function, arguments)
@@ -62,32 +62,11 @@ class NestPrinter(ScalarPrinter):
 
     def statement(self, statement: Statement, depth: int) -> None:
         """Append the lines of one statement."""
-        if isinstance(statement, Loop):
-            self.loop_depth += 1
-            self.loop(self.head_text(statement), statement.body, depth, statement.variable)
-            self.loop_depth -= 1
-        elif isinstance(statement, If):
+        if isinstance(statement, Loop | If):
             self.line(depth, self.head_text(statement))
             self.body(statement.body, depth + 1)
-        elif isinstance(statement, Accumulator):
-            self.line(depth, f"{self.name(statement.name)} = real({start_text(statement.reduction)})")
-        elif isinstance(statement, Let):
-            self.line(depth, f"{self.name(statement.name)} = {self.scalar(statement.value)}")
-        elif isinstance(statement, Store):
-            self.store(statement, depth)
-        elif isinstance(statement, AddAt):
-            self.add_at(statement, depth)
-        elif isinstance(statement, Add):
-            self.add(statement, depth)
-
-    def loop(self, head: str, body: Sequence[Statement], depth: int, variable: str) -> None:
-        """Append a loop."""
-        self.line(depth, head)
-        self.begin(variable, depth + 1)
-        self.body(body, depth + 1)
-
-    def begin(self, variable: str, depth: int) -> None:
-        """Append what a pass of the loop over ``variable`` begins with; "" is before all loops."""
+        elif isinstance(statement, Set):
+            self.line(depth, self.set_text(statement))
 
     def head_text(self, statement: Loop | If) -> str:
         """The line that a loop or a guard begins with."""
@@ -97,23 +76,25 @@ class NestPrinter(ScalarPrinter):
         span = stop if low == "0" else f"{low}, {stop}"
         return f"for {self.names(statement.variable)} in range({span}):"
 
-    def store(self, statement: Store, depth: int) -> None:
-        """Append the line that writes the kernel's own entry."""
-        entry = self.subscript(tuple(Affine.variable(axis) for axis in self.kernel.axes))
-        self.line(depth, f"{self.names(self.kernel.array)}[{entry}] = {self.scalar(statement.value)}")
+    def set_text(self, statement: Set) -> str:
+        """A value that is set, or one more value of a reduction."""
+        target, reduction = statement.target, statement.reduction
+        own = self.name(target.name) if isinstance(target, Name) else self.load(target)
+        is_integer = isinstance(statement.value, Ends)
+        value = (
+            self.integer_text(statement.value) if isinstance(statement.value, Ends) else self.scalar(statement.value)
+        )
+        if reduction in EXTREMA:
+            return f"{own} = {reduction if is_integer else self.functions[reduction]}({own}, {value})"
+        # With "or", LLVM would see a branch.
+        operator = {"any": "|", "sum": "+", "prod": "*"}.get(reduction, "")
+        return f"{own} {operator}= {value}"
 
-    def add_at(self, statement: AddAt, depth: int) -> None:
-        """Append the line of one addition to an entry that data select."""
-        entry = f"{self.names(self.kernel.array)}[{self.subscript(statement.index)}]"
-        self.line(depth, f"{entry} += {self.scalar(statement.value)}")
+    def integer_text(self, ends: Ends) -> str:
+        """An integer."""
+        return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
 
-    def add(self, statement: Add, depth: int) -> None:
-        """Append the line that adds one value to an accumulator."""
-        self.line(depth, self.reduced(statement))
-
-    def reduced(self, statement: Add) -> str:
-        """One more value of a reduction."""
-        name = self.name(statement.name)
-        if statement.reduction in EXTREMA:
-            return f"{name} = {self.functions[statement.reduction]}({name}, {self.scalar(statement.value)})"
-        return f"{name} {'+' if statement.reduction == 'sum' else '*'}= {self.scalar(statement.value)}"
+    def operation(self, node: Operation) -> tuple[str, int]:
+        if node == INFINITY:
+            return "real(math.inf)", ATOM
+        return ("False", ATOM) if node == FALSE else super().operation(node)

@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from sympy_tensordiff.codegen.in_loops import calls_in_loops
-from sympy_tensordiff.codegen.loops import Apply, Contraction, Correlation, Fused, Kernel, Product, Program, Scatter
+from sympy_tensordiff.codegen.loops import (
+    Apply,
+    Contraction,
+    Correlation,
+    Fused,
+    Kernel,
+    Product,
+    Program,
+    Scatter,
+    Statement,
+)
 from sympy_tensordiff.codegen.printers import cuda_tiles
 from sympy_tensordiff.codegen.printers.cuda_blocks import (
-    COMBINED,
     SHARED,
     BlockPrinter,
     combining,
@@ -38,9 +47,7 @@ from sympy_tensordiff.codegen.printers.cuda_library import OWN_NAMES as LIBRARY_
 from sympy_tensordiff.codegen.printers.cuda_parts import in_parts, parted_text, tiles_of
 from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter, Shapes
 from sympy_tensordiff.codegen.printers.cuda_tile_printer import TilePrinter
-from sympy_tensordiff.codegen.printers.cuda_tile_writers import check_tiles
 from sympy_tensordiff.codegen.printers.cuda_tiles import Tiled, limits_text, tile_counts, tiled_product, tiled_text
-from sympy_tensordiff.codegen.printers.cuda_writers import check_writers
 from sympy_tensordiff.codegen.printers.driver import (
     header,
     helpers,
@@ -53,6 +60,8 @@ from sympy_tensordiff.codegen.printers.driver import (
 )
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
+from sympy_tensordiff.codegen.schedule.cuda import COMBINED, THREAD, thread_nest
+from sympy_tensordiff.codegen.schedule.verify import NestLaws
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, uses
 from sympy_tensordiff.integer.affine import Affine
 
@@ -117,7 +126,6 @@ def _launched(step: Kernel, shapes: Shapes, names: Names, pieces: list[str]) -> 
     of_parts = _forms(parts.kernel, parts.kernel, inner, names, pieces, known, tiled)
     whole = passed_names(parts.whole, names, _extents(parts.whole, inner))
     pieces.append(_kernel(parts.whole, parts.function, inner, names, whole))
-    check_writers(pieces[-1], names(step.array), [names(axis) for axis in step.axes])
     return Launched(forms, counts, parts, of_parts, whole)
 
 
@@ -137,20 +145,27 @@ def _forms(
     box = kernel.box(shapes)
     parameters = passed_names(kernel, names, _extents(kernel, shapes))
     pieces.append(_kernel(kernel, function_name(kernel), shapes, names, parameters))
-    written = names(kernel.array), [names(axis) for axis in kernel.axes]
-    if not isinstance(kernel, Scatter) or kernel.exclusive:
-        check_writers(pieces[-1], *written)
     text = ", ".join(parameters)
     shared = shared_statements(joined)
     blocks = lengths(joined, shared[0], names, box, known) if shared and known is not None else None
     if blocks is not None:
-        pieces.append(BlockPrinter(names, joined, shapes).print(shared, text, blocks[1]))
-        check_writers(pieces[-1], *written, tuple(COMBINED.values()))
+        block, nest = BlockPrinter(names, joined, shapes).print(shared, text, blocks[1])
+        _check(joined, nest, shapes, THREAD)
+        pieces.append(block)
     for size in cuda_tiles.TILING.rows if tiled is not None else ():
         assert tiled is not None
         pieces.append(TilePrinter(names, tiled, shapes, size).print(text))
-        check_tiles(pieces[-1], written[0], cuda_tiles.TILING.across**2, "xy" if tiled.part else "x")
     return Forms(kernel, box, parameters, blocks, tiled is not None)
+
+
+def _check(kernel: Kernel, nest: Sequence[Statement], shapes: Shapes, alone: Sequence[str] = ()) -> None:
+    """Raise `VerificationError` where a nest breaks a law: among others, no two threads write one entry."""
+    used, is_scatter = uses(kernel), isinstance(kernel, Scatter)
+    sizes = {str(name) for extent in _extents(kernel, shapes) for name in extent.atoms()}
+    known = {*used.scalars, *used.integers, *used.arrays, *sizes, *([kernel.array] if is_scatter else [])}
+    # What scatters add to an entry is added atomically, or laws of their own say that they do not meet.
+    totals = [kernel.array] if is_scatter else []
+    NestLaws(known, [kernel.array], totals=totals, alone=alone).check(nest)
 
 
 def _kernel(kernel: Kernel, function: str, shapes: Shapes, names: Names, parameters: Sequence[str]) -> str:
@@ -159,5 +174,7 @@ def _kernel(kernel: Kernel, function: str, shapes: Shapes, names: Names, paramet
     what = "thread per point" if isinstance(kernel, Scatter) else "thread per entry"
     printer.line(1, f'"""{task_text(kernel, names)}, one {what}."""')
     printer.line(1, f"real = {names(kernel.array)}.dtype.type")
-    printer.threads()
+    nest = thread_nest(kernel, kernel.box(shapes))
+    _check(kernel, nest, shapes)
+    printer.threads(nest)
     return "\n".join(without_unused_real(printer.lines))

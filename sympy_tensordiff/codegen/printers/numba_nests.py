@@ -6,13 +6,12 @@ from sympy_tensordiff.codegen.loops import Alloc, Ends, Fused, If, Kernel, Loop,
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import task_text, without_unused_real
 from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.printers.forms import ATOM, Names
+from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.parallel import head_text
-from sympy_tensordiff.codegen.scalars import Name, Operation
+from sympy_tensordiff.codegen.scalars import Name
 from sympy_tensordiff.codegen.schedule.cpu import Nest
-from sympy_tensordiff.codegen.schedule.nests import FALSE, INFINITY
-from sympy_tensordiff.codegen.walk import EXTREMA, filled_arrays
+from sympy_tensordiff.codegen.walk import filled_arrays
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -24,6 +23,7 @@ class NumbaPrinter(NestPrinter):
 
     def __init__(self, names: Names, kernel: Kernel, bare: frozenset[str]) -> None:
         super().__init__(names, kernel, bare)
+        self.loop_depth = 0
         self.counted: set[str] = set()
         """The names of integers that LLVM sees to have no sign."""
         self.defined: dict[str, int] = {}
@@ -40,11 +40,6 @@ class NumbaPrinter(NestPrinter):
         """One index of a read or of a target: an entry of the array, as the verifier has proven."""
         counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
         return self.form(form) if counts else f"at({self.form(form)})"
-
-    def operation(self, node: Operation) -> tuple[str, int]:
-        if node == INFINITY:
-            return "real(math.inf)", ATOM
-        return ("False", ATOM) if node == FALSE else super().operation(node)
 
     def head_text(self, statement: Loop | If) -> str:
         if isinstance(statement, If) or statement.step == 1:
@@ -71,36 +66,18 @@ class NumbaPrinter(NestPrinter):
             shape = ", ".join(map(self.integer_text, statement.shape))
             text = f"({shape})" if len(statement.shape) > 1 else shape
             self.line(depth, f"{self.names(statement.name)} = np.empty({text}, {self.names(statement.like)}.dtype)")
-        elif isinstance(statement, Set):
-            self.line(depth, self.set_text(statement))
         else:
             super().statement(statement, depth)
 
     def set_text(self, statement: Set) -> str:
-        """A value that is set, or one more value of a reduction."""
-        target, reduction = statement.target, statement.reduction
-        own = self.name(target.name) if isinstance(target, Name) else self.load(target)
-        value = (
-            self.integer_text(statement.value) if isinstance(statement.value, Ends) else self.scalar(statement.value)
-        )
-        if not reduction:
-            if isinstance(target, Name):
+        target, value = statement.target, statement.value
+        if isinstance(target, Name) and not isinstance(value, Ends):
+            if not statement.reduction:
                 self.defined[target.name] = self.loop_depth
-            return f"{own} = {value}"
-        if reduction == "any":
-            # With "or", LLVM would see a branch.
-            return f"{own} |= {value}"
-        if reduction in EXTREMA:
-            function = reduction if isinstance(statement.value, Ends) else self.functions[reduction]
-            return f"{own} = {function}({own}, {value})"
-        if reduction == "sum" and isinstance(target, Name) and self.defined.get(target.name, 0) < self.loop_depth:
-            # The factors of a product stay in order: 0*1e200*1e200 is 0, 0*(1e200*1e200) is nan.
-            return f"{own} = plus({own}, {value})"
-        return f"{own} {'+' if reduction == 'sum' else '*'}= {value}"
-
-    def integer_text(self, ends: Ends) -> str:
-        """An integer."""
-        return self.lower(ends.lows) if ends.lows else self.stop(ends.highs)
+            elif statement.reduction == "sum" and self.defined.get(target.name, 0) < self.loop_depth:
+                # The factors of a product stay in order: 0*1e200*1e200 is 0, 0*(1e200*1e200) is nan.
+                return f"{self.name(target.name)} = plus({self.name(target.name)}, {self.scalar(value)})"
+        return super().set_text(statement)
 
 
 def function_text(step: Kernel | Fused, nest: Nest, names: Names, block: tuple[str, str] | None) -> str:

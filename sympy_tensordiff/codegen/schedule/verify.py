@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sympy_tensordiff.codegen.loops import Alloc, Bound, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.scalars import Load, Name
+from sympy_tensordiff.codegen.scalars import Load, Name, Operation
+from sympy_tensordiff.codegen.schedule.cuda import COMBINED
 from sympy_tensordiff.codegen.walk import bounds, forms, scalars
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 
 
@@ -25,7 +26,9 @@ class NestLaws:
         The integers between which the first index of each entry lies that the function writes, where other threads
         write the others.
     totals : collection of str
-        Arrays of which each block has a copy of its own.
+        Arrays of which each block has a copy of its own, or to which threads add atomically.
+    alone : collection of str
+        Coordinates of threads of which all have come by: where one of them is not 0, nothing is written.
 
     Examples
     --------
@@ -42,11 +45,14 @@ class NestLaws:
         filled: Collection[str],
         block: tuple[str, str] | None = None,
         totals: Collection[str] = (),
+        alone: Collection[str] = (),
     ) -> None:
         self.known = set(known) | set(block or ())
         self.filled = set(filled)
         self.block = block
         self.totals = totals
+        self.alone = set(alone)
+        self.conditions: list[Row] = []
         self.own: dict[str, int] = {}
         self.cut: set[str] = set()
         """Variables of loops that stay between the ends of the block."""
@@ -63,7 +69,10 @@ class NestLaws:
             elif isinstance(statement, Set):
                 self.write(statement)
             elif isinstance(statement, If):
+                outside = self.conditions
+                self.conditions = [*outside, *statement.conditions]
                 self.check(statement.body)
+                self.conditions = outside
             elif isinstance(statement, Loop):
                 self.loop(statement)
 
@@ -98,6 +107,9 @@ class NestLaws:
             used = used.union(*(b.form.atoms() for ends in statement.shape for b in bounds(ends)))
         if isinstance(statement, Set) and statement.reduction and isinstance(statement.target, Name):
             used |= {statement.target.name}
+        is_met = any(isinstance(n, Operation) and n.function in COMBINED.values() for n in scalars(own))
+        if is_met and (self.conditions or any(not loop.bind.startswith("block.") for loop in self.around)):
+            raise VerificationError("threads wait for each other where not all of them come by")
         loads = {node for node in scalars(own) if isinstance(node, Load)}
         used |= {entry.tensor for entry in data_entries(forms(own))} | {
             load.array for load in loads
@@ -143,5 +155,11 @@ class NestLaws:
         if target.array not in self.filled:
             raise VerificationError(f"a nest writes to {target.array}, which is not its own")
         is_shared = self.block is not None and target.array not in self.totals
+        for loop in self.around if target.array not in self.totals else ():
+            if loop.bind and Affine.variable(loop.variable) not in target.index:
+                raise VerificationError(f"a nest writes to {target.array} in threads for each {loop.variable}")
+        pinned = {str(row.form) for row in self.conditions if row.kind == "eq"}
+        if lost := sorted(self.alone - pinned):
+            raise VerificationError(f"a nest writes to {target.array} in threads for each {', '.join(lost)}")
         if is_shared and (not target.index or target.index[0] not in map(Affine.variable, self.cut)):
             raise VerificationError(f"another block may write to the entry {target.index} of {target.array}")
