@@ -8,10 +8,13 @@ from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
+from sympy_tensordiff.codegen.schedule.cpu import Place
+from sympy_tensordiff.codegen.schedule.together import nest_of
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.steps import describe, describe_kernel, describe_scatter, describe_together
-from sympy_tensordiff.codegen.walk import array_shapes
+from sympy_tensordiff.codegen.walk import all_names, array_shapes
 from sympy_tensordiff.integer.affine import Affine
 
 
@@ -36,7 +39,8 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     lines += driver
     lines.append("kernels:")
     shapes = array_shapes(program)
-    steps = fuse(program, Prover(program)).kernels if backend == "numba" else program.kernels
+    prover = Prover(program)
+    steps = fuse(program, prover).kernels if backend == "numba" else program.kernels
     for n, step in enumerate(steps, 1):
         if isinstance(step, Fused):
             text = describe_together(step)
@@ -47,6 +51,10 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
         else:
             text = describe(step, shapes)
         lines.append(f"  {n}. {text}")
+        if backend == "numba" and isinstance(step, Kernel | Fused):
+            place = Place(prover, Names(all_names(program), ()).fresh)
+            nest_of(step, place)
+            lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from sympy_tensordiff.codegen.loops import STARTS, Alloc, Bound, If, Kernel, Loo
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.numba_nests import NumbaPrinter
 from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation
+from sympy_tensordiff.codegen.schedule import cpu
 from sympy_tensordiff.codegen.schedule.cuda import THREAD
 from sympy_tensordiff.codegen.schedule.nests import exactly, span, start
 from sympy_tensordiff.codegen.schedule.primitives import rfactor, split, split_sums
@@ -188,3 +189,28 @@ def test_a_loop_of_no_values_has_no_rest():
     loop = span("i", Affine.of(0), Affine.of(-3), [Set(Name("s"), Load("x", (i,)), "max")])
     names = Names(["i", "n", "s", "x"], ["real", "np", "math", "at", "plus"])
     assert run([start(Name("s"), "max"), *rfactor(loop, 8, names.fresh)], names, x=np.ones(9), n=1) == -math.inf
+
+
+p, q, k, size = td.indices("p q k size")
+v, w, rows = td.TensorSymbol("v", size), td.TensorSymbol("w", (size, size)), td.TensorSymbol("r", (3, size))
+idx = td.TensorSymbol("idx", (size, size), dtype=int, below=size)
+RULES = {
+    "sink": td.TensorComprehension(td.IndexedSum(w[k, q], (k, 0, size - 1)), (q, size)),
+    "carry": td.TensorComprehension(td.IndexedSum(v[k], (k, 0, p)), (p, size)),
+    "gather": td.TensorComprehension(sympy.exp(v[idx[p, q]]), (p, size), (q, size)),
+    "jam": td.TensorComprehension(td.IndexedSum(rows[q, k] * sympy.exp(v[k]), (k, 0, size - 1)), (q, 3)),
+    "rfactor": td.IndexedMax(v[k], (k, 0, size - 1)),
+    "split": td.IndexedSum(v[k], (k, 0, size - 1)),
+    "near angles": td.TensorComprehension(sympy.sin(v[p]), (p, size)),
+    "read once": td.TensorComprehension(td.IndexedSum(w[idx[p, k], q], (k, 0, size - 1)), (p, size), (q, size)),
+}
+
+
+def test_plans_name_the_rules():
+    assert set(RULES) == {rule.name for rule in (*cpu.ROWS, *cpu.LOOPS, cpu.ONCE)}
+    for name, expression in RULES.items():
+        arguments = [one for one in (v, w, rows, idx) if expression.has(one)]
+        plan = td.lambdify(arguments, expression).plan
+        (rule,) = [rule for rule in (*cpu.ROWS, *cpu.LOOPS, cpu.ONCE) if rule.name == name]
+        assert f"\n     {name}: {rule.reason}" in plan, plan
+    assert "\n     " not in td.lambdify([v], RULES["split"], "numpy").plan

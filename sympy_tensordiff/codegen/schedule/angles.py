@@ -48,10 +48,10 @@ def works_on_near_angles(body: Sequence[Statement]) -> bool:
     return not any(_is_wave(node) for argument in chosen for node in subexpressions(argument))
 
 
-def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...]:
-    """A loop with the functions for near angles, and once more where an angle is none; as it is where it may not be."""
+def with_near_angles(loop: Loop, fresh: Callable[[str], str]) -> tuple[Statement, ...] | None:
+    """A loop with the functions for near angles, and once more where an angle is none; None where it may not be."""
     if has_few_steps(loop) or not works_on_near_angles(loop.body) or _reads_what_it_writes(loop.body):
-        return (loop,)
+        return None
     wide = fresh("wide")
     before = {name: Name(fresh(f"{name}_before")) for name in added(loop.body)}
     start = [Set(Name(wide), FALSE), *(Set(kept, Name(name)) for name, kept in before.items())]

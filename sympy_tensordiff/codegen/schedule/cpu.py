@@ -1,23 +1,14 @@
-"""The schedule of one kernel on a processor: which primitives rewrite its nest, in which order.
+"""The schedule of one kernel on a processor: recipes, ordered lists of what is done where, and why.
 
-===============================  ==========================================================================
-where                            do
-===============================  ==========================================================================
-sums gain along the last axis    `sink`, in strips where the row is the whole array
-a reduction goes on along it     `carry`
-functions of what data select    read a row first (`gathers_apart`)
-a short last axis                jam: its entries together (`short_row`)
-an extremum of short values      `rfactor`
-a long sum that fills one entry  `split_sums`
-sines and cosines                near angles first (`with_near_angles`)
-reads that select, or repeat     once for each pass of their loop (`Once`)
-===============================  ==========================================================================
+Of `ROWS`, the first rule that applies says how the last axis runs; of `LOOPS`, the first that applies to a loop
+rewrites it. A new optimisation is one more rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Alloc, Bound, Ends, If, Kernel, Loop, Scatter, Set, Statement
@@ -26,7 +17,7 @@ from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span, with_scalars
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, rfactor, sink, split, split_sums
-from sympy_tensordiff.codegen.schedule.rows import STRIP, RowPlan, row_plan, runs_less_often
+from sympy_tensordiff.codegen.schedule.rows import STRIP, RowPlan, runs_less_often, scans_plan, sums_plan
 from sympy_tensordiff.codegen.schedule.short_rows import short_row
 from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
 from sympy_tensordiff.codegen.walk import EXTREMA, forms, scalars
@@ -45,7 +36,7 @@ class Place:
 
     ``outer`` are axes of its array over which something around it loops. ``block`` are the first value of the first
     axis and one past the last, where a function fills a part of the array only. ``is_within``: it may run often.
-    ``entries`` stand in the place of accumulators.
+    ``entries`` stand in the place of accumulators. ``fired`` gets the rules that have applied.
     """
 
     prover: Prover
@@ -55,6 +46,7 @@ class Place:
     block: tuple[str, str] | None = None
     is_within: bool = False
     entries: Mapping[str, Name | Load] = field(default_factory=dict)
+    fired: dict[Rule, None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -69,38 +61,43 @@ class Nest:
     bare: frozenset[str] = frozenset()
 
 
+Made: TypeAlias = "tuple[tuple[Alloc, ...], tuple[Statement, ...]]"
+
+
+class Rule(NamedTuple):
+    """One line of a recipe, and why it is there: ``do`` is None where it does not apply."""
+
+    name: str
+    reason: str
+    do: Callable[..., Made | tuple[Statement, ...] | None]
+
+
 def scheduled(kernel: Kernel, place: Place) -> Nest:
     """The nest of a kernel."""
-    prover, axes, block = place.prover, kernel.axes, place.block
-    plan = row_plan(kernel, prover)
-    if plan is None and (apart := gathers_apart(kernel, place.fresh)) is not None:
-        kernel, plan = apart
-    has_short = plan is None and not (block and len(axes) == 1)
-    short = short_row(kernel, prover, place.fresh) if has_short else None
-    index = tuple(map(Affine.variable, (*place.outer, *axes)))
+    index = tuple(map(Affine.variable, (*place.outer, *kernel.axes)))
     target = Name(kernel.array) if kernel.array in place.bare else Load(kernel.array, index)
     spans = _axes(kernel, place)
-    arrays: tuple[Alloc, ...] = ()
-    body: tuple[Statement, ...]
-    if short is not None:
-        body = explicit(short.body, target)
-        for number, store in enumerate(short.stores):
-            body += explicit([store], Load(kernel.array, (*index[:-1], Affine.of(number))))
-        spans = spans[:-1]
-    elif plan is not None:
-        assert isinstance(target, Load)
-        arrays, body = _rows(kernel, plan, target, spans[-1], place)
-        spans = spans[:-1]
-    else:
-        body = explicit(kernel.body, target)
-    for loop in reversed(spans):
+    rule, found = _first(ROWS, place, kernel, place, target, spans)
+    arrays, body = found or ((), explicit(kernel.body, target))
+    for loop in reversed(spans[:-1] if rule else spans):
         body = (replace(loop, body=body),)
     body = with_scalars(body, place.entries)
-    is_one = not (axes or place.outer or place.is_within)
-    body = _refined(body, place.fresh, is_one)
-    if plan is None or not plan.scans:
-        body = _reading_once(body, kernel, place)
+    is_one = not (kernel.axes or place.outer or place.is_within)
+    body = _refined(body, place, is_one)
+    if rule != CARRY:
+        new = _reading_once(body, kernel, place)
+        place.fired.update({} if new == body else {ONCE: None})
+        body = new
     return Nest(arrays, body, place.bare)
+
+
+def _first(recipe: Sequence[Rule], place: Place, *args: Any) -> tuple[Rule | None, Any]:
+    """The first rule of a recipe that applies, and what it makes."""
+    for rule in recipe:
+        if (found := rule.do(*args)) is not None:
+            place.fired[rule] = None
+            return rule, found
+    return None, None
 
 
 def _reading_once(body: Sequence[Statement], kernel: Kernel, place: Place) -> tuple[Statement, ...]:
@@ -128,10 +125,25 @@ def _axes(kernel: Kernel, place: Place) -> list[Loop]:
     return found
 
 
+def _jammed(kernel: Kernel, place: Place, target: Name | Load, spans: Sequence[Loop]) -> Made | None:
+    is_cut = place.block and len(kernel.axes) == 1
+    if is_cut or (short := short_row(kernel, place.prover, place.fresh)) is None:
+        return None
+    assert isinstance(target, Load)
+    body = explicit(short.body, target)
+    for number, store in enumerate(short.stores):
+        body += explicit([store], Load(kernel.array, (*target.index[:-1], Affine.of(number))))
+    return (), body
+
+
 def _rows(
-    kernel: Kernel, plan: RowPlan, target: Load, row: Loop, place: Place
-) -> tuple[tuple[Alloc, ...], tuple[Statement, ...]]:
-    """The arrays and what runs for one row, or for all of one in strips."""
+    kernel: Kernel, plan: RowPlan | None, target: Name | Load, spans: Sequence[Loop], place: Place
+) -> Made | None:
+    """The arrays and what runs for one row, or for all of one in strips; None without a plan."""
+    if plan is None:
+        return None
+    assert isinstance(target, Load)
+    row = spans[-1]
     in_strips = len(kernel.axes) == 1 and not plan.scans and not place.outer
     length, around = row.highs[0].form + 1, None
     if in_strips and place.block is not None:
@@ -154,24 +166,26 @@ def _rows(
     return tuple(arrays), body if around is None else (replace(around, body=(*around.body, *body)),)
 
 
-def _refined(body: Sequence[Statement], fresh: Fresh, is_one: bool) -> tuple[Statement, ...]:
+def _refined(body: Sequence[Statement], place: Place, is_one: bool) -> tuple[Statement, ...]:
     """What is done with loops wherever they are; ``is_one``: they run once in a call."""
     found: list[Statement] = []
     for statement in body:
-        if isinstance(statement, If):
-            found.append(replace(statement, body=_refined(statement.body, fresh, is_one)))
-        elif not isinstance(statement, Loop):
-            found.append(statement)
-        elif is_extremum(statement):
-            found += rfactor(statement, CHAINS, fresh)
-        elif is_one and (sums := long_sums(statement)):
-            for part in split_sums(statement, sums, PART, fresh):
-                found.append(replace(part, body=_refined(part.body, fresh, False)) if isinstance(part, Loop) else part)
-        elif len(near := with_near_angles(statement, fresh)) > 1:
-            found += near
-        else:
-            found.append(replace(statement, body=_refined(statement.body, fresh, is_one)))
+        rule, new = _first(LOOPS, place, statement, place, is_one) if isinstance(statement, Loop) else (None, None)
+        if rule is None and isinstance(statement, Loop | If):
+            new = [replace(statement, body=_refined(statement.body, place, is_one))]
+        found += [statement] if new is None else new
     return tuple(found)
+
+
+def _in_chains(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
+    return rfactor(loop, CHAINS, place.fresh) if is_extremum(loop) else None
+
+
+def _in_parts(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
+    sums = long_sums(loop) if is_one else []
+    parts = split_sums(loop, sums, PART, place.fresh) if sums else ()
+    inside = [replace(s, body=_refined(s.body, place, False)) if isinstance(s, Loop) else s for s in parts]
+    return tuple(inside) or None
 
 
 def is_extremum(loop: Loop) -> bool:
@@ -182,3 +196,23 @@ def is_extremum(loop: Loop) -> bool:
     if not isinstance(add.target, Name) or sum(1 for _ in scalars(loop.body)) > CHAIN_WEIGHT:
         return False
     return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))
+
+
+CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, *to: _rows(k, scans_plan(k), *to, p))
+
+ONCE = Rule("read once", "what data select is read once for all passes of the loops inside", _reading_once)
+
+ROWS = (
+    Rule("sink", "the last axis runs inside of sums", lambda k, p, *to: _rows(k, sums_plan(k, p.prover), *to, p)),
+    CARRY,
+    Rule("gather", "what data select is read first", lambda k, p, *to: _rows(*gathers_apart(k, p.fresh), *to, p)),
+    Rule("jam", "the sums of a short row are added up together", _jammed),
+)
+"""How the last axis runs."""
+
+LOOPS = (
+    Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
+    Rule("split", "parts of a long sum are added up in double precision", _in_parts),
+    Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
+)
+"""What is done with a loop."""

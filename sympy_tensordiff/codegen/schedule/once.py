@@ -144,22 +144,22 @@ def entry_name(entry: Entry) -> str:
     return name if name.isidentifier() else f"{array}_entry"
 
 
-def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan] | None:
+def gathers_apart(kernel: Kernel, fresh: Callable[[str], str]) -> tuple[Kernel, RowPlan | None]:
     """A kernel that first reads what data select for a row, and then computes functions of that.
 
-    None where there is nothing of the kind. ``fresh`` makes names.
+    The kernel and None where there is nothing of the kind. ``fresh`` makes names.
     """
     if not kernel.axes or not all(isinstance(statement, Let | Store) for statement in kernel.body):
-        return None
+        return kernel, None
     parts = list(scalars(kernel.body))
     functions = {part.function for part in parts if isinstance(part, Operation)}
     if not functions & FUNCTIONS.keys() or "select" in functions:
-        return None
+        return kernel, None
     loads = [part for part in parts if isinstance(part, Load)]
     axis = kernel.axes[-1]
     gathers = [load for load in loads if any(axis in entry.atoms() for entry in data_entries(load.index))]
     if not gathers:
-        return None
+        return kernel, None
     names = {load: fresh(f"{load.array}_row") for load in dict.fromkeys(gathers)}
     lets = [Let(name, load) for load, name in names.items()]
     body = with_values(

@@ -116,14 +116,21 @@ class RowPlan:
 
 def row_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     """How to run a kernel row by row; None where that gains nothing, or a row may have few entries or none."""
+    return sums_plan(kernel, prover) or scans_plan(kernel)
+
+
+def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
+    """A row with sums along the last axis."""
     if not kernel.axes or not stays_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
-    planner = RowPlanner(kernel, is_long=not extent.is_constant or extent.constant >= LONG)
-    plan = planner.plan()
-    if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)):
-        return None if isinstance(kernel, Scatter) else planner.plan_of_scans()
-    return plan
+    plan = RowPlanner(kernel, is_long=not extent.is_constant or extent.constant >= LONG).plan()
+    return None if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)) else plan
+
+
+def scans_plan(kernel: Kernel) -> RowPlan | None:
+    """A row with scans."""
+    return None if not kernel.axes or isinstance(kernel, Scatter) else RowPlanner(kernel, is_long=False).plan_of_scans()
 
 
 def stays_in_rows(kernel: Kernel) -> bool:
