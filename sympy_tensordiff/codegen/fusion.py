@@ -39,10 +39,15 @@ def check_order(program: Program) -> None:
     """Raise `VerificationError` where a step reads what is not complete, or a result never is."""
     last = {array.name: -1 for array in program.arguments}
     last |= {array: number for number, step in enumerate(program.kernels) for array in filled_arrays(step)}
-    reads = [frozenset(uses(step).arrays) for step in program.kernels]
-    for number, names in enumerate([*reads, {array.name for array in program.outputs}]):
-        if early := sorted(name for name in names if last.get(name, number) >= number):
-            raise VerificationError(f"step {number}: {', '.join(early)} is read before it is complete")
+    begun: set[str] = set()
+    for number, step in enumerate(program.kernels):
+        early = {name for name in uses(step).arrays if last.get(name, number) >= number}
+        early |= {step.array} - begun if isinstance(step, Scatter) else set()
+        if early:
+            raise VerificationError(f"step {step.array}: {', '.join(sorted(early))} is read before it is complete")
+        begun.update(filled_arrays(step))
+    if lost := sorted({array.name for array in program.outputs} - begun):
+        raise VerificationError(f"no step fills {', '.join(lost)}")
 
 
 @dataclass

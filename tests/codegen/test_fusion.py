@@ -192,6 +192,8 @@ BROKEN = {
     "have a name in common": broken(
         replace(STEP, kernels=(FIRST, *REST, replace(FIRST, array="twice"))),
     ),
+    "step t1: t1 is read before it is complete": broken(Scatter("t1", (), (), ()), STEP),
+    "no step fills result": broken(*PROGRAM.kernels[:1]),
     "is read before it is complete": replace(PROGRAM, kernels=PROGRAM.kernels[::-1]),
 }
 

@@ -198,14 +198,14 @@ def is_extremum(loop: Loop) -> bool:
     return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))
 
 
-CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, *to: _rows(k, scans_plan(k), *to, p))
+CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, to, s: _rows(k, scans_plan(k), to, s, p))
 
 ONCE = Rule("read once", "what data select is read once for all passes of the loops inside", _reading_once)
 
 ROWS = (
-    Rule("sink", "the last axis runs inside of sums", lambda k, p, *to: _rows(k, sums_plan(k, p.prover), *to, p)),
+    Rule("sink", "the last axis runs inside of sums", lambda k, p, to, s: _rows(k, sums_plan(k, p.prover), to, s, p)),
     CARRY,
-    Rule("gather", "what data select is read first", lambda k, p, *to: _rows(*gathers_apart(k, p.fresh), *to, p)),
+    Rule("gather", "what data select is read first", lambda k, p, to, s: _rows(*gathers_apart(k, p.fresh), to, s, p)),
     Rule("jam", "the sums of a short row are added up together", _jammed),
 )
 """How the last axis runs."""

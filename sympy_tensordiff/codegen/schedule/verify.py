@@ -105,19 +105,17 @@ class NestLaws:
         used = used.union(*(form.atoms() for form in forms(own)))
         if isinstance(statement, Alloc):
             used = used.union(*(b.form.atoms() for ends in statement.shape for b in bounds(ends)))
-        if isinstance(statement, Set) and statement.reduction and isinstance(statement.target, Name):
-            used |= {statement.target.name}
-        is_met = any(isinstance(n, Operation) and n.function in COMBINED.values() for n in scalars(own))
-        if is_met and (self.conditions or any(not loop.bind.startswith("block.") for loop in self.around)):
-            raise VerificationError("threads wait for each other where not all of them come by")
         loads = {node for node in scalars(own) if isinstance(node, Load)}
-        used |= {entry.tensor for entry in data_entries(forms(own))} | {
-            load.array for load in loads
-        } - self.written.keys()
-        if isinstance(statement, Set) and statement.reduction and isinstance(statement.target, Load):
-            used |= {statement.target.array} - self.written.keys()
+        arrays = {load.array for load in loads}
+        if isinstance(statement, Set) and statement.reduction:
+            target = statement.target
+            arrays.add(target.name if isinstance(target, Name) else target.array)
+        used |= {entry.tensor for entry in data_entries(forms(own))} | (arrays - self.written.keys())
         if missing := sorted(str(name) for name in used - self.known if "." not in str(name)):
             raise VerificationError(f"a nest uses {', '.join(missing)} before it is set")
+        is_met = any(isinstance(node, Operation) and node.function in COMBINED.values() for node in scalars(own))
+        if is_met and (self.conditions or any(not loop.bind.startswith("block.") for loop in self.around)):
+            raise VerificationError("threads wait for each other where not all of them come by")
         for load in loads:
             if len(load.index) != self.own.get(load.array, len(load.index)):
                 raise VerificationError(f"a nest reads {load.array} at {len(load.index)} indices")
