@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from sympy_tensordiff.codegen.loops import Alloc, Bound, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.scalars import Load, Name, Operation
@@ -96,16 +97,13 @@ class NestLaws:
 
     def reads(self, statement: Statement) -> None:
         """What a statement itself uses has been set before it."""
-        own: list[Statement] = (
-            [Loop(statement.variable, statement.lows, statement.highs, ())] if isinstance(statement, Loop) else []
-        )
-        own += [If(statement.conditions, ())] if isinstance(statement, If) else []
-        own = own or [statement]
-        used = {node.name for node in scalars(own) if isinstance(node, Name)}
+        own = [replace(statement, body=()) if isinstance(statement, Loop | If) else statement]
+        nodes = list(scalars(own))
+        used = {node.name for node in nodes if isinstance(node, Name)}
         used = used.union(*(form.atoms() for form in forms(own)))
         if isinstance(statement, Alloc):
             used = used.union(*(b.form.atoms() for ends in statement.shape for b in bounds(ends)))
-        loads = {node for node in scalars(own) if isinstance(node, Load)}
+        loads = dict.fromkeys(node for node in nodes if isinstance(node, Load))
         arrays = {load.array for load in loads}
         if isinstance(statement, Set) and statement.reduction:
             target = statement.target
@@ -113,8 +111,8 @@ class NestLaws:
         used |= {entry.tensor for entry in data_entries(forms(own))} | (arrays - self.written.keys())
         if missing := sorted(str(name) for name in used - self.known if "." not in str(name)):
             raise VerificationError(f"a nest uses {', '.join(missing)} before it is set")
-        is_met = any(isinstance(node, Operation) and node.function in COMBINED.values() for node in scalars(own))
-        if is_met and (self.conditions or any(not loop.bind.startswith("block.") for loop in self.around)):
+        combines = any(isinstance(node, Operation) and node.function in COMBINED.values() for node in nodes)
+        if combines and (self.conditions or any(not loop.bind.startswith("block.") for loop in self.around)):
             raise VerificationError("threads wait for each other where not all of them come by")
         for load in loads:
             if len(load.index) != self.own.get(load.array, len(load.index)):
@@ -152,12 +150,13 @@ class NestLaws:
             return
         if target.array not in self.filled:
             raise VerificationError(f"a nest writes to {target.array}, which is not its own")
-        is_shared = self.block is not None and target.array not in self.totals
-        for loop in self.around if target.array not in self.totals else ():
+        if target.array in self.totals:
+            return
+        for loop in self.around:
             if loop.bind and Affine.variable(loop.variable) not in target.index:
                 raise VerificationError(f"a nest writes to {target.array} in threads for each {loop.variable}")
         pinned = {str(row.form) for row in self.conditions if row.kind == "eq"}
         if lost := sorted(self.alone - pinned):
             raise VerificationError(f"a nest writes to {target.array} in threads for each {', '.join(lost)}")
-        if is_shared and (not target.index or target.index[0] not in map(Affine.variable, self.cut)):
+        if self.block is not None and (not target.index or target.index[0] not in map(Affine.variable, self.cut)):
             raise VerificationError(f"another block may write to the entry {target.index} of {target.array}")
