@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.loops import Apply, Contraction, Correlation, Fused, Kernel, Program, Scatter, Solve, Step
+from sympy_tensordiff.codegen.loops import Apply, Contraction, Correlation, Fused, Kernel, Program, Solve, Step
 from sympy_tensordiff.codegen.printers.base import number_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_library import CallPrinter
@@ -15,10 +15,9 @@ from sympy_tensordiff.codegen.printers.c_nests import CPrinter
 from sympy_tensordiff.codegen.printers.c_products import ProductPrinter
 from sympy_tensordiff.codegen.printers.driver import WORD, task_text
 from sympy_tensordiff.codegen.printers.forms import Names
-from sympy_tensordiff.codegen.schedule.cpu import Place, scheduled
-from sympy_tensordiff.codegen.schedule.together import scheduled_together
-from sympy_tensordiff.codegen.schedule.verify import NestLaws
-from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays, uses
+from sympy_tensordiff.codegen.schedule.cpu import Place
+from sympy_tensordiff.codegen.schedule.together import nest_of
+from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays
 from sympy_tensordiff.errors import NotInCError
 
 
@@ -92,11 +91,7 @@ class StepPrinter:
         """The function of a nest."""
         bare = scalar_arrays(self.program.arguments)
         local = self.names.copy()
-        place = Place(self.prover, local.fresh, bare)
-        nest = scheduled_together(step, place) if isinstance(step, Fused) else scheduled(step, place)
-        used, totals = uses(step), step.totals if isinstance(step, Fused) else ()
-        known = {*used.scalars, *used.integers, *used.arrays, *([step.array] if isinstance(step, Scatter) else [])}
-        NestLaws(known, filled_arrays(step), None, totals).check((*nest.arrays, *nest.body))
+        nest = nest_of(step, Place(self.prover, local.fresh, bare))
         printer = CPrinter(local, self.prover.shapes, nest, self.is_single, self.parallel)
         printer.block(nest.body)
         work = {}
