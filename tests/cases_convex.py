@@ -219,6 +219,8 @@ NOT_CONVEX = {
     "Gumbel": (td.sum(td.exp(-td.exp(z))), x, ()),
     "complementary log-log of squares": (-td.sum(td.log(1 - td.exp(-(z**2)))), x, ()),
     # pieces
+    "hole in a piece": (Piecewise((s**-2, abs(s) < 1), (3 - 2 * abs(s), True)), s, ()),
+    "quotient by Huber": (1 / Piecewise((s**2 / 2, abs(s) < 1), (abs(s) - half, True)) ** 2, s, ()),
     "jump": (Piecewise((s, s < 0), (s + 1, True)), s, ()),
     "jump at a point": (Piecewise((s, s < 0), (s, s > 0), (5, True)), s, ()),
     "corner": (Piecewise((2 * s, s < 0), (s, True)), s, ()),

@@ -114,8 +114,13 @@ def _cuts(by: Variables, scalar: Expr) -> Iterator[Cut]:
 
 
 def _require_corner(signs: Signs, cut: Cut, leaf: Expr, pieces: list[Expr], way: int, end: Any) -> None:
-    """Require that two pieces have equal values at an end, and slopes that increase."""
+    """Require that two pieces have values at an end, which are equal, and slopes that increase."""
     left, right = pieces
+    nodes = {node for piece in pieces for node in piece.atoms(sympy.Pow, sympy.log) if leaf in node.free_symbols}
+    for node in sorted(nodes, key=sympy.default_sort_key):
+        if isinstance(node, sympy.log) or signs.of(node.exp) != ">":
+            base = node.args[0].xreplace({leaf: end})
+            require("pole", signs.of(base) in (">", "<"), "no sign of {}", node.args[0].xreplace(cut.back))
     middle, shown = _piece(signs, cut.function, leaf, end), cut.function.xreplace(cut.back)
     values = [(middle - piece).xreplace({leaf: end}) for piece in pieces]
     require("meeting", all(map(signs.is_zero, values)), "{} at {}", shown, end)
