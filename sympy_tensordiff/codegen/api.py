@@ -45,6 +45,7 @@ def lambdify(
     sizes: Mapping[Any, int] | None = None,
     expand: bool = False,
     blocks: Mapping[Any, int | None] | None = None,
+    memory: int | str | None = None,
 ) -> CompiledFunction:
     """A callable that evaluates ``expr``.
 
@@ -89,6 +90,11 @@ def lambdify(
     blocks : mapping, optional
         For the backends on Dask: into how large blocks a size (or an index) is cut, ``{n: 200_000, m: None}``; None
         and what is not named stay whole. By default the chunks of the arguments of each call decide.
+
+    memory : int or str, optional
+        For the backends on Dask: bytes, ``10**9`` or ``"1 GB"``, that one task may read and return, without the
+        temporaries of its kernel: give a quarter of what a thread of a worker has. A call with a larger block raises
+        `UnsupportedError`, with the sizes.
 
     Returns
     -------
@@ -150,9 +156,9 @@ def lambdify(
         if parallel is not None or sizes is not None:
             raise ArgumentError(f"parallel= and sizes= are not for backend={backend!r}: one thread runs each block")
         own = {"temporaries": temporaries, "functions": functions, "expand": expand}
-        return distributed(args, expr, blocks, backend, own)  # type: ignore[no-any-return]
-    if blocks is not None:
-        raise ArgumentError(f"blocks= is for backend='dask', not for backend={backend!r}")
+        return distributed(args, expr, blocks, memory, backend, own)  # type: ignore[no-any-return]
+    if blocks is not None or memory is not None:
+        raise ArgumentError(f"blocks= and memory= are for backend='dask', not for backend={backend!r}")
     library = backend != "cuda"
     options: dict[str, Any] = {"temporaries": temporaries, "expand": expand, "library": library}
     program = build_program(args, expr, sizes=sizes, **options)

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import sympy
 
-from sympy_tensordiff.distributed.function import DaskFunction, import_dask
+from sympy_tensordiff.distributed.function import DaskFunction, checked_memory
+from sympy_tensordiff.distributed.tasks import import_dask
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic.hooks import register_distribution
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def distribute(
-    args: Any, expr: Any, blocks: Mapping[Any, int | None] | None, backend: str, options: Mapping[str, Any]
+    args: Any, expr: Any, blocks: Mapping[Any, int | None] | None, memory: Any, backend: str, options: Mapping[str, Any]
 ) -> DaskFunction | ChunkedFunction:
     """The callable on Dask arrays; without ``blocks`` one that takes them from the chunks of its arguments."""
     import_dask()
@@ -25,21 +26,24 @@ def distribute(
     kernel = "numpy" if backend == "dask-numpy" else "numba"
     args = tuple(args) if isinstance(args, tuple | list) else (args,)
     if blocks is None:
-        return ChunkedFunction(args, expr, kernel, own)
-    return DaskFunction(args, expr, blocks, kernel, own)
+        return ChunkedFunction(args, expr, kernel, checked_memory(memory), own)
+    return DaskFunction(args, expr, blocks, kernel, checked_memory(memory), own)
 
 
 class ChunkedFunction:
     """A function whose blocks are the largest chunks of the arguments; `last` is that of the last call."""
 
-    def __init__(self, args: tuple[Any, ...], expr: Any, kernel: str, options: dict[str, Any]) -> None:
-        self.args, self._expr, self._kernel, self._options = args, expr, kernel, options
+    def __init__(self, args: tuple[Any, ...], expr: Any, *options: Any) -> None:
+        self.args, self._expr, self._options = args, expr, options
         self._known: dict[Any, DaskFunction] = {}
         self.last: DaskFunction | None = None
 
-    def __call__(self, *arrays: Any) -> Any:
+    def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """As `DaskFunction`."""
         blocks: dict[str, int] = {}
-        for arg, array in zip(self.args, arrays, strict=False):
+        given = {str(arg.name): array for arg, array in zip(self.args, arrays, strict=False)} | named
+        for arg in self.args:
+            array = given.get(arg.name)
             chunks: Any = getattr(array, "chunks", None)
             for axis, extent in enumerate(arg.shape if isinstance(arg, TensorSymbol) and chunks else ()):
                 largest = int(np.max(chunks[axis]))
@@ -49,9 +53,9 @@ class ChunkedFunction:
             raise ArgumentError("no argument has several chunks along an axis whose extent is a symbol: give blocks=")
         key = tuple(sorted(blocks.items()))
         if key not in self._known:
-            self._known[key] = DaskFunction(self.args, self._expr, blocks, self._kernel, self._options)
+            self._known[key] = DaskFunction(self.args, self._expr, blocks, *self._options)
         self.last = self._known[key]
-        return self.last(*arrays)
+        return self.last(*arrays, out=out, **named)
 
     def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> Any:
         """`DaskFunction.footprint` of the last call's blocks."""

@@ -58,39 +58,98 @@ def _row(kind: Any, expr: Any) -> Rows:
 class Read(NamedTuple):
     """An entry that is read at the points of some rows; ``inner`` are the indices of the sums around it."""
 
-    entry: TensorEntry
+    entry: Any
     rows: Rows
     inner: tuple[Expr, ...]
 
 
-def reads_of(expr: Any, rows: Rows = (), inner: tuple[Expr, ...] = ()) -> Iterator[Read]:
+def reads_of(expr: Any, rows: Rows = ()) -> Iterator[Read]:
     """All reads of tensor symbols in a scalar, each under the conditions around it."""
+    stack: list[Read] = [Read(expr, rows, ())]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if isinstance(node.entry, TensorEntry):
+            yield node
+        for below in _below(*node):
+            if below not in seen:
+                seen.add(below)
+                stack.append(below)
+
+
+def _below(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[Read]:
+    """The parts of an expression, each under the conditions around it."""
     if isinstance(expr, TensorEntry):
-        yield Read(expr, rows, inner)
-        for index in expr.indices:
-            yield from reads_of(index, rows, inner)
+        yield from (Read(index, rows, inner) for index in expr.indices)
     elif isinstance(expr, Piecewise):
         before: Any = sympy.true
         for value, condition in expr.args:
-            yield from reads_of(condition, rows, inner)
+            yield Read(condition, rows, inner)
             for case in _cases(sympy.And(before, condition)):
-                yield from reads_of(value, (*rows, *case), inner)
+                yield Read(value, (*rows, *case), inner)
             before = sympy.And(before, sympy.Not(condition))
     elif hasattr(expr, "limits"):
         own = tuple(row for limit in expr.args[1:] for row in limit_rows(*limit))
-        indices = tuple(limit[0] for limit in reversed(expr.args[1:]))
-        yield from reads_of(expr.args[0], (*rows, *own), (*inner, *indices))
+        yield Read(expr.args[0], (*rows, *own), (*inner, *(limit[0] for limit in reversed(expr.args[1:]))))
         for limit in expr.args[1:]:
-            for end in limit[1:]:
-                yield from reads_of(end, rows, inner)
+            yield from (Read(end, rows, inner) for end in limit[1:])
     elif isinstance(expr, sympy.Mul):
         deltas = [f for f in expr.args if isinstance(f, KroneckerDelta)]
         equal = tuple(row for f in deltas for row in _row("eq", f.args[0] - f.args[1]))
         for factor in expr.args:
-            yield from reads_of(factor, rows if factor in deltas else (*rows, *equal), inner)
+            yield Read(factor, rows if factor in deltas else (*rows, *equal), inner)
     else:
-        for part in getattr(expr, "args", ()):
-            yield from reads_of(part, rows, inner)
+        yield from (Read(part, rows, inner) for part in getattr(expr, "args", ()))
+
+
+CASES = (sympy.Mod, sympy.Max, sympy.Min, sympy.Abs)
+"""Functions in indices that are affine in each of a few cases."""
+
+
+def index_cases(entry: Any, facts: Rows, least: Mapping[str, int | None]) -> list[tuple[Any, Any]] | None:
+    """Entries with affine indices and the conditions under which each is read, the first that holds.
+
+    None where there are too many, or where a remainder passes more than one end of its range. ``least`` are smallest
+    values of sizes.
+
+    >>> i, n = sympy.symbols("i n", integer=True)
+    >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
+    >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], limit_rows(i, 0, n - 1), {})
+    [(x[i + 1], (0 <= i + 1) & (n > i + 1)), (x[i - n + 1], (n <= i + 1) & (2*n > i + 1))]
+    """
+    facts = (*facts, *(Row("ge", Affine({name: 1}, -block)) for name, block in least.items() if block))
+    facts += tuple(Row("ge", Affine({variable(s): 1}, -1)) for n in entry.tensor.shape for s in sympy.sympify(n).free_symbols)
+    waiting, found = [(entry, sympy.true)], []
+    while waiting:
+        case, condition = waiting.pop()
+        node = next((a for a in sympy.postorder_traversal(case) if isinstance(a, CASES)), None)
+        if node is None:
+            found.append((case, condition))
+            continue
+        options = _options(node, (*facts, *(_cases(condition) or [()])[0]))
+        if options is None or len(waiting) + len(found) > MOST_CASES:
+            return None
+        for value, own in reversed(options):
+            both = sympy.And(condition, own)
+            rows = _cases(both)
+            if rows and not is_empty(rows[0], facts):
+                waiting.append((case.xreplace({node: value}), both))
+    return found
+
+
+def _options(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
+    """The values of a function of `CASES`, with their conditions."""
+    if isinstance(node, sympy.Abs):
+        return [(node.args[0], node.args[0] >= 0), (-node.args[0], node.args[0] < 0)]
+    if not isinstance(node, sympy.Mod):
+        wins = sympy.Ge if isinstance(node, sympy.Max) else sympy.Le
+        return [(a, sympy.And(*(wins(a, b) for b in node.args if b != a))) for a in node.args]
+    form, modulus = node.args
+    outside = (*_row("ge", -modulus - 1 - form), *_row("ge", form - 2 * modulus))
+    if len(outside) < 2 or not all(is_empty((row,), facts) for row in outside):
+        return None
+    turns = ((form - q * modulus, q) for q in (0, 1, -1))
+    return [(v, sympy.And(form >= q * modulus, form < (q + 1) * modulus)) for v, q in turns]
 
 
 def _cases(condition: Any) -> list[Rows]:

@@ -1,4 +1,4 @@
-"""The callable of ``backend="dask"``: blocks as tasks, partial results in a tree, stages before what reads them."""
+"""The callable of ``backend="dask"``: what it takes, what it returns, what a block reads, what a call costs."""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
-from sympy_tensordiff.codegen.results import flatten
+from sympy_tensordiff.codegen.loops import Argument
+from sympy_tensordiff.codegen.results import flatten, nesting
+from sympy_tensordiff.codegen.signature import in_order
 from sympy_tensordiff.distributed.kernels import Kernel, loops_of
-from sympy_tensordiff.distributed.partials import Loop, Part, Splitter
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
+from sympy_tensordiff.distributed.partials import Part, Splitter
+from sympy_tensordiff.distributed.tasks import FAN, Call, blocks_of, import_dask, number_at, source, tree_tasks
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-
-FAN = 8
-"""So many partial results are added by one task. Their order does not depend on the schedule."""
+from sympy_tensordiff.symbolic.traversal import names_in
 
 
 class Cost(NamedTuple):
-    """What one call asks of a cluster: tasks of kernels and of reductions, bytes, and the largest task's bytes."""
+    """What one call asks of a cluster.
+
+    Tasks of kernels and of reductions, bytes that kernels read and that reductions add, and the bytes that the largest
+    task reads and returns.
+    """
 
     kernel_tasks: int
     reduction_tasks: int
@@ -29,66 +34,134 @@ class Cost(NamedTuple):
     peak: int
 
 
+class Block(NamedTuple):
+    """A block of a kernel: its number along each loop, what it loads of each input, the shapes of what it makes."""
+
+    position: tuple[int, ...]
+    integers: list[int]
+    cuts: list[tuple[slice, ...] | None]
+    made: list[tuple[int, ...]]
+
+    def bytes(self, itemsize: int) -> tuple[int, int]:
+        """What it reads, what it makes."""
+        read = sum(_count([s.stop - s.start for s in cut]) for cut in self.cuts if cut is not None)
+        return read * itemsize, sum(map(_count, self.made)) * itemsize
+
+
 class DaskFunction:
     """What `lambdify` returns for ``backend="dask"``; it takes arrays and returns lazy dask arrays.
+
+    Arguments are NumPy arrays, memory maps, zarr arrays and dask arrays of any chunks, in order or by their names.
 
     Attributes
     ----------
     plan : str
-        Which loops are in blocks, what is reduced over them, what each kernel reads.
+        Which loops are in blocks, what is reduced over them, what each kernel reads, what the last call costs.
     kernels : tuple of Kernel
         The compiled functions, in the order of `footprint`'s ``kernel``.
     """
 
-    def __init__(self, args: Any, expr: Any, blocks: Mapping[Any, int | None], backend: str, options: Any) -> None:
+    def __init__(
+        self, args: Any, expr: Any, blocks: Mapping[Any, int | None], backend: str, memory: int | None, options: Any
+    ) -> None:
         self.args = tuple(args) if isinstance(args, Sequence) else (args,)
-        flat, self._structure = flatten(expr)
-        self._single = not isinstance(expr, tuple | list)
-        self._expr = expr
-        self.blocks = checked_blocks(blocks)
+        self._parameters = [Argument("array", str(arg.name), str(arg.name)) for arg in self.args]
+        flat, structure = flatten(expr)
+        self._nest = nesting(structure)
+        self.blocks, self.memory = checked_blocks(blocks), memory
         splitter = Splitter(self.blocks)
         self._results = [splitter.add(one) for one in flat]
+        shapes = [sympy.sympify(n) for arg in self.args if isinstance(arg, TensorSymbol) for n in arg.shape]
+        unknown = self.blocks.keys() - names_in(shapes) - splitter.names
+        if unknown:
+            raise ArgumentError(
+                f"blocks has an entry for {', '.join(sorted(unknown))}, which is no size and no index of the expressions"
+            )
         if not splitter.loops:
             raise UnsupportedError(
                 f"no axis of a result and no sum has a range that blocks={self.blocks} splits: a block would be the "
                 "whole result. Name a size of an axis or of a sum, or take another backend"
             )
-        self._shapes, self._stages = splitter.shapes, splitter.number_of
+        self._stages, self._least = splitter.number_of, splitter.least
         groups: dict[Any, list[Part]] = {}
         for part in splitter.parts:
             groups.setdefault((part.level, loops_of(part)), []).append(part)
         every = (*self.args, *self._stages)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
         self.kernels = tuple(Kernel(parts, every, self.blocks, backend, options) for _, parts in ordered)
-        self._last: tuple[dict[str, int], dict[Any, tuple[int, ...]]] | None = None
+        self._last: tuple[dict[str, int], int] | None = None
 
     # ------------------------------------------------------------------------ a call
 
-    def __call__(self, *arrays: Any) -> Any:
-        """Lazy results, nested as the expressions are."""
-        dask, da = import_dask()
+    def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Lazy results, nested as the expressions are; ``named`` are arguments by their names."""
+        if out is not None:
+            raise ArgumentError(
+                "results of backend='dask' are lazy, so there is nothing to fill out= with: leave it out, and write the "
+                "results by dask.array.store(results, targets) or to_zarr"
+            )
+        if named:
+            arrays = in_order(self._parameters, arrays, named)
         if len(arrays) != len(self.args):
             raise ArgumentError(
                 f"{len(self.args)} arguments are needed ({', '.join(map(str, self.args))}), not {len(arrays)}"
             )
-        values = {arg: _as_array(arg, value, da) for arg, value in zip(self.args, arrays, strict=True)}
+        values = {arg: source(arg, value) for arg, value in zip(self.args, arrays, strict=True)}
         sizes = sizes_of(values)
-        dtype = _dtype(values)
-        shapes = self._all_shapes(values, sizes)
-        self._last = sizes, shapes
+        self._check_least(sizes)
+        call = Call(sizes, _dtype(values), values)
+        self._last = sizes, call.dtype.itemsize
         addends: dict[int, list[Any]] = {}
-        for kernel in self.kernels:
-            for stage, number in self._stages.items():
-                if stage in kernel.cuts:
-                    values[stage] = _sum_of(addends[number])
-            for part, array in zip(kernel.parts, _blocks(kernel, values, sizes, shapes, dtype, dask, da), strict=True):
+        for number, kernel in enumerate(self.kernels):
+            for stage, result in self._stages.items():
+                if any(one.arg == stage for one in kernel.inputs):
+                    values[stage] = _sum_of(addends[result])
+            blocks = list(self._blocks(kernel, sizes))
+            if self.memory is not None:
+                for block in blocks:
+                    self._check_memory(number, block, sizes, call.dtype.itemsize)
+            for part, array in zip(kernel.parts, blocks_of(kernel, blocks, call), strict=True):
                 addends.setdefault(part.result, []).append(array)
-        results = iter([_sum_of(addends[number]) for number in self._results])
-        return _nested(self._expr, results)
+        return self._nest([_sum_of(addends[number]) for number in self._results])
 
-    def _all_shapes(self, values: Mapping[Any, Any], sizes: Mapping[str, int]) -> dict[Any, tuple[int, ...]]:
-        shapes = {arg: np.shape(value) for arg, value in values.items() if isinstance(arg, TensorSymbol)}
-        return shapes | {stage: tuple(_number(n, sizes) for n in stage.shape) for stage in self._stages}
+    def _blocks(self, kernel: Kernel, sizes: dict[str, int]) -> Any:
+        """All blocks of a kernel."""
+        shapes = {one.arg: _shape_of(one.arg, sizes) for one in kernel.inputs if isinstance(one.arg, TensorSymbol)}
+        axes = [[(number_at(n, sizes), loop) for _, n, loop in part.axes] for part in kernel.parts]
+        grids = [loop.grid(sizes) for loop in kernel.loops]
+        for position in product(*(range(len(grid)) for grid in grids)):
+            at = {loop: grid[k] for loop, grid, k in zip(kernel.loops, grids, position, strict=True)}
+            known = kernel.values(at, sizes)
+            cuts = kernel.slices(known, shapes)
+            made = [tuple(at[loop][1] if loop else n for n, loop in own) for own in axes]
+            yield Block(position, kernel.integers(known), cuts, made)
+
+    def _check_least(self, sizes: Mapping[str, int]) -> None:
+        for name, least in self._least.items():
+            if name in sizes and sizes[name] < least:
+                raise ArgumentError(
+                    f"{name} = {sizes[name]} is less than one block of {least}, and periodic indices are read right "
+                    f"where there is one at least: give blocks={{{name}: ...}} of at most {sizes[name]}"
+                )
+
+    def _check_memory(self, number: int, block: Block, sizes: Mapping[str, int], itemsize: int) -> None:
+        """Raise where a task of a block, or a reduction of what it makes, needs more bytes than ``memory``."""
+        kernel = self.kernels[number]
+        sums = [(FAN + 1) * _count(shape) * itemsize for p, shape in zip(kernel.parts, block.made, strict=True) if p.loops]
+        needed = max(sum(block.bytes(itemsize)), *sums, 0)
+        if self.memory is None or needed <= self.memory:
+            return
+        inputs = [(one, cut) for one, cut in zip(kernel.inputs, block.cuts, strict=True) if cut is not None]
+        read = [f"{one.arg.name} {tuple(s.stop - s.start for s in cut)}" for one, cut in inputs]
+        made = [f"{shape}{f', {FAN} added at a time' * bool(p.loops)}" for p, shape in zip(kernel.parts, block.made, strict=True)]
+        whole = {str(n): number_at(n, sizes) for p in kernel.parts for _, n, loop in p.axes if not loop}
+        whole |= {str(n): s.stop - s.start for one, cut in inputs for n, c, s in zip(one.arg.shape, one.cuts, cut, strict=True) if not c}
+        rest = "".join(f", or split {n} = {size}" for n, size in whole.items() if not n.isdigit())
+        raise UnsupportedError(
+            f"block {block.position} of kernel {number} reads {'; '.join(read) or 'nothing'} and makes "
+            f"{'; '.join(made)}: {needed:,} bytes at {itemsize} an entry, more than memory={self.memory:,}. Give "
+            f"smaller blocks than {self.blocks}{rest}"
+        )
 
     # ------------------------------------------------------------------------ what a block reads, what a call costs
 
@@ -107,46 +180,68 @@ class DaskFunction:
         Returns
         -------
         dict
-            Slices by the names of arguments, and of stages; empty ones where the block reads nothing.
+            Slices by the names of arguments, and of stages: from the first to the last entry that is read, on each axis.
+            Empty ones where the block reads nothing.
+
+        See Also
+        --------
+        loads : what a task loads, which is less where two indices of an argument are in different blocks.
         """
-        known, shapes = self._sizes(sizes)
+        found = {a.name: (slice(0, 0),) * a.rank for a in self.args if isinstance(a, TensorSymbol)}
+        for name, cuts in self.loads(block, kernel, **sizes).items():
+            found[name] = tuple(slice(min(s.start for s in a), max(s.stop for s in a)) for a in zip(*cuts, strict=True))
+        return found
+
+    def loads(self, block: Sequence[int], kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
+        """The parts of every argument that one block reads; parameters as for `footprint`.
+
+        Examples
+        --------
+        >>> import sympy_tensordiff as td
+        >>> i, n = td.indices("i n")
+        >>> x = td.TensorSymbol("x", n)
+        >>> f = td.lambdify(x, td.TensorComprehension(x[i] * x[n - 1 - i], (i, n)), "dask", blocks={n: 4})
+        >>> f.loads((0,), n=100), f.footprint((0,), n=100)
+        ({'x': [(slice(0, 4, None),), (slice(96, 100, None),)]}, {'x': (slice(0, 100, None),)})
+        """
+        known, _ = self._sizes(sizes)
         one = self.kernels[kernel]
-        grids = [_grid(loop, known) for loop in one.loops]
+        grids = [loop.grid(known) for loop in one.loops]
         if len(block) != len(grids) or not all(0 <= k < len(g) for k, g in zip(block, grids, strict=True)):
             raise ArgumentError(
                 f"kernel {kernel} has blocks {[len(g) for g in grids]} along its loops, so {block} is none"
             )
-        at = {loop: grid[k] for loop, grid, k in zip(one.loops, grids, block, strict=True)}
-        nothing = {a.name: (slice(0, 0),) * a.rank for a in self.args if isinstance(a, TensorSymbol)}
-        return nothing | {a.name: cut for a, cut in one.slices(one.values(at, known), shapes, load=False).items()}
+        values = one.values({loop: grid[k] for loop, grid, k in zip(one.loops, grids, block, strict=True)}, known)
+        found: dict[str, list[tuple[slice, ...]]] = {}
+        for given in one.inputs:
+            cuts = given.slices(values, _shape_of(given.arg, known)) if given.ranges else None
+            if cuts is not None:
+                found.setdefault(given.arg.name, []).append(cuts)
+        return found
 
-    def cost(self, itemsize: int = 8, **sizes: int) -> Cost:
-        """Tasks and bytes of a call at given sizes, counted from the footprints without any array."""
-        known, shapes = self._sizes(sizes)
+    def cost(self, itemsize: int | None = None, **sizes: int) -> Cost:
+        """Tasks and bytes of a call at given sizes, counted from the footprints without any array.
+
+        ``itemsize`` has the bytes of an entry: those of the last call, or 8.
+        """
+        known, last = self._sizes(sizes)
+        itemsize = itemsize or last
         kernel_tasks = reduction_tasks = read = reduced = peak = 0
         for kernel in self.kernels:
-            grids = [_grid(loop, known) for loop in kernel.loops]
             groups: dict[Any, int] = {}
-            for position in product(*(range(len(grid)) for grid in grids)):
-                at = {loop: grid[k] for loop, grid, k in zip(kernel.loops, grids, position, strict=True)}
-                cuts = kernel.slices(kernel.values(at, known), shapes)
-                loaded = sum(_count([s.stop - s.start for s in own]) for own in cuts.values()) * itemsize
-                made = 0
-                for number, part in enumerate(kernel.parts):
-                    size = _count([at[o][1] if o else _number(n, known) for _, n, o in part.axes]) * itemsize
-                    made += size
-                    if part.loops:
-                        where = (
-                            number,
-                            *(k for loop, k in zip(kernel.loops, position, strict=True) if loop not in part.loops),
-                        )
-                        groups[where] = groups.get(where, 0) + 1
-                        reduced += size
+            for block in self._blocks(kernel, known):
+                loaded, made = block.bytes(itemsize)
                 kernel_tasks, read, peak = kernel_tasks + 1, read + loaded, max(peak, loaded + made)
-            reduction_tasks += sum(map(_tree_tasks, groups.values()))
+                for number, (part, shape) in enumerate(zip(kernel.parts, block.made, strict=True)):
+                    if part.loops:
+                        where = number, part.position(kernel.loops, block.position)
+                        groups[where] = groups.get(where, 0) + 1
+                        reduced += _count(shape) * itemsize
+                        peak = max(peak, (min(FAN, groups[where]) + 1) * _count(shape) * itemsize)
+            reduction_tasks += sum(map(tree_tasks, groups.values()))
         return Cost(kernel_tasks, reduction_tasks, read, reduced, peak)
 
-    def _sizes(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], dict[Any, tuple[int, ...]]]:
+    def _sizes(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
         if not sizes:
             if self._last is None:
                 raise ArgumentError("no call has told the sizes yet: give them by name, as in footprint((0,), n=1000)")
@@ -156,7 +251,8 @@ class DaskFunction:
         missing = {s.name for t in tensors for n in t.shape for s in sympy.sympify(n).free_symbols} - known.keys()
         if missing:
             raise ArgumentError(f"the size {', '.join(sorted(missing))} is missing: give all sizes by name")
-        return known, {t: tuple(_number(n, known) for n in t.shape) for t in tensors}
+        self._check_least(known)
+        return known, 8
 
     @property
     def plan(self) -> str:
@@ -171,110 +267,15 @@ class DaskFunction:
                 over = ", ".join(f"loop {kernel.loops.index(o)}" for o in kernel.loops if o in part.loops)
                 what = [*axes, *([f"{part.operation} over {over}, {FAN} at a time"] if over else [])]
                 lines.append(f"  {names[part.result]}: {'; '.join(what) or 'computed once'}")
-            for arg, cuts in kernel.cuts.items():
-                shown = [("part of " if cut else "all of ") + f"axis {a}" for a, cut in enumerate(cuts)]
-                lines.append(f"  reads {arg.name}: {', '.join(shown) or 'a number'}")
+            for one in kernel.inputs:
+                shown = [("part of " if cut else "all of ") + f"axis {a}" for a, cut in enumerate(one.cuts)]
+                lines.append(f"  reads {one.arg.name}: {', '.join(shown) or 'a number'}")
         if self._last:
             lines.append(f"the last call: {self.cost()}")
         return "\n".join(lines)
 
 
-# ---------------------------------------------------------------------------- tasks
-
-
-def _blocks(kernel: Kernel, values: Any, sizes: Any, shapes: Any, dtype: Any, dask: Any, da: Any) -> list[Any]:
-    """One dask array for each part of a kernel."""
-    grids = [_grid(loop, sizes) for loop in kernel.loops]
-    function = dask.delayed(kernel.function, pure=False, traverse=False)
-    run = dask.delayed(_run, pure=False, nout=len(kernel.parts))
-    made: list[dict[tuple[int, ...], list[Any]]] = [{} for _ in kernel.parts]
-    for position in product(*(range(len(grid)) for grid in grids)):
-        at = {loop: grid[k] for loop, grid, k in zip(kernel.loops, grids, position, strict=True)}
-        known = kernel.values(at, sizes)
-        cuts = kernel.slices(known, shapes)
-        given = [values[arg][cuts[arg]] if cuts.get(arg) else values[arg] for arg in kernel.args]
-        pieces = run(function, dtype, kernel.integers(known), *given)
-        for part, own, piece in zip(kernel.parts, made, pieces, strict=True):
-            where = tuple(k for loop, k in zip(kernel.loops, position, strict=True) if loop not in part.loops)
-            own.setdefault(where, []).append(piece)
-    return [
-        _assembled(
-            part,
-            [(o, g) for o, g in zip(kernel.loops, grids, strict=True) if o not in part.loops],
-            own,
-            sizes,
-            dtype,
-            dask,
-            da,
-        )
-        for part, own in zip(kernel.parts, made, strict=True)
-    ]
-
-
-def _assembled(part: Part, grids: Any, made: Any, sizes: Any, dtype: Any, dask: Any, da: Any) -> Any:
-    shape = tuple(_number(n, sizes) for _, n, _ in part.axes)
-    if not made:  # a sum over nothing
-        start = {"add": 0, "multiply": 1, "maximum": -np.inf, "minimum": np.inf}[part.operation]
-        return da.full(shape, start, dtype=dtype)
-    numbers = {loop: k for k, (loop, _) in enumerate(grids)}
-
-    def nested(axis: int, where: tuple[int, ...], extents: tuple[int, ...]) -> Any:
-        if axis == len(part.axes):
-            piece = _tree(made[where], part.operation, dask)
-            return da.from_delayed(piece, extents, dtype)
-        loop = part.axes[axis][2]
-        if loop is None:
-            return nested(axis + 1, where, (*extents, shape[axis]))
-        grid = grids[numbers[loop]][1]
-        parts = []
-        for k, (_, extent) in enumerate(grid):
-            place = list(where)
-            place[numbers[loop]] = k
-            parts.append(nested(axis + 1, tuple(place), (*extents, extent)))
-        return da.concatenate(parts, axis=axis) if len(parts) > 1 else parts[0]
-
-    return nested(0, (0,) * len(grids), ())
-
-
-def _run(function: Any, dtype: Any, integers: Any, *given: Any) -> Any:
-    arrays = [np.require(g, requirements=["C", "W"]) if isinstance(g, np.ndarray) and g.ndim else g for g in given]
-    return tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))
-
-
-def _tree(pieces: list[Any], operation: str, dask: Any) -> Any:
-    combine = dask.delayed(_combined, pure=False)
-    while len(pieces) > 1:
-        pieces = [combine(operation, pieces[k : k + FAN]) for k in range(0, len(pieces), FAN)]
-    return pieces[0]
-
-
-def _tree_tasks(count: int) -> int:
-    total = 0
-    while count > 1:
-        count = -(-count // FAN)
-        total += count
-    return total
-
-
-def _combined(operation: str, pieces: Sequence[Any]) -> Any:
-    function = getattr(np, operation)
-    total = np.array(pieces[0])
-    for piece in pieces[1:]:
-        function(total, piece, out=total)
-    return total
-
-
 # ---------------------------------------------------------------------------- arguments
-
-
-def import_dask() -> tuple[Any, Any]:
-    """Dask and its arrays, or an error that says what to install."""
-    try:
-        import dask
-        import dask.array as da
-    except ImportError as error:
-        raise BackendError(f"backend='dask' needs Dask ({error}): pip install 'sympy_tensordiff[dask]'") from None
-    return dask, da
 
 
 def checked_blocks(blocks: Any) -> dict[str, int | None]:
@@ -282,9 +283,23 @@ def checked_blocks(blocks: Any) -> dict[str, int | None]:
     if not isinstance(blocks, Mapping):
         raise ArgumentTypeError(f"blocks must be a mapping such as {{n: 200_000}}, not {blocks!r}")
     for key, block in blocks.items():
-        if not (block is None or (isinstance(block, int) and not isinstance(block, bool) and block > 0)):
+        if not (block is None or (isinstance(block, int | np.integer) and not isinstance(block, bool) and block > 0)):
             raise ArgumentTypeError(f"blocks[{key}] must be a positive int or None, not {block!r}")
-    return {str(getattr(key, "name", key)): block for key, block in blocks.items()}
+    return {str(getattr(key, "name", key)): None if block is None else int(block) for key, block in blocks.items()}
+
+
+def checked_memory(memory: Any) -> int | None:
+    """The number of bytes that ``memory`` is."""
+    if memory is None:
+        return None
+    dask, _ = import_dask()
+    try:
+        found = dask.utils.parse_bytes(memory)
+    except (ValueError, TypeError, AttributeError):
+        found = 0
+    if found < 1 or isinstance(memory, bool):
+        raise ArgumentTypeError(f"memory must be a number of bytes such as 10**9 or '1 GB', not {memory!r}")
+    return int(found)
 
 
 def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
@@ -309,24 +324,11 @@ def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
                 if size.is_Integer:
                     known[unknown[0].name] = int(size)
     for arg, extent, length in equations:
-        if any(s.name not in known for s in extent.free_symbols) or _number(extent, known) != length:
+        if any(s.name not in known for s in extent.free_symbols) or number_at(extent, known) != length:
             raise ArgumentError(
                 f"an axis of {arg.name} has {length} entries, where its extent is {extent} with sizes {known}"
             )
     return known
-
-
-def _number(extent: Any, sizes: Mapping[str, int]) -> int:
-    extent = sympy.sympify(extent)
-    return int(extent.subs({s: sizes[s.name] for s in extent.free_symbols}))
-
-
-def _as_array(arg: Any, value: Any, da: Any) -> Any:
-    if isinstance(arg, TensorSymbol) and not isinstance(value, da.Array):
-        if hasattr(value, "chunks"):  # a zarr array
-            return da.from_array(value, chunks=value.chunks)
-        return np.asarray(value) if not isinstance(value, np.ndarray) else value
-    return value
 
 
 def _dtype(values: Mapping[Any, Any]) -> Any:
@@ -334,10 +336,8 @@ def _dtype(values: Mapping[Any, Any]) -> Any:
     return np.result_type(*(kind if kind.kind == "f" else np.float64 for kind in kinds)) if kinds else np.dtype(float)
 
 
-def _grid(loop: Loop, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
-    """The origin and the extent of each block of a loop."""
-    whole = loop.range.range(sizes)
-    return [(o, min(loop.block, whole.stop - o)) for o in range(whole.start, whole.stop, loop.block)]
+def _shape_of(tensor: TensorSymbol, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(number_at(n, sizes) for n in tensor.shape)
 
 
 def _count(shape: Sequence[int]) -> int:
@@ -349,7 +349,3 @@ def _sum_of(arrays: list[Any]) -> Any:
     for array in arrays[1:]:
         total = total + array
     return total
-
-
-def _nested(expr: Any, results: Any) -> Any:
-    return tuple(_nested(one, results) for one in expr) if isinstance(expr, tuple | list) else next(results)

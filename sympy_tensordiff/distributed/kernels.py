@@ -14,6 +14,7 @@ import sympy
 from sympy import Expr
 
 from sympy_tensordiff.codegen.api import lambdify
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.distributed.footprints import (
     Ranges,
     Rows,
@@ -26,10 +27,16 @@ from sympy_tensordiff.distributed.footprints import (
     variable,
 )
 from sympy_tensordiff.distributed.partials import Loop, Part
+from sympy_tensordiff.distributed.walks import rebuilt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Row
+from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+
+
+SMALL = 4096
+"""Tensors of so many entries are an input as they are."""
 
 
 class Cut(NamedTuple):
@@ -39,43 +46,67 @@ class Cut(NamedTuple):
     extent: Expr
 
 
+class Input(NamedTuple):
+    """An argument of a kernel: a scalar, or the entries of a tensor that blocks read near one another.
+
+    ``x[i] - x[j]`` with both indices in blocks has two parts of ``x`` as inputs, since their hull may be all of ``x``.
+    """
+
+    arg: Any
+    entries: frozenset[Any] = frozenset()
+    cuts: tuple[Cut | None, ...] = ()
+    ranges: tuple[Ranges, ...] = ()
+    local: Any = None
+    """The symbol within the kernel."""
+
+    def slices(self, known: Mapping[str, int], shape: Sequence[int]) -> tuple[slice, ...] | None:
+        """What a block reads; None where it reads nothing."""
+        alive = [ranges for read in self.ranges if (ranges := read.at(known)) is not None]
+        if not alive:
+            return None
+        own = []
+        for axis, length in enumerate(shape):
+            each = [ranges[axis] for ranges in alive]
+            if None in each:
+                own.append(slice(0, length))
+            else:
+                own.append(slice(min(r.start for r in each), max(r.stop for r in each)))
+        return tuple(own)
+
+
 class Kernel:
-    """The function of one group of parts; ``cuts`` has, for each argument it reads, one cut or None for each axis."""
+    """The function of one group of parts, on the parts of arguments that ``inputs`` lists."""
 
     def __init__(
         self, parts: Sequence[Part], args: Sequence[Any], split: Mapping[str, Any], backend: str, options: Any
     ):
         self.parts = tuple(parts)
         self.loops = loops_of(parts[0])
-        self.sizes = sorted(
-            {
-                s
-                for a in args
-                if isinstance(a, TensorSymbol)
-                for n in (*a.shape, a.below or 0)
-                for s in sympy.sympify(n).free_symbols
-            }
-            | {s for part in parts for _, n, _ in part.axes for s in sympy.sympify(n).free_symbols},
-            key=str,
-        )
+        extents = [n for a in args if isinstance(a, TensorSymbol) for n in (*a.shape, a.below or 0)]
+        extents += [n for part in parts for _, n, _ in part.axes]
+        self.sizes = sorted({s for n in extents for s in sympy.sympify(n).free_symbols}, key=str)
         self.facts = self._facts()
-        self.args: list[Any] = []
-        self.cuts: dict[Any, list[Cut | None]] = {}
-        self.reads: dict[Any, tuple[Ranges, ...]] = {}
+        self.starts = 0
+        names = {str(arg.name) for arg in args}
+        self.inputs: list[Input] = []
         for arg in args:
-            if any(part.value.has(arg) or _shape_has(part, arg) for part in parts):
-                self.args.append(arg)
-                if isinstance(arg, TensorSymbol):
-                    self.cuts[arg] = self._cuts(arg, split)
-        self.local = {arg: _block_of(arg, cuts) for arg, cuts in self.cuts.items()}
+            if isinstance(arg, TensorSymbol) and arg.rank:
+                for number, one in enumerate(self._inputs(arg, split)):
+                    name = unique(f"{arg.name}_block{number or ''}", names)
+                    names.add(name)
+                    self.inputs.append(one._replace(local=_block_of(arg, one.cuts, name)))
+            elif any(part.value.has(arg) or _shape_has(part, arg) for part in parts):
+                self.inputs.append(Input(arg, local=arg))
+        self._input_of = {entry: one for one in self.inputs for entry in one.entries}
         results = tuple(self._shifted(part) for part in parts)
-        given = [self.local.get(arg, arg) for arg in self.args]
+        given = [one.local for one in self.inputs]
         present = {s for e in results for s in e.free_symbols}
-        for tensor in self.local.values():
-            present |= {s for n in (*tensor.shape, tensor.below or 0) for s in sympy.sympify(n).free_symbols}
+        for tensor in given:
+            if isinstance(tensor, TensorSymbol):
+                present |= {s for n in (*tensor.shape, tensor.below or 0) for s in sympy.sympify(n).free_symbols}
         own = [s for loop in self.loops for s in (loop.origin, loop.extent)]
-        starts = [c.start for cuts in self.cuts.values() for c in cuts if c and c.start in present.difference(own)]
-        self.numbers = [s for s in (*own, *starts, *self.sizes) if s in present and s not in given]
+        starts = [c.start for one in self.inputs for c in one.cuts if c and c.start in present.difference(own)]
+        self.numbers = [s for s in dict.fromkeys((*own, *starts, *self.sizes)) if s in present and s not in given]
         self.function = lambdify([*given, *self.numbers], results, backend, **options)
 
     def _facts(self) -> Rows:
@@ -88,25 +119,44 @@ class Kernel:
             rows += [Row("ge", form - d * last) for form, d in loop.range.highs]
         return tuple(rows)
 
-    def _cuts(self, tensor: TensorSymbol, split: Mapping[str, Any]) -> list[Cut | None]:
-        found: dict[Ranges, None] = {}
+    def _inputs(self, tensor: TensorSymbol, split: Mapping[str, Any]) -> list[Input]:
+        """The entries of a tensor in groups whose ranges move together from block to block."""
+        found: dict[Any, dict[Ranges, None]] = {}
         for part in self.parts:
             outer = [index for index, _, _ in part.axes]
             rows: list[Row] = []
             for index, extent, loop in part.axes:
                 ends = (loop.origin, loop.origin + loop.extent - 1) if loop else (sympy.S.Zero, extent - 1)
                 rows += limit_rows(index, *ends)
-            for read in dict.fromkeys(reads_of(part.value, tuple(rows))):
+            for read in reads_of(part.value, tuple(rows)):
                 if read.entry.tensor == tensor:
-                    found[ranges_of(read, self.facts, outer)] = None
-        self.reads[tensor] = tuple(found)
+                    found.setdefault(read.entry, {})[ranges_of(read, self.facts, outer)] = None
+        if all(sympy.sympify(n).is_Integer for n in tensor.shape) and sympy.prod(tensor.shape) <= SMALL:
+            ranges = tuple(dict.fromkeys(r for own in found.values() for r in own))
+            return [Input(tensor, frozenset(found), (None,) * tensor.rank, ranges)] if found else []
+        groups: dict[Any, list[Any]] = {}
+        for entry, ranges in found.items():
+            groups.setdefault(tuple(map(self._directions, zip(*(r.axes for r in ranges), strict=True))), []).append(entry)
+        inputs = [self._input(tensor, entries, found, split) for entries in groups.values()]
+        is_whole = any(not any(one.cuts) for one in inputs)
+        return [self._input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
+
+    def _directions(self, ranges: Sequence[Bounds | None]) -> frozenset[Any]:
+        """How the ends of ranges change with the origins of blocks."""
+        origins, extents = ({variable(getattr(o, side)) for o in self.loops} for side in ("origin", "extent"))
+        ends = [end for one in ranges if one for end in (*one.lows, *one.highs) if end[0].atoms() & origins]
+        return frozenset((tuple((v, c) for v, c in form.terms if v not in extents), by) for form, by in ends)
+
+    def _input(self, tensor: TensorSymbol, entries: Any, found: Any, split: Mapping[str, Any]) -> Input:
+        ranges = tuple(dict.fromkeys(r for entry in entries for r in found[entry]))
         always = all(
-            not r.others and not r.rows and all(a and never_empty(a, self.facts) for a in r.axes) for r in found
+            not r.others and not r.rows and all(a and never_empty(a, self.facts) for a in r.axes) for r in ranges
         )
-        return [
-            self._cut(tensor, axis, tuple(dict.fromkeys(r.axes[axis] for r in found)), split, always)
-            for axis in range(tensor.rank if found else 0)
-        ] or [None] * tensor.rank
+        cuts = tuple(
+            self._cut(tensor, axis, tuple(dict.fromkeys(r.axes[axis] for r in ranges)), split, always)
+            for axis in range(tensor.rank)
+        )
+        return Input(tensor, frozenset(entries), cuts, ranges)
 
     def _cut(self, tensor: TensorSymbol, axis: int, ranges: Any, split: Mapping[str, Any], always: bool) -> Cut | None:
         extent = sympy.sympify(tensor.shape[axis])
@@ -125,29 +175,30 @@ class Kernel:
             first, last = (sympy.Add(f.constant, *(c * symbols[v] for v, c in f.terms)) for f in (low, high))
             whole = first == 0 and sympy.expand(last - extent + 1) == 0
             return None if whole else Cut(first, sympy.expand(last - first + 1))
-        start = sympy.Dummy(f"{tensor.name}_start{axis}", integer=True)
-        return Cut(start, sympy.Dummy(f"{tensor.name}_size{axis}", integer=True, positive=True))
+        self.starts += 1
+        start = sympy.Dummy(f"{tensor.name}_start{self.starts}", integer=True)
+        return Cut(start, sympy.Dummy(f"{tensor.name}_size{self.starts}", integer=True, positive=True))
 
     # ------------------------------------------------------------------------ the expression of one block
 
     def _shifted(self, part: Part) -> Any:
         """The part with indices that count from the block's origin and entries of the arguments' parts."""
-        body = self._relative(part.value)
+        body = rebuilt(part.value, self._from_origin)
         body = body.xreplace({index: index + loop.origin for index, _, loop in part.axes if loop})
-        body = body.replace(lambda e: isinstance(e, TensorEntry) and e.tensor in self.cuts, self._local_entry)
+        body = rebuilt(body, _expanded)
         limits = [(index, loop.extent if loop else extent) for index, extent, loop in part.axes]
         return TensorComprehension(body, *limits) if limits else body
 
-    def _relative(self, expr: Any) -> Any:
-        """Sums over a block as sums from 0 on."""
-        if not expr.has(IndexedReduction):
-            return expr
-        args = [self._relative(arg) for arg in expr.args] if not isinstance(expr, IndexedReduction) else []
-        if args:
-            return expr.func(*args)
+    def _from_origin(self, old: Any, new: Any) -> Any:
+        """Entries of the inputs in place of those of arguments, and sums over a block from 0 on."""
+        if old in self._input_of:
+            one = self._input_of[old]
+            return one.local[tuple(i - c.start if c else i for i, c in zip(new.indices, one.cuts, strict=True))]
+        if not isinstance(old, IndexedReduction):
+            return new
         moved, limits = {}, []
-        for index, low, high in expr.args[1:]:
-            loop = next((one for one in self.loops if low.has(one.origin)), None)
+        for (index, low, high), (_, before, _) in zip(new.args[1:], old.args[1:], strict=True):
+            loop = next((one for one in self.loops if before.has(one.origin)), None)
             if loop:
                 moved[index] = index + loop.origin
                 lows = low.args if isinstance(low, sympy.Max) else (low,)
@@ -155,13 +206,7 @@ class Kernel:
                 low = sympy.Max(*(sympy.expand(end - loop.origin) for end in lows))
                 high = sympy.Min(*(sympy.expand(end - loop.origin) for end in highs))
             limits.append((index, low, high))
-        body = self._relative(expr.args[0]).xreplace(moved)
-        return expr.func(body, *((i, low.xreplace(moved), high.xreplace(moved)) for i, low, high in limits))
-
-    def _local_entry(self, entry: Any) -> Any:
-        cuts = self.cuts[entry.tensor]
-        places = [sympy.expand(i - c.start) if c else i for i, c in zip(entry.indices, cuts, strict=True)]
-        return self.local[entry.tensor][tuple(places)]
+        return new.func(new.args[0].xreplace(moved), *((i, a.xreplace(moved), b.xreplace(moved)) for i, a, b in limits))
 
     # ------------------------------------------------------------------------ one block in numbers
 
@@ -172,27 +217,23 @@ class Kernel:
             known[variable(loop.origin)], known[variable(loop.extent)] = origin, extent
         return known
 
-    def slices(
-        self, known: dict[str, int], shapes: Mapping[Any, tuple[int, ...]], *, load: bool = True
-    ) -> dict[Any, tuple[slice, ...]]:
-        """What the block reads of each argument; ``known`` gets the first entries.
+    def slices(self, known: dict[str, int], shapes: Mapping[Any, tuple[int, ...]]) -> list[tuple[slice, ...] | None]:
+        """What the block loads of each input, None for a scalar; ``known`` gets the first entries.
 
-        A block that reads nothing of an argument loads one entry, since kernels take no empty array; without ``load``
-        its slices are empty.
+        A block that reads nothing of an input loads one entry, since kernels take no empty array.
         """
-        found = {}
-        for arg, cuts in self.cuts.items():
-            alive = [ranges for read in self.reads[arg] if (ranges := read.at(known)) is not None]
-            own = []
-            for axis, (cut, length) in enumerate(zip(cuts, shapes[arg], strict=True)):
-                each = [ranges[axis] for ranges in alive] if cut else []
-                first = max(0, min((r.start for r in each if r), default=0))
-                stop = min(length, max((r.stop for r in each if r), default=1)) if cut else length
-                own.append(slice(first, max(first + 1, stop)))
-                if cut and cut.start.is_Dummy and variable(cut.start) not in known:
-                    known[variable(cut.start)] = first
-            nothing = not alive and not load
-            found[arg] = tuple(slice(0, 0) for _ in own) if nothing else tuple(own)
+        found: list[tuple[slice, ...] | None] = []
+        for one in self.inputs:
+            if not one.ranges:
+                found.append(None)
+                continue
+            shape = shapes[one.arg]
+            read = one.slices(known, shape) or tuple(slice(0, 1) for _ in shape)
+            cuts = [(cut, own, n) for cut, own, n in zip(one.cuts, read, shape, strict=True)]
+            found.append(tuple(own if cut else slice(0, n) for cut, own, n in cuts))
+            for cut, own, _ in cuts:
+                if cut and cut.start.is_Dummy:
+                    known.setdefault(variable(cut.start), own.start)
         return found
 
     def integers(self, known: Mapping[str, int]) -> list[int]:
@@ -209,9 +250,13 @@ def _shape_has(part: Part, arg: Any) -> bool:
     return isinstance(arg, sympy.Symbol) and any(sympy.sympify(n).has(arg) for _, n, _ in part.axes)
 
 
-def _block_of(tensor: TensorSymbol, cuts: Sequence[Cut | None]) -> TensorSymbol:
+def _expanded(old: Any, new: Any) -> Any:
+    return new.tensor[tuple(map(sympy.expand, new.indices))] if isinstance(new, TensorEntry) else new
+
+
+def _block_of(tensor: TensorSymbol, cuts: Sequence[Cut | None], name: str) -> TensorSymbol:
     if not any(cuts):
         return tensor
     shape = tuple(cut.extent if cut else n for cut, n in zip(cuts, tensor.shape, strict=True))
     integers = {"dtype": int, "below": tensor.below} if tensor.dtype is int else {}
-    return TensorSymbol(f"{tensor.name}_block", shape, **integers)
+    return TensorSymbol(name, shape, **integers)

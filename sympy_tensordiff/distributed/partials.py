@@ -7,21 +7,25 @@ except where one of them is the whole result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 from sympy import Expr, Piecewise
 
-from sympy_tensordiff.distributed.footprints import affine, limit_rows, project, variable
+from sympy_tensordiff.distributed.footprints import CASES, affine, index_cases, limit_rows, project, variable
+from sympy_tensordiff.distributed.walks import finished, rebuilt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.structure.terms import Binder, written_out
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
-from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
+from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
+from sympy_tensordiff.symbolic.traversal import names_in, parts
+
+Walk: TypeAlias = Generator[Any, Any, Any]
 
 OPERATIONS: Mapping[Any, str] = {
     IndexedSum: "add",
@@ -41,6 +45,11 @@ class Loop:
     origin: Expr
     extent: Expr
 
+    def grid(self, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
+        """The origin and the extent of each block."""
+        whole = self.range.range(sizes)
+        return [(o, min(self.block, whole.stop - o)) for o in range(whole.start, whole.stop, self.block)]
+
     def __str__(self) -> str:
         low, high = (", ".join(f"({f})/{d}" if d > 1 else str(f) for f, d in e) for e in self.range[1:])
         return f"{low} .. {high} in blocks of {self.block}"
@@ -56,80 +65,117 @@ class Part(NamedTuple):
     operation: str
     level: int
 
-
-@cache
-def _index(depth: int) -> Expr:
-    """One dummy for each depth, so that equal sums in different places are equal expressions."""
-    return sympy.Dummy(f"i{depth}", integer=True)
+    def position(self, loops: Sequence[Loop], block: Sequence[int]) -> tuple[int, ...]:
+        """The number of a block along the loops that the part is not reduced over."""
+        return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
 
 
 @cache
-def _named_index(name: str, depth: int) -> Expr:
+def _index(name: str, number: int) -> Expr:
+    """One dummy for each number, so that equal sums are equal expressions wherever they are."""
     return sympy.Dummy(name, integer=True)
 
 
 class Splitter:
-    """Reads results one after the other; ``parts`` and ``stages`` grow."""
+    """Reads results one after the other; ``parts`` and ``stages`` grow.
+
+    ``least`` has the smallest sizes for which periodic indices are read right.
+    """
 
     def __init__(self, blocks: Mapping[str, int | None]) -> None:
         self.blocks = blocks
         self.parts: list[Part] = []
-        self.shapes: list[tuple[Expr, ...]] = []
+        self.results = 0
         self.stages: dict[Any, TensorSymbol] = {}
         self.number_of: dict[TensorSymbol, int] = {}
         self.levels: dict[TensorSymbol, int] = {}
         self.loops: dict[Any, Loop] = {}
-        self.named: set[Expr] = set()
+        self.named: dict[Expr, str] = {}
+        self.names: set[str] = set()
+        self.least: dict[str, int] = {}
+        self._known: dict[Any, Any] = {}
 
     def add(self, expr: Any) -> int:
         """The parts of one more result; returns its number."""
-        axes, body = self._read(expr)
-        return self._add(axes, body)
-
-    def _read(self, expr: Any) -> tuple[tuple[Binder, ...], Expr]:
         expr = written_out(expr)
+        self.names |= names_in([expr])
         limits = [tuple(limit) for limit in expr.args[1:]] if isinstance(expr, TensorComprehension) else []
-        names = {index: self._fresh(index, depth) for depth, (index, _) in enumerate(limits)}
-        axes = tuple(Binder(names[index], sympy.S.Zero, sympy.sympify(n) - 1) for index, n in limits)
-        return axes, self._renamed(expr.args[0] if limits else expr, names, len(limits))
+        fresh = {index: self._fresh(index, "axis", k) for k, (index, _) in enumerate(limits)}
+        axes = tuple(Binder(fresh[index], sympy.S.Zero, sympy.sympify(n) - 1) for index, n in limits)
+        body = self._renamed(expr.args[0] if limits else expr).xreplace(fresh)
+        return int(finished(self._known, self._add, axes, finished(self._known, self._in_cases, body, axes)))
 
-    def _fresh(self, index: Any, depth: int) -> Expr:
-        if index.name not in self.blocks:
-            return _index(depth)
-        self.named.add(index := _named_index(index.name, depth))
+    def _fresh(self, index: Any, name: str, number: int) -> Expr:
+        own = self.named.get(index, index.name)
+        if own not in self.blocks:
+            return _index(name, number)
+        index = _index(f"{name} {own}", number)
+        self.named[index] = own
         return index
 
-    def _renamed(self, expr: Any, names: Mapping[Any, Expr], depth: int) -> Any:
-        if isinstance(expr, IndexedReduction):
-            names, limits = dict(names), []
-            for index, low, high in reversed(expr.args[1:]):
-                low, high = (self._renamed(end, names, depth) for end in (low, high))
-                names[index] = self._fresh(index, depth)
-                limits.append((names[index], low, high))
-                depth += 1
-            return expr.func(self._renamed(expr.args[0], names, depth), *reversed(limits))
-        if isinstance(expr, TensorSymbol) or not expr.args:
-            return names.get(expr, expr)
-        whole = getattr(expr, "tensor", expr)
-        if (getattr(whole, "is_tensor_expr", False) and not isinstance(whole, TensorSymbol)) or hasattr(expr, "limits"):
-            shape = f" of shape {whole.shape}" if getattr(whole, "shape", ()) else ""
-            raise UnsupportedError(
-                f"{type(whole).__name__} in {expr}: one entry needs the whole array{shape}, which no block of "
-                f"{_shown(self.blocks)} holds: compute it with another backend and give it as argument"
-            )
-        return expr.func(*(self._renamed(arg, names, depth) for arg in expr.args))
+    def _renamed(self, expr: Any) -> Any:
+        """``expr`` with bound indices that are numbered from the innermost sum on."""
+        heights: dict[Any, int] = {}
 
-    def _add(self, axes: tuple[Binder, ...], body: Expr) -> int:
-        number = len(self.shapes)
-        self.shapes.append(tuple(axis.high + 1 for axis in axes))
+        def change(old: Any, new: Any) -> Any:
+            height = max((heights[arg] for arg in parts(old)), default=0)
+            if isinstance(old, IndexedReduction):
+                fresh = {}
+                for index, _, _ in new.args[1:]:
+                    fresh[index] = self._fresh(index, "sum", height)
+                    height += 1
+                limits = ((fresh[i], low.xreplace(fresh), high.xreplace(fresh)) for i, low, high in new.args[1:])
+                new = new.func(new.args[0].xreplace(fresh), *limits)
+            heights[old] = height
+            whole = getattr(old, "tensor", old)
+            is_composite = getattr(whole, "is_tensor_expr", False) and not isinstance(whole, TensorSymbol)
+            if is_composite or (hasattr(old, "limits") and not isinstance(old, IndexedReduction)):
+                shape = f" of shape {whole.shape}" if getattr(whole, "shape", ()) else ""
+                raise UnsupportedError(
+                    f"{type(whole).__name__} in {expr}: one entry needs the whole array{shape}, which no block of "
+                    f"{_shown(self.blocks)} holds: compute it with another backend and give it as argument"
+                )
+            return new
+
+        return rebuilt(expr, change)
+
+    def _in_cases(self, expr: Any, binders: tuple[Binder, ...]) -> Walk:
+        """``expr`` with the cases of periodic and clamped indices as conditions, so that each read is affine."""
+        if isinstance(expr, TensorEntry):
+            return self._entry_in_cases(expr, binders)
+        if not expr.has(*CASES):
+            return expr
+        if isinstance(expr, IndexedReduction):
+            binders = (*binders, *_binders(expr))
+        args = []
+        for arg in expr.args:
+            args.append((yield self._in_cases, arg, binders))
+        return expr if all(a is b for a, b in zip(args, expr.args, strict=True)) else expr.func(*args)
+
+    def _entry_in_cases(self, entry: Any, binders: tuple[Binder, ...]) -> Any:
+        sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
+        is_split = any(self.blocks.get(size) for size in sizes) or not self.named.keys().isdisjoint(entry.free_symbols)
+        if entry.tensor.dtype is int or not is_split or not entry.has(*CASES):
+            return entry
+        facts = tuple(row for binder in binders for row in limit_rows(*binder))
+        found = index_cases(entry, facts, {})
+        if found is None:
+            found = index_cases(entry, facts, self.blocks)
+            if found is None:
+                return entry
+            self.least |= {name: block for name, block in self.blocks.items() if block and name in sizes}
+        return Piecewise(*((case, condition) for case, condition in found[:-1]), (found[-1][0], True))
+
+    def _add(self, axes: tuple[Binder, ...], body: Expr) -> Walk:
         loops = self._loops(axes, (), ())
         active = tuple(loop for loop in loops if loop)
         whole = type(body) if isinstance(body, IndexedReduction) and not isinstance(body, IndexedSum) else IndexedSum
         if whole is not IndexedSum and any(own := self._loops_of(body, axes, active)):
-            inner = self._cut(body.args[0], (*axes, *_binders(body)), (*active, *(o for o in own if o)))
+            inner = yield self._cut, body.args[0], (*axes, *_binders(body)), (*active, *(o for o in own if o))
             found = {frozenset(o for o in own if o): self._narrowed(body, inner, own)}
         else:
-            found = self._linear(body, axes, active)
+            found = yield self._linear, body, axes, active
+        number, self.results = self.results, self.results + 1
         for reduced, value in found.items():
             read = value.atoms(TensorSymbol) & self.levels.keys()
             level = 1 + max((self.levels[t] for t in read), default=-1)
@@ -176,7 +222,7 @@ class Splitter:
     def _block(self, index: Expr, range_of: Bounds | None) -> int | None:
         """The extent of a block: that which ``blocks`` names for an index or, times its coefficient, for a size."""
         if index in self.named:
-            return self.blocks[index.name]
+            return self.blocks[self.named[index]]
         if range_of is None:
             return None
         for size, block in self.blocks.items():
@@ -188,41 +234,55 @@ class Splitter:
 
     # ------------------------------------------------------------------------ linear places, cuts
 
-    def _splits(self, expr: Any, binders: tuple[Binder, ...]) -> bool:
+    def _splits(self, expr: Any, binders: tuple[Binder, ...]) -> Walk:
         """Whether a reduction over a split range is inside."""
+        if not expr.has(IndexedReduction):
+            return False
         if isinstance(expr, IndexedReduction):
             own = _binders(expr)
-            return any(self._loops(own, binders, ())) or self._splits(expr.args[0], (*binders, *own))
-        return any(self._splits(arg, binders) for arg in expr.args) if expr.has(IndexedReduction) else False
+            return any(self._loops(own, binders, ())) or (yield self._splits, expr.args[0], (*binders, *own))
+        for arg in expr.args:
+            if (yield self._splits, arg, binders):
+                return True
+        return False
 
-    def _linear(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> dict[frozenset[Loop], Expr]:
-        """Values whose sum over their loops' blocks is ``expr``."""
-        again: Callable[[Any], dict[frozenset[Loop], Expr]] = lambda e: self._linear(e, binders, active)  # noqa: E731
-        if not self._splits(expr, binders):
+    def _linear(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
+        """Values whose sum over their loops' blocks is ``expr``, by these loops."""
+        if not (yield self._splits, expr, binders):
             return {frozenset(): expr}
         if isinstance(expr, sympy.Add):
             found: dict[frozenset[Loop], Expr] = {}
             for term in expr.args:
-                for loops, value in again(term).items():
+                for loops, value in (yield self._linear, term, binders, active).items():
                     found[loops] = found.get(loops, sympy.S.Zero) + value
             return found
         if isinstance(expr, IndexedSum):
             own = self._loops_of(expr, binders, active)
             split = tuple(loop for loop in own if loop)
-            inner = self._linear(expr.args[0], (*binders, *_binders(expr)), (*active, *split))
+            inner = yield self._linear, expr.args[0], (*binders, *_binders(expr)), (*active, *split)
             return {loops.union(split): self._narrowed(expr, value, own) for loops, value in inner.items()}
         if isinstance(expr, sympy.Mul):
-            split_factors = [f for f in expr.args if self._splits(f, binders)]
+            split_factors = []
+            for factor in expr.args:
+                if (yield self._splits, factor, binders):
+                    split_factors.append(factor)
+            linear = [f for f in split_factors if isinstance(f, IndexedSum | sympy.Add | Piecewise)]
+            linear = linear if len(linear) == 1 else []
             rest = sympy.Mul(*(f for f in expr.args if f not in split_factors))
-            stay = [f for f in split_factors if isinstance(f, IndexedSum | sympy.Add | Piecewise)]
-            stay = stay if len(stay) == 1 else []
-            rest *= sympy.Mul(*(self._cut(f, binders, active) for f in split_factors if f not in stay))
-            return {loops: value * rest for loops, value in again(stay[0]).items()} if stay else {frozenset(): rest}
+            for factor in split_factors:
+                if factor not in linear:
+                    rest *= yield self._cut, factor, binders, active
+            if not linear:
+                return {frozenset(): rest}
+            return {k: value * rest for k, value in (yield self._linear, linear[0], binders, active).items()}
         if isinstance(expr, Piecewise):
-            branches = [(again(value), self._cut(condition, binders, active)) for value, condition in expr.args]
+            branches = []
+            for value, condition in expr.args:
+                values = yield self._linear, value, binders, active
+                branches.append((values, (yield self._cut, condition, binders, active)))
             kinds = dict.fromkeys(loops for values, _ in branches for loops in values)
             return {k: Piecewise(*((values.get(k, sympy.S.Zero), c) for values, c in branches)) for k in kinds}
-        return {frozenset(): self._cut(expr, binders, active)}
+        return {frozenset(): (yield self._cut, expr, binders, active)}
 
     def _narrowed(self, total: Any, body: Expr, own: list[Loop | None]) -> Expr:
         """A reduction over ``body`` in one block of its split ranges."""
@@ -237,15 +297,19 @@ class Splitter:
             limits.append((index, low, high))
         return total.func(body, *reversed(limits))
 
-    def _cut(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Any:
+    def _cut(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
         """``expr`` with entries of stages in place of the outermost split reductions."""
-        if not self._splits(expr, binders):
+        if not (yield self._splits, expr, binders):
             return expr
         if isinstance(expr, IndexedReduction):
             if any(self._loops_of(expr, binders, active)):
-                return self._shifted_exponential(expr, binders) or self._stage(expr, binders)
-            return expr.func(self._cut(expr.args[0], (*binders, *_binders(expr)), active), *expr.args[1:])
-        args = [self._cut(arg, binders, active) for arg in expr.args]
+                shifted = yield self._shifted_exponential, expr, binders
+                return shifted or (yield self._stage, expr, binders)
+            body = yield self._cut, expr.args[0], (*binders, *_binders(expr)), active
+            return expr.func(body, *expr.args[1:])
+        args = []
+        for arg in expr.args:
+            args.append((yield self._cut, arg, binders, active))
         if isinstance(expr, sympy.log):
             factors = sympy.Mul.make_args(args[0])
             powers = [f for f in factors if isinstance(f, sympy.exp)]
@@ -253,24 +317,24 @@ class Splitter:
             return sympy.Add(*(f.args[0] for f in powers), sympy.log(rest))
         return expr.func(*args)
 
-    def _shifted_exponential(self, total: Any, binders: tuple[Binder, ...]) -> Expr | None:
+    def _shifted_exponential(self, total: Any, binders: tuple[Binder, ...]) -> Walk:
         """``exp(M)*sum exp(f - M)`` with the maximum ``M`` of ``f`` for ``sum exp(f)``, which may overflow."""
-        powers = [f for f in sympy.Mul.make_args(total.args[0]) if isinstance(f, sympy.exp)]
+        factors = sympy.Mul.make_args(total.args[0])
+        powers = [f for f in factors if isinstance(f, sympy.exp)]
         if not powers or not isinstance(total, IndexedSum):
             return None
         exponent = sympy.Add(*(f.args[0] for f in powers))
-        largest = self._stage(IndexedMax(exponent, *total.args[1:]), binders)
+        largest = yield self._stage, IndexedMax(exponent, *total.args[1:]), binders
         # Where all are infinitely negative there is nothing to take away.
-        largest = sympy.Piecewise((largest, largest > -(sympy.Integer(10) ** 308)), (0, True), evaluate=False)
-        rest = sympy.Mul(*(f for f in sympy.Mul.make_args(total.args[0]) if f not in powers))
-        return self._stage(IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:]), binders) * sympy.exp(
-            largest
-        )
+        largest = Piecewise((largest, largest > -(sympy.Integer(10) ** 308)), (0, True), evaluate=False)
+        rest = sympy.Mul(*(f for f in factors if f not in powers))
+        shifted = IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:])
+        return (yield self._stage, shifted, binders) * sympy.exp(largest)
 
-    def _stage(self, total: Any, binders: tuple[Binder, ...]) -> Expr:
+    def _stage(self, total: Any, binders: tuple[Binder, ...]) -> Walk:
         """An entry of the array that holds ``total`` for all values of the indices around it."""
         around = [b for b in binders if b.index in total.free_symbols]
-        axes, lows, moved = [], [], {}
+        axes, lows, names = [], [], {}
         for k, binder in enumerate(around):
             range_of = self._range(binder.index, binders)
             low, high = (_one_form(range_of, side, binders) for side in ("lows", "highs"))
@@ -280,20 +344,17 @@ class Splitter:
                     "it has no range with one lower and one upper end: compute the sum as a comprehension of its own "
                     "with backend='dask', and give its result as argument"
                 )
-            axes.append(Binder(self._fresh(binder.index, k), sympy.S.Zero, high - low))
+            index = self._fresh(binder.index, "axis", k)
+            axes.append(Binder(index, sympy.S.Zero, high - low))
             lows.append(low)
-            moved[binder.index] = sympy.Dummy("moved", integer=True)
-        names = {moved[b.index]: axis.index + low for b, axis, low in zip(around, axes, lows, strict=True)}
-        own_axes, body = tuple(axes), self._renamed(total.xreplace(moved), names, len(axes))
-        key = (own_axes, body)
+            names[binder.index] = index + low
+        key = tuple(axes), total.xreplace(names)
         if key not in self.stages:
-            number = self._add(own_axes, body)
-            symbol = TensorSymbol(f"stage{len(self.stages)}_", tuple(a.high + 1 for a in own_axes))
-            self.stages[key] = symbol
+            number = yield self._add, *key
+            self.stages[key] = symbol = TensorSymbol(f"stage{len(self.stages)}_", tuple(a.high + 1 for a in axes))
             self.number_of[symbol] = number
             self.levels[symbol] = max(part.level for part in self.parts if part.result == number)
-        places = tuple(b.index - low for b, low in zip(around, lows, strict=True))
-        return self.stages[key][places]
+        return self.stages[key][tuple(b.index - low for b, low in zip(around, lows, strict=True))]
 
 
 def _shown(blocks: Mapping[str, int | None]) -> str:

@@ -90,10 +90,10 @@ _distribution: list[Distribution] = []
 
 
 def register_distribution(function: Distribution) -> None:
-    """Make ``function(args, expr, blocks, backend, options)`` the callable of the backends on Dask."""
+    """Make ``function(args, expr, blocks, memory, backend, options)`` the callable of the backends on Dask."""
     _distribution[:] = [function]
 
 
-def distributed(args: Any, expr: Any, blocks: Any, backend: str, options: Any) -> Any:
+def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> Any:
     """A callable on Dask arrays by the registered function."""
-    return _distribution[0](args, expr, blocks, backend, options)
+    return _distribution[0](args, expr, blocks, memory, backend, options)
