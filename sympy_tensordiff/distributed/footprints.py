@@ -20,6 +20,7 @@ from sympy_tensordiff.integer.data import selected_in
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.integer.nests import Bounds, bounds, order
 from sympy_tensordiff.symbolic.indices import data_of, to_affine
+from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorEntry
 
 Rows = tuple[Row, ...]
@@ -75,6 +76,25 @@ def reads_of(expr: Any, rows: Rows = ()) -> Iterator[Read]:
             if below not in seen:
                 seen.add(below)
                 stack.append(below)
+
+
+def domains_of(expr: Any, rows: Rows, origins: set[Any]) -> list[Read] | None:
+    """What a scalar is reduced over blocks with these origins: summands with their rows; None where it adds others."""
+    stack, found = [(Read(expr, rows, ()), origins)], []
+    while stack:
+        node, missing = stack.pop()
+        below = list(_below(*node))
+        if isinstance(node.entry, IndexedReduction):
+            missing = missing - {s for limit in node.entry.args[1:] for s in limit[1].free_symbols}
+            below = below[:1]
+            if not missing:
+                found += below
+                continue
+        deeper = [(part, missing) for part in below if part.entry.has(*missing)]
+        if not deeper or (isinstance(node.entry, sympy.Add) and len(deeper) < len(below)):
+            return None
+        stack += deeper
+    return found
 
 
 def _below(expr: Any, rows: Rows, inner: tuple[Expr, ...]) -> Iterator[Read]:
@@ -209,12 +229,13 @@ def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:
     """The ranges of a read over a block; ``outer`` are the axes of the result."""
     loops = {variable(s) for s in (*outer, *read.inner)}
     rows = list(read.rows)
-    for index, extent in zip(read.entry.indices, read.entry.tensor.shape, strict=True):
+    entry = read.entry if isinstance(read.entry, TensorEntry) else None
+    for index, extent in zip(entry.indices, entry.tensor.shape, strict=True) if entry else ():
         if not data_of(index):
             rows += _row("ge", index) + _row("ge", extent - 1 - index)
     rows = [row for row in rows if not selected_in(row.form)]
     axes, seen = [], set[str]()
-    for index in read.entry.indices:
+    for index in entry.indices if entry else ():
         own = () if data_of(index) else _row("eq", index - _TARGET)
         axes.append(project(TARGET, (*own, *rows), loops, facts) if own else None)
         seen |= own[0].form.atoms() if own else set()

@@ -132,6 +132,8 @@ class DaskFunction:
         for position in product(*(range(len(grid)) for grid in grids)):
             at = {loop: grid[k] for loop, grid, k in zip(kernel.loops, grids, position, strict=True)}
             known = kernel.values(at, sizes)
+            if kernel.is_empty(known):
+                continue
             cuts = kernel.slices(known, shapes)
             made = [tuple(at[loop][1] if loop else n for n, loop in own) for own in axes]
             yield Block(position, kernel.integers(known), cuts, made)

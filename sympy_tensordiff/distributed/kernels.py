@@ -19,6 +19,7 @@ from sympy_tensordiff.distributed.footprints import (
     Ranges,
     Rows,
     affine,
+    domains_of,
     limit_rows,
     never_empty,
     ranges_of,
@@ -86,6 +87,11 @@ class Kernel:
         extents += [n for part in parts for _, n, _ in part.axes]
         self.sizes = sorted({s for n in extents for s in sympy.sympify(n).free_symbols}, key=str)
         self.facts = self._facts()
+        self.domains = [
+            [ranges_of(domain, self.facts, part.indices) for domain in domains] if domains else None
+            for part in parts
+            for domains in [domains_of(part.value, _rows_of(part), {loop.origin for loop in part.loops})]
+        ]
         self.starts = 0
         names = {str(arg.name) for arg in args}
         self.inputs: list[Input] = []
@@ -123,14 +129,9 @@ class Kernel:
         """The entries of a tensor in groups whose ranges move together from block to block."""
         found: dict[Any, dict[Ranges, None]] = {}
         for part in self.parts:
-            outer = [index for index, _, _ in part.axes]
-            rows: list[Row] = []
-            for index, extent, loop in part.axes:
-                ends = (loop.origin, loop.origin + loop.extent - 1) if loop else (sympy.S.Zero, extent - 1)
-                rows += limit_rows(index, *ends)
-            for read in reads_of(part.value, tuple(rows)):
+            for read in reads_of(part.value, _rows_of(part)):
                 if read.entry.tensor == tensor:
-                    found.setdefault(read.entry, {})[ranges_of(read, self.facts, outer)] = None
+                    found.setdefault(read.entry, {})[ranges_of(read, self.facts, part.indices)] = None
         if all(sympy.sympify(n).is_Integer for n in tensor.shape) and sympy.prod(tensor.shape) <= SMALL:
             ranges = tuple(dict.fromkeys(r for own in found.values() for r in own))
             return [Input(tensor, frozenset(found), (None,) * tensor.rank, ranges)] if found else []
@@ -217,6 +218,10 @@ class Kernel:
             known[variable(loop.origin)], known[variable(loop.extent)] = origin, extent
         return known
 
+    def is_empty(self, known: Mapping[str, int]) -> bool:
+        """Whether a block has nothing to reduce, as those of ``k <= i`` above the diagonal."""
+        return all(domains and not any(one.at(known) is not None for one in domains) for domains in self.domains)
+
     def slices(self, known: dict[str, int], shapes: Mapping[Any, tuple[int, ...]]) -> list[tuple[slice, ...] | None]:
         """What the block loads of each input, None for a scalar; ``known`` gets the first entries.
 
@@ -248,6 +253,15 @@ def loops_of(part: Part) -> tuple[Loop, ...]:
 
 def _shape_has(part: Part, arg: Any) -> bool:
     return isinstance(arg, sympy.Symbol) and any(sympy.sympify(n).has(arg) for _, n, _ in part.axes)
+
+
+def _rows_of(part: Part) -> Rows:
+    """The ranges of the axes in one block."""
+    rows: Rows = ()
+    for index, extent, loop in part.axes:
+        ends = (loop.origin, loop.origin + loop.extent - 1) if loop else (sympy.S.Zero, extent - 1)
+        rows += limit_rows(index, *ends)
+    return rows
 
 
 def _expanded(old: Any, new: Any) -> Any:

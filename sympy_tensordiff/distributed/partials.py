@@ -65,6 +65,10 @@ class Part(NamedTuple):
     operation: str
     level: int
 
+    @property
+    def indices(self) -> list[Expr]:
+        return [index for index, _, _ in self.axes]
+
     def position(self, loops: Sequence[Loop], block: Sequence[int]) -> tuple[int, ...]:
         """The number of a block along the loops that the part is not reduced over."""
         return tuple(k for loop, k in zip(loops, block, strict=True) if loop not in self.loops)
@@ -196,7 +200,7 @@ class Splitter:
         for k, binder in enumerate(own):
             range_of = self._range(binder.index, (*outside, *own[: k + 1]))
             block = self._block(binder.index, range_of)
-            if block is None or range_of is None:
+            if block is None or range_of is None or self._is_local(binder, (*outside, *own[:k])):
                 found.append(None)
                 continue
             used = (*active, *(loop for loop in found if loop))
@@ -218,6 +222,18 @@ class Splitter:
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
         facts = tuple(row for s in sizes for row in limit_rows(s, sympy.S.One, s))
         return project(variable(index), rows, {variable(b.index) for b in binders} - {variable(index)}, facts)
+
+    def _is_local(self, binder: Binder, binders: tuple[Binder, ...]) -> bool:
+        """Whether a block of the indices around it leaves an index about a block: ``p/2 - 1 <= i <= p/2``."""
+        rows = [row for row in limit_rows(*binder) if row.kind == "ge"]
+        outer = {variable(b.index) for b in binders if self._block(b.index, self._range(b.index, binders))}
+        own = variable(binder.index)
+        lows, highs = ([row.form for row in rows if sign * row.form.coefficient(own) > 0] for sign in (1, -1))
+        return any(
+            low.atoms() & outer and (low * -high.coefficient(own) + high * low.coefficient(own)).is_constant
+            for low in lows
+            for high in highs
+        )
 
     def _block(self, index: Expr, range_of: Bounds | None) -> int | None:
         """The extent of a block: that which ``blocks`` names for an index or, times its coefficient, for a size."""
