@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
@@ -88,7 +89,9 @@ class DaskFunction:
             groups.setdefault((part.level, loops_of(part)), []).append(part)
         every = (*self.args, *self._stages)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
-        self.kernels = tuple(Kernel(parts, every, self.blocks, backend, options) for _, parts in ordered)
+        counts = Counter(part.result for part in splitter.parts)
+        sources = {number: one for number, one in splitter.sources.items() if counts[number] == 1}
+        self.kernels = tuple(Kernel(parts, every, sources, self.blocks, backend, options) for _, parts in ordered)
         self._last: tuple[dict[str, int], int] | None = None
 
     # ------------------------------------------------------------------------ a call

@@ -45,6 +45,10 @@ class Loop:
     origin: Expr
     extent: Expr
 
+    def is_all_of(self, size: Expr) -> bool:
+        """Whether the range is ``0 .. size - 1``."""
+        return bool(self.range[1:] == (((Affine(), 1),), ((affine(size - 1), 1),)))
+
     def grid(self, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
         """The origin and the extent of each block."""
         whole = self.range.range(sizes)
@@ -90,6 +94,7 @@ class Splitter:
         self.blocks = blocks
         self.parts: list[Part] = []
         self.results = 0
+        self.sources: dict[int, Any] = {}
         self.stages: dict[Any, TensorSymbol] = {}
         self.number_of: dict[TensorSymbol, int] = {}
         self.levels: dict[TensorSymbol, int] = {}
@@ -101,13 +106,19 @@ class Splitter:
 
     def add(self, expr: Any) -> int:
         """The parts of one more result; returns its number."""
+        axes, body = self.read(expr)
+        number = int(finished(self._known, self._add, axes, finished(self._known, self._in_cases, body, axes)))
+        self.sources[number] = expr
+        return number
+
+    def read(self, expr: Any) -> tuple[tuple[Binder, ...], Expr]:
+        """The axes and an entry of an expression in index notation, whose indices are numbered."""
         expr = written_out(expr)
         self.names |= names_in([expr])
         limits = [tuple(limit) for limit in expr.args[1:]] if isinstance(expr, TensorComprehension) else []
         fresh = {index: self._fresh(index, "axis", k) for k, (index, _) in enumerate(limits)}
         axes = tuple(Binder(fresh[index], sympy.S.Zero, sympy.sympify(n) - 1) for index, n in limits)
-        body = self._renamed(expr.args[0] if limits else expr).xreplace(fresh)
-        return int(finished(self._known, self._add, axes, finished(self._known, self._in_cases, body, axes)))
+        return axes, self._renamed(expr.args[0] if limits else expr).xreplace(fresh)
 
     def _fresh(self, index: Any, name: str, number: int) -> Expr:
         own = self.named.get(index, index.name)
