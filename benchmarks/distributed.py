@@ -58,7 +58,8 @@ class Watch:
         self.running = False
         self.thread.join()
         cpu, wall = self._cpu() - self.cpu, time.perf_counter() - self.wall
-        return f"CPU {cpu:7.1f} s  wall {wall:6.1f} s  memory {self.peak / 1e6:5.0f} MB  over idle {self.over / 1e6:5.0f} MB"
+        memory = f"memory {self.peak / 1e6:5.0f} MB  over idle {self.over / 1e6:5.0f} MB"
+        return f"CPU {cpu:7.1f} s  wall {wall:6.1f} s  {memory}"
 
 
 # ---------------------------------------------------------------------------- data in files
@@ -110,15 +111,12 @@ def logistic(way: str, data: Path, scale: int) -> Any:
 
         def one(X: Any, y: Any) -> Any:
             s = 1 / (1 + np.exp(-(X @ w)))
-            return np.concatenate([(X.T @ (s - y))[None], X.T @ (X * (s * (1 - s))[:, None])])[None]
+            return np.concatenate([(X.T @ (s - y))[None], X.T @ (X * (s * (1 - s))[:, None])])
 
-        parts = da.map_blocks(
-            one, X, y[:, None].rechunk((chunk, 1)), dtype=float, chunks=((1,) * X.numblocks[0], (33,), (32,)),
-            new_axis=1, meta=np.empty((0, 0, 0)),
-        ) if False else [dask.delayed(one)(a, b) for a, b in zip(X.to_delayed().ravel(), y.to_delayed(), strict=True)]
+        parts = [dask.delayed(one)(a, b) for a, b in zip(X.to_delayed().ravel(), y.to_delayed(), strict=True)]
         while len(parts) > 1:
             parts = [dask.delayed(sum)(parts[at : at + 8]) for at in range(0, len(parts), 8)]
-        total = da.from_delayed(parts[0], (1, 33, 32), float)[0]
+        total = da.from_delayed(parts[0], (33, 32), float)
         return [total[0], total[1:]]
     X_, y_, w_ = td.TensorSymbol("X", (n, m)), td.TensorSymbol("y", n), td.TensorSymbol("w", m)
     loss = td.sum(td.softplus(X_ @ w_)) - td.dot(y_, X_ @ w_)
@@ -143,9 +141,7 @@ def convolution(way: str, data: Path, scale: int) -> Any:
             return out
 
         chunks = (tuple(2 * c for c in dy.chunks[0]),)
-        body = da.map_overlap(
-            back, dy, depth=1, boundary=0, trim=False, chunks=chunks, dtype=float, meta=np.empty(0)
-        )
+        body = da.map_overlap(back, dy, depth=1, boundary=0, trim=False, chunks=chunks, dtype=float, meta=np.empty(0))
         dx = da.concatenate([body, dy[-1:] * w[2]])
         dw = da.stack([(dy * x[t : t + 2 * count : 2]).sum() for t in range(3)])
     else:
@@ -176,7 +172,13 @@ def variation(way: str, data: Path, scale: int) -> Any:
             return g[1:-1]
 
         g = da.map_overlap(
-            back, u, depth={0: 1, 1: 0}, boundary={0: 0, 1: "none"}, trim=False, chunks=u.chunks, dtype=float,
+            back,
+            u,
+            depth={0: 1, 1: 0},
+            boundary={0: 0, 1: "none"},
+            trim=False,
+            chunks=u.chunks,
+            dtype=float,
             meta=np.empty((0, 0)),
         )
     else:
