@@ -310,7 +310,9 @@ def checked_memory(memory: Any) -> int | None:
 def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
     """The sizes that shapes and integer arguments determine; shapes that contradict one another raise."""
     known: dict[str, int] = {
-        a.name: int(v) for a, v in values.items() if not isinstance(a, TensorSymbol) and a.is_integer
+        a.name: int(v)
+        for a, v in values.items()
+        if a.is_integer or (not isinstance(a, TensorSymbol) and isinstance(v, int | np.integer))
     }
     equations = []
     for arg, value in values.items():

@@ -103,6 +103,7 @@ class Splitter:
         self.names: set[str] = set()
         self.least: dict[str, int] = {}
         self._known: dict[Any, Any] = {}
+        self._split: dict[Any, set[Expr]] = {}
 
     def add(self, expr: Any) -> int:
         """The parts of one more result; returns its number."""
@@ -114,6 +115,9 @@ class Splitter:
     def read(self, expr: Any) -> tuple[tuple[Binder, ...], Expr]:
         """The axes and an entry of an expression in index notation, whose indices are numbered."""
         expr = written_out(expr)
+        if isinstance(expr, TensorSymbol) and expr.rank:
+            around = sympy.symbols(f"axis:{expr.rank}", integer=True)
+            expr = TensorComprehension(expr[around], *zip(around, expr.shape, strict=True))
         self.names |= names_in([expr])
         limits = [tuple(limit) for limit in expr.args[1:]] if isinstance(expr, TensorComprehension) else []
         fresh = {index: self._fresh(index, "axis", k) for k, (index, _) in enumerate(limits)}
@@ -234,10 +238,17 @@ class Splitter:
         facts = tuple(row for s in sizes for row in limit_rows(s, sympy.S.One, s))
         return project(variable(index), rows, {variable(b.index) for b in binders} - {variable(index)}, facts)
 
+    def _split_indices(self, binders: tuple[Binder, ...]) -> set[Expr]:
+        """The indices whose ranges are in blocks."""
+        if binders not in self._split:
+            loops = self._loops(binders, (), ())
+            self._split[binders] = {b.index for b, loop in zip(binders, loops, strict=True) if loop}
+        return self._split[binders]
+
     def _is_local(self, binder: Binder, binders: tuple[Binder, ...]) -> bool:
         """Whether a block of the indices around it leaves an index about a block: ``p/2 - 1 <= i <= p/2``."""
         rows = [row for row in limit_rows(*binder) if row.kind == "ge"]
-        outer = {variable(b.index) for b in binders if self._block(b.index, self._range(b.index, binders))}
+        outer = {variable(index) for index in self._split_indices(binders)}
         own = variable(binder.index)
         lows, highs = ([row.form for row in rows if sign * row.form.coefficient(own) > 0] for sign in (1, -1))
         return any(
@@ -286,6 +297,9 @@ class Splitter:
         if isinstance(expr, IndexedSum):
             own = self._loops_of(expr, binders, active)
             split = tuple(loop for loop in own if loop)
+            if split and not self._split_indices(binders) <= expr.free_symbols:
+                # Once for each block of the indices that it depends on, not for each block of all.
+                return {frozenset(): (yield self._cut, expr, binders, active)}
             inner = yield self._linear, expr.args[0], (*binders, *_binders(expr)), (*active, *split)
             return {loops.union(split): self._narrowed(expr, value, own) for loops, value in inner.items()}
         if isinstance(expr, sympy.Mul):
