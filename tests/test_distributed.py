@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from typing import Any
 
@@ -110,15 +111,13 @@ FOOTPRINTS = {
 }
 
 
-@every("name", [name for name in FOOTPRINTS if name != "gaussian"])
-def test_footprints_are_the_entries_that_are_read(name: str) -> None:
+def assert_tight(args: Any, expr: Any, blocks: Any) -> None:
     """NaN in an entry reaches an output of the single kernel if, and only if, the output reads it."""
-    args, expr, blocks = FOOTPRINTS[name]
     function = td.lambdify(args, expr, "dask-numpy", blocks=blocks)
     arrays = inputs(args)
     function(*arrays)
     single = td.lambdify(args, expr, "numpy")
-    kernel = function.kernels[0]
+    kernel = function.kernels[-1]
     loops = [axis[2] for axis in kernel.parts[0].axes]
     for arg, array in zip(args, arrays, strict=True):
         reached: dict[tuple[int, ...], Any] = {}
@@ -130,9 +129,40 @@ def test_footprints_are_the_entries_that_are_read(name: str) -> None:
             at = dict(zip(kernel.loops, block, strict=True))
             part = tuple(slice(at[o] * o.block, (at[o] + 1) * o.block) if o else slice(None) for o in loops)
             read = [entry for entry, where in reached.items() if where[part].any()]
-            hull = [slice(min(c), max(c) + 1) for c in zip(*read, strict=True)]
-            loaded = union_over_reductions(function, kernel, block, arg.name)
-            assert loaded == tuple(hull), (arg, block, loaded, hull)
+            hull = [slice(min(c), max(c) + 1) for c in zip(*read, strict=True)] or [slice(0, 0)] * array.ndim
+            loaded = union_over_reductions(function, kernel, block, arg.name) or (slice(0, 0),) * array.ndim
+            assert loaded == tuple(hull), (expr, arg, block, loaded, hull)
+
+
+@every("name", [name for name in FOOTPRINTS if name != "gaussian"])
+def test_footprints_are_the_entries_that_are_read(name: str) -> None:
+    assert_tight(*FOOTPRINTS[name])
+
+
+def random_reads(rng: random.Random) -> Any:
+    """A sum over entries of ``long``, whose index has a stride, an offset, a condition, a clamp, a period."""
+    low, high = rng.choice([(0, 2), (0, i), (i, n - 1), (sympy.Max(0, i - 2), i), (0, n - 1), (1, sympy.floor(i / 2))])
+    a, b, c = rng.choice([1, 1, 2, -1]), rng.choice([1, 1, 2, 3, -1]), rng.randint(-3, 6)
+    index = a * i + b * k + c + (n if a < 0 or b < 0 else 0)
+    kind = rng.choice(["plain", "plain", "quotient", "clamped", "periodic"])
+    if kind == "quotient":
+        index = sympy.floor(index / rng.choice([2, 3]))
+    if kind == "clamped":
+        index = sympy.Min(sympy.Max(index, 0), 2 * n)
+    if kind == "periodic":
+        index, low, high = sympy.Mod(i + k + c, 2 * n + 1), 0, rng.randint(0, 3)
+    inside = sympy.And(index >= 0, index <= 2 * n)
+    body = long[index] if kind in ("periodic", "clamped") else sympy.Piecewise((long[index], inside), (0, True))
+    if rng.random() < 0.4:
+        condition = rng.choice([i >= k + 1, 2 * k <= i, k > i - 3, i + k < n])
+        body = sympy.Piecewise((body, condition), (0, True))
+    return td.TensorComprehension(td.IndexedSum(body, (k, low, high)), (i, n))
+
+
+def test_random_footprints_are_tight() -> None:
+    rng = random.Random(0)
+    for _ in range(10):
+        assert_tight((long,), random_reads(rng), {n: rng.randint(2, 5)})
 
 
 def every_block(function: Any, kernel: Any) -> list[tuple[int, ...]]:
@@ -163,7 +193,7 @@ def test_refusals() -> None:
     refused(ArgumentError, "parallel= and sizes= are not for", x, 2 * x, blocks={n: 3}, sizes={n: 3})
     refused(ArgumentTypeError, "blocks must be a mapping such as", x, 2 * x, blocks=3)
     refused(ArgumentTypeError, "must be a positive int or None", x, 2 * x, blocks={n: 0})
-    refused(ArgumentError, "blocks has an entry for m, which is no size and no index", x, 2 * x, blocks={m: 3})
+    refused(ArgumentError, "blocks has an entry for m, which is not a size or an index", x, 2 * x, blocks={m: 3})
     column = td.TensorComprehension(X[i, 0], (i, n))
     refused(UnsupportedError, "no axis of a result and no sum has a range that", X, column, blocks={m: 3})
     needs_all = "one entry needs the whole array.*, which no block of blocks=.n: 3. holds: compute it with another"

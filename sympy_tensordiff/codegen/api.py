@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, overload
 
 import sympy
 
@@ -29,9 +29,39 @@ from sympy_tensordiff.simplify.divisors import grant_divisors
 from sympy_tensordiff.simplify.empty_axes import at_sizes
 from sympy_tensordiff.simplify.facts import extents_of, size_variables
 from sympy_tensordiff.simplify.outside_reads import check_reads
-from sympy_tensordiff.symbolic.hooks import distributed
+from sympy_tensordiff.symbolic.hooks import BlockFunction, distributed
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+@overload
+def lambdify(
+    args: Any,
+    expr: Any,
+    backend: Literal["dask", "dask-numpy"],
+    *,
+    temporaries: bool = True,
+    functions: Mapping[Any, Callable[..., Any]] | None = None,
+    expand: bool = False,
+    blocks: Mapping[Any, int | None] | None = None,
+    memory: int | str | None = None,
+) -> BlockFunction: ...
+
+
+@overload
+def lambdify(
+    args: Any,
+    expr: Any,
+    backend: str = "numba",
+    *,
+    temporaries: bool = True,
+    functions: Mapping[Any, Callable[..., Any]] | None = None,
+    parallel: bool | None = None,
+    sizes: Mapping[Any, int] | None = None,
+    expand: bool = False,
+    blocks: None = None,
+    memory: None = None,
+) -> CompiledFunction: ...
 
 
 def lambdify(
@@ -46,7 +76,7 @@ def lambdify(
     expand: bool = False,
     blocks: Mapping[Any, int | None] | None = None,
     memory: int | str | None = None,
-) -> CompiledFunction:
+) -> CompiledFunction | BlockFunction:
     """A callable that evaluates ``expr``.
 
     Parameters
@@ -156,7 +186,7 @@ def lambdify(
         if parallel is not None or sizes is not None:
             raise ArgumentError(f"parallel= and sizes= are not for backend={backend!r}: one thread runs each block")
         own = {"temporaries": temporaries, "functions": functions, "expand": expand}
-        return distributed(args, expr, blocks, memory, backend, own)  # type: ignore[no-any-return]
+        return distributed(args, expr, blocks, memory, backend, own)
     if blocks is not None or memory is not None:
         raise ArgumentError(f"blocks= and memory= are for backend='dask', not for backend={backend!r}")
     library = backend != "cuda"

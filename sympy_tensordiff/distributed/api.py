@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from sympy_tensordiff.distributed.function import DaskFunction, checked_memory
+from sympy_tensordiff.distributed.function import Cost, DaskFunction, checked_memory
 from sympy_tensordiff.distributed.tasks import import_dask
 from sympy_tensordiff.errors import ArgumentError
 from sympy_tensordiff.symbolic.hooks import register_distribution
@@ -57,12 +57,21 @@ class ChunkedFunction:
         self.last = self._known[key]
         return self.last(*arrays, out=out, **named)
 
-    def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> Any:
+    def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
         """`DaskFunction.footprint` of the last call's blocks."""
         return self._latest().footprint(block, kernel, **sizes)
 
+    def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
+        """`DaskFunction.loads` of the last call's blocks."""
+        return self._latest().loads(block, kernel, **sizes)
+
+    def cost(self, itemsize: int | None = None, **sizes: int) -> Cost:
+        """`DaskFunction.cost` of the last call's blocks."""
+        return self._latest().cost(itemsize, **sizes)
+
     @property
     def plan(self) -> str:
+        """`DaskFunction.plan` of the last call's blocks."""
         return self._latest().plan
 
     def _latest(self) -> DaskFunction:

@@ -28,6 +28,7 @@ TARGET = "@"
 _TARGET = sympy.Symbol(TARGET, integer=True)
 MOST_CASES = 16
 """Conditions with more alternatives narrow nothing: the footprint is that of the read without them."""
+MOST_STEPS = 200
 
 
 def variable(symbol: Any) -> str:
@@ -138,7 +139,9 @@ def index_cases(entry: Any, facts: Rows, least: Mapping[str, int | None]) -> lis
     [(x[i + 1], (0 <= i + 1) & (n > i + 1)), (x[i - n + 1], (n <= i + 1) & (2*n > i + 1))]
     """
     facts = (*facts, *(Row("ge", Affine({name: 1}, -block)) for name, block in least.items() if block))
-    facts += tuple(Row("ge", Affine({variable(s): 1}, -1)) for n in entry.tensor.shape for s in sympy.sympify(n).free_symbols)
+    facts += tuple(
+        Row("ge", Affine({variable(s): 1}, -1)) for n in entry.tensor.shape for s in sympy.sympify(n).free_symbols
+    )
     waiting, found = [(entry, sympy.true)], []
     while waiting:
         case, condition = waiting.pop()
@@ -210,19 +213,50 @@ class Ranges(NamedTuple):
     """Where a read happens: the range of each index, or None where data select it, and when it happens at all.
 
     All are forms in what is neither an axis nor a sum's index. The read happens if no range of ``axes`` and ``others``
-    is empty and the ``rows`` hold.
+    is empty and the ``rows`` hold. ``nests`` are the loops inside of these ranges, where the ends of a range need not
+    be taken by integers.
     """
 
     axes: tuple[Bounds | None, ...]
     others: tuple[Bounds, ...]
     rows: Rows
+    nests: tuple[tuple[Bounds, ...], ...]
 
-    def at(self, values: Mapping[str, int]) -> tuple[range | None, ...] | None:
-        """The ranges at given values; None where the read does not happen."""
-        if not all(row.holds(values) for row in self.rows) or not all(len(one.range(values)) for one in self.others):
+    def at(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[range | None, ...] | None:
+        """The ranges at given values; None where the read does not happen. They may be larger if not ``exact``."""
+        if not all(row.holds(values) for row in self.rows):
             return None
-        found = tuple(one and one.range(values) for one in self.axes)
-        return None if any(one is not None and not len(one) for one in found) else found
+        ranges = [one and one.range(values) for one in (*self.axes, *self.others)]
+        if exact:
+            ranges = [one and _tightened(one, nest, values) for one, nest in zip(ranges, self.nests, strict=True)]
+        return None if any(one is not None and not one for one in ranges) else tuple(ranges[: len(self.axes)])
+
+
+def _tightened(whole: range, nest: tuple[Bounds, ...], values: Mapping[str, int]) -> range:
+    """The range from the first to the last value for which the loops inside have a point."""
+    if not nest:
+        return whole
+    low = next((t for t in whole if _has_point(nest, values, t)), whole.stop)
+    high = next((t for t in reversed(whole) if t <= low or _has_point(nest, values, t)), low)
+    return range(low, high + 1) if low < whole.stop else range(0)
+
+
+def _has_point(nest: tuple[Bounds, ...], values: Mapping[str, int], outermost: int) -> bool:
+    """Whether loops have a point; after `MOST_STEPS` of a search the answer is yes, which only enlarges a footprint."""
+    known = {**values, nest[0].variable: outermost}
+    stack = [iter(nest[1].range(known))]
+    for _ in range(MOST_STEPS):
+        value = next(stack[-1], None)
+        if value is None:
+            stack.pop()
+            if not stack:
+                return False
+            continue
+        known[nest[len(stack)].variable] = value
+        if len(stack) == len(nest) - 1:
+            return True
+        stack.append(iter(nest[len(stack) + 1].range(known)))
+    return True
 
 
 def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:
@@ -234,14 +268,21 @@ def ranges_of(read: Read, facts: Rows, outer: Sequence[Expr]) -> Ranges:
         if not data_of(index):
             rows += _row("ge", index) + _row("ge", extent - 1 - index)
     rows = [row for row in rows if not selected_in(row.form)]
-    axes, seen = [], set[str]()
+    axes: list[tuple[Bounds, ...]] = []
+    seen = set[str]()
     for index in entry.indices if entry else ():
         own = () if data_of(index) else _row("eq", index - _TARGET)
-        axes.append(project(TARGET, (*own, *rows), loops, facts) if own else None)
+        axes.append(nest_of(TARGET, (*own, *rows), loops, facts) if own else ())
         seen |= own[0].form.atoms() if own else set()
-    others = [project(loop, rows, loops - {loop}, facts) for loop in sorted(loops - seen)]
+    others = [nest_of(loop, rows, loops - {loop}, facts) for loop in sorted(loops - seen)]
+    others = [nest for nest in others if nest and not (len(nest) == 1 and never_empty(nest[0], facts))]
     free = tuple(r for r in rows if not r.form.atoms() & loops and not is_empty((r.negation(),), facts))
-    return Ranges(tuple(axes), tuple(o for o in others if o and not never_empty(o, facts)), free)
+    return Ranges(
+        tuple(nest[0] if nest else None for nest in axes),
+        tuple(nest[0] for nest in others),
+        free,
+        tuple(nest if len(nest) > 1 else () for nest in (*axes, *others)),
+    )
 
 
 def never_empty(range_of: Bounds, facts: Rows) -> bool:
@@ -253,8 +294,11 @@ def never_empty(range_of: Bounds, facts: Rows) -> bool:
     )
 
 
-def project(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ()) -> Bounds | None:
-    """The range of one variable in terms of what is in no loop; None where no loop could express it."""
+def nest_of(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ()) -> tuple[Bounds, ...]:
+    """The range of one variable in terms of what is in no loop; () where no loop could express it.
+
+    The loops inside follow where the projection is rational, so that integers need not take the ends of the range.
+    """
     system, loops = _without_congruences(rows, loops)
     connected, before = {target}, set[str]()
     while connected != before:
@@ -266,9 +310,12 @@ def project(target: str, rows: Sequence[Row], loops: set[str], facts: Rows = ())
     inner = sorted(connected - {target})
     try:
         inner = list(order(chosen, inner, facts)) if inner else []
-        return bounds(chosen, [target, *inner], facts)[0][0]
+        nest = bounds(chosen, [target, *inner], facts)[0]
     except ValueError:  # no bounds express it, or no elimination of a congruence: the caller takes the whole or refuses
-        return None
+        return ()
+    hidden = frozenset().union(*(row.form.hidden() for row in chosen))
+    is_exact = all(abs(row.form.coefficient(v)) <= 1 and v not in hidden for row in chosen for v in inner)
+    return nest[:1] if is_exact else nest
 
 
 def _without_congruences(rows: Sequence[Row], loops: set[str]) -> tuple[list[Row], set[str]]:

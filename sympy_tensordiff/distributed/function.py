@@ -76,7 +76,8 @@ class DaskFunction:
         unknown = self.blocks.keys() - names_in(shapes) - splitter.names
         if unknown:
             raise ArgumentError(
-                f"blocks has an entry for {', '.join(sorted(unknown))}, which is no size and no index of the expressions"
+                f"blocks has an entry for {', '.join(sorted(unknown))}, which is not a size or an index of the "
+                "expressions: take it out"
             )
         if not splitter.loops:
             raise UnsupportedError(
@@ -100,8 +101,8 @@ class DaskFunction:
         """Lazy results, nested as the expressions are; ``named`` are arguments by their names."""
         if out is not None:
             raise ArgumentError(
-                "results of backend='dask' are lazy, so there is nothing to fill out= with: leave it out, and write the "
-                "results by dask.array.store(results, targets) or to_zarr"
+                "results of backend='dask' are lazy, so there is nothing to fill out= with: leave it out, and write "
+                "the results by dask.array.store(results, targets) or to_zarr"
             )
         if named:
             arrays = in_order(self._parameters, arrays, named)
@@ -122,7 +123,7 @@ class DaskFunction:
             blocks = list(self._blocks(kernel, sizes))
             if self.memory is not None:
                 for block in blocks:
-                    self._check_memory(number, block, sizes, call.dtype.itemsize)
+                    self._check_memory(number, block, call.dtype.itemsize)
             for part, array in zip(kernel.parts, blocks_of(kernel, blocks, call), strict=True):
                 addends.setdefault(part.result, []).append(array)
         return self._nest([_sum_of(addends[number]) for number in self._results])
@@ -149,23 +150,24 @@ class DaskFunction:
                     f"where there is one at least: give blocks={{{name}: ...}} of at most {sizes[name]}"
                 )
 
-    def _check_memory(self, number: int, block: Block, sizes: Mapping[str, int], itemsize: int) -> None:
+    def _check_memory(self, number: int, block: Block, itemsize: int) -> None:
         """Raise where a task of a block, or a reduction of what it makes, needs more bytes than ``memory``."""
         kernel = self.kernels[number]
-        sums = [(FAN + 1) * _count(shape) * itemsize for p, shape in zip(kernel.parts, block.made, strict=True) if p.loops]
-        needed = max(sum(block.bytes(itemsize)), *sums, 0)
+        parts = list(zip(kernel.parts, block.made, strict=True))
+        needed = max(sum(block.bytes(itemsize)), *((FAN + 1) * _count(s) * itemsize * bool(p.loops) for p, s in parts))
         if self.memory is None or needed <= self.memory:
             return
         inputs = [(one, cut) for one, cut in zip(kernel.inputs, block.cuts, strict=True) if cut is not None]
         read = [f"{one.arg.name} {tuple(s.stop - s.start for s in cut)}" for one, cut in inputs]
-        made = [f"{shape}{f', {FAN} added at a time' * bool(p.loops)}" for p, shape in zip(kernel.parts, block.made, strict=True)]
-        whole = {str(n): number_at(n, sizes) for p in kernel.parts for _, n, loop in p.axes if not loop}
-        whole |= {str(n): s.stop - s.start for one, cut in inputs for n, c, s in zip(one.arg.shape, one.cuts, cut, strict=True) if not c}
-        rest = "".join(f", or split {n} = {size}" for n, size in whole.items() if not n.isdigit())
+        made = [f"{shape}{f', {FAN} of them to be reduced' * bool(part.loops)}" for part, shape in parts]
+        axes = [(n, loop) for part in kernel.parts for _, n, loop in part.axes]
+        axes += [axis for one, _ in inputs for axis in zip(one.arg.shape, one.cuts, strict=True)]
+        whole = sorted({s.name for n, cut in axes if not cut for s in sympy.sympify(n).free_symbols})
+        also = f", or blocks of {', '.join(whole)}" * bool(whole)
         raise UnsupportedError(
             f"block {block.position} of kernel {number} reads {'; '.join(read) or 'nothing'} and makes "
             f"{'; '.join(made)}: {needed:,} bytes at {itemsize} an entry, more than memory={self.memory:,}. Give "
-            f"smaller blocks than {self.blocks}{rest}"
+            f"smaller blocks than {self.blocks}{also}"
         )
 
     # ------------------------------------------------------------------------ what a block reads, what a call costs
@@ -185,8 +187,8 @@ class DaskFunction:
         Returns
         -------
         dict
-            Slices by the names of arguments, and of stages: from the first to the last entry that is read, on each axis.
-            Empty ones where the block reads nothing.
+            Slices by the names of arguments, and of stages: on each axis from the first to the last entry that is
+            read. Empty ones where the block reads nothing.
 
         See Also
         --------

@@ -35,7 +35,6 @@ from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
-
 SMALL = 4096
 """Tensors of so many entries are an input as they are."""
 
@@ -60,9 +59,9 @@ class Input(NamedTuple):
     local: Any = None
     """The symbol within the kernel."""
 
-    def slices(self, known: Mapping[str, int], shape: Sequence[int]) -> tuple[slice, ...] | None:
-        """What a block reads; None where it reads nothing."""
-        alive = [ranges for read in self.ranges if (ranges := read.at(known)) is not None]
+    def slices(self, known: Mapping[str, int], shape: Sequence[int], *, exact: bool = True) -> Any:
+        """What a block reads, a slice for each axis, or None."""
+        alive = [ranges for read in self.ranges if (ranges := read.at(known, exact=exact)) is not None]
         if not alive:
             return None
         own = []
@@ -143,7 +142,9 @@ class Kernel:
             return [Input(tensor, frozenset(found), (None,) * tensor.rank, ranges)] if found else []
         groups: dict[Any, list[Any]] = {}
         for entry, ranges in found.items():
-            groups.setdefault(tuple(map(self._directions, zip(*(r.axes for r in ranges), strict=True))), []).append(entry)
+            groups.setdefault(tuple(map(self._directions, zip(*(r.axes for r in ranges), strict=True))), []).append(
+                entry
+            )
         inputs = [self._input(tensor, entries, found, split) for entries in groups.values()]
         is_whole = any(not any(one.cuts) for one in inputs)
         return [self._input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs
@@ -254,7 +255,8 @@ class Kernel:
                 found.append(None)
                 continue
             shape = shapes[one.arg]
-            read = one.slices(known, shape) or tuple(slice(0, 1) for _ in shape)
+            exact = not any(cut and not cut.start.is_Dummy for cut in one.cuts)  # else forms give the first entries
+            read = one.slices(known, shape, exact=exact) or tuple(slice(0, 1) for _ in shape)
             cuts = [(cut, own, n) for cut, own, n in zip(one.cuts, read, shape, strict=True)]
             found.append(tuple(own if cut else slice(0, n) for cut, own, n in cuts))
             for cut, own, _ in cuts:

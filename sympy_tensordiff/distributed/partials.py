@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import sympy
 from sympy import Expr, Piecewise
 
-from sympy_tensordiff.distributed.footprints import CASES, affine, index_cases, limit_rows, project, variable
+from sympy_tensordiff.distributed.footprints import CASES, affine, index_cases, limit_rows, nest_of, variable
 from sympy_tensordiff.distributed.walks import finished, rebuilt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
@@ -236,7 +236,8 @@ class Splitter:
         rows = [row for binder in binders for row in limit_rows(*binder)]
         sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
         facts = tuple(row for s in sizes for row in limit_rows(s, sympy.S.One, s))
-        return project(variable(index), rows, {variable(b.index) for b in binders} - {variable(index)}, facts)
+        nest = nest_of(variable(index), rows, {variable(b.index) for b in binders} - {variable(index)}, facts)
+        return nest[0] if nest else None
 
     def _split_indices(self, binders: tuple[Binder, ...]) -> set[Expr]:
         """The indices whose ranges are in blocks."""
@@ -295,27 +296,9 @@ class Splitter:
                     found[loops] = found.get(loops, sympy.S.Zero) + value
             return found
         if isinstance(expr, IndexedSum):
-            own = self._loops_of(expr, binders, active)
-            split = tuple(loop for loop in own if loop)
-            if split and not self._split_indices(binders) <= expr.free_symbols:
-                # Once for each block of the indices that it depends on, not for each block of all.
-                return {frozenset(): (yield self._cut, expr, binders, active)}
-            inner = yield self._linear, expr.args[0], (*binders, *_binders(expr)), (*active, *split)
-            return {loops.union(split): self._narrowed(expr, value, own) for loops, value in inner.items()}
+            return (yield self._linear_sum, expr, binders, active)
         if isinstance(expr, sympy.Mul):
-            split_factors = []
-            for factor in expr.args:
-                if (yield self._splits, factor, binders):
-                    split_factors.append(factor)
-            linear = [f for f in split_factors if isinstance(f, IndexedSum | sympy.Add | Piecewise)]
-            linear = linear if len(linear) == 1 else []
-            rest = sympy.Mul(*(f for f in expr.args if f not in split_factors))
-            for factor in split_factors:
-                if factor not in linear:
-                    rest *= yield self._cut, factor, binders, active
-            if not linear:
-                return {frozenset(): rest}
-            return {k: value * rest for k, value in (yield self._linear, linear[0], binders, active).items()}
+            return (yield self._linear_product, expr, binders, active)
         if isinstance(expr, Piecewise):
             branches = []
             for value, condition in expr.args:
@@ -324,6 +307,30 @@ class Splitter:
             kinds = dict.fromkeys(loops for values, _ in branches for loops in values)
             return {k: Piecewise(*((values.get(k, sympy.S.Zero), c) for values, c in branches)) for k in kinds}
         return {frozenset(): (yield self._cut, expr, binders, active)}
+
+    def _linear_sum(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
+        own = self._loops_of(expr, binders, active)
+        split = tuple(loop for loop in own if loop)
+        if split and not self._split_indices(binders) <= expr.free_symbols:
+            # Once for each block of the indices that it depends on, not for each block of all.
+            return {frozenset(): (yield self._cut, expr, binders, active)}
+        inner = yield self._linear, expr.args[0], (*binders, *_binders(expr)), (*active, *split)
+        return {loops.union(split): self._narrowed(expr, value, own) for loops, value in inner.items()}
+
+    def _linear_product(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
+        split_factors = []
+        for factor in expr.args:
+            if (yield self._splits, factor, binders):
+                split_factors.append(factor)
+        linear = [f for f in split_factors if isinstance(f, IndexedSum | sympy.Add | Piecewise)]
+        linear = linear if len(linear) == 1 else []
+        rest = sympy.Mul(*(f for f in expr.args if f not in split_factors))
+        for factor in split_factors:
+            if factor not in linear:
+                rest *= yield self._cut, factor, binders, active
+        if not linear:
+            return {frozenset(): rest}
+        return {k: value * rest for k, value in (yield self._linear, linear[0], binders, active).items()}
 
     def _narrowed(self, total: Any, body: Expr, own: list[Loop | None]) -> Expr:
         """A reduction over ``body`` in one block of its split ranges."""

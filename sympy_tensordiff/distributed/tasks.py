@@ -47,7 +47,8 @@ def blocks_of(kernel: Kernel, blocks: Sequence[Any], call: Call) -> list[Any]:
     from dask.highlevelgraph import HighLevelGraph
 
     token = uuid4().hex
-    run, layer = f"kernel-{token}", {(f"function-{token}",): _Function(kernel.function)}
+    run = f"kernel-{token}"
+    layer: dict[Any, Any] = {(f"function-{token}",): _Function(kernel.function)}
     sources = [_Source(f"input{k}-{token}", call.values[one.arg], layer) for k, one in enumerate(kernel.inputs)]
     for block in blocks:
         given = [one.part(cut) for one, cut in zip(sources, block.cuts, strict=True)]
@@ -143,7 +144,7 @@ class _Source:
         self.chunks = getattr(value, "chunks", None)
         if self.chunks:
             self.ends = [np.cumsum(own) for own in self.chunks]
-        self._parts: dict[Any, Any] = {}
+        self._parts: dict[Any, tuple[Any, list[Any]]] = {}
 
     def part(self, cut: tuple[slice, ...] | None) -> tuple[Any, list[Any]]:
         """The pieces of a part as ``(shape, places)``, and the keys or arrays of these pieces."""
