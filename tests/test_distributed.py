@@ -189,7 +189,9 @@ def refused(error: type[Exception], message: str, args: Any, expr: Any, **option
 
 
 def test_refusals() -> None:
-    refused(ArgumentError, "blocks= and memory= are for backend=.dask., not for", x, 2 * x, backend="numpy", blocks={n: 3})
+    refused(
+        ArgumentError, "blocks= and memory= are for backend=.dask., not for", x, 2 * x, backend="numpy", blocks={n: 3}
+    )
     refused(ArgumentError, "parallel= and sizes= are not for", x, 2 * x, blocks={n: 3}, sizes={n: 3})
     refused(ArgumentTypeError, "blocks must be a mapping such as", x, 2 * x, blocks=3)
     refused(ArgumentTypeError, "must be a positive int or None", x, 2 * x, blocks={n: 0})
@@ -245,7 +247,7 @@ def test_costs_are_counted() -> None:
     graph = dict(function(np.ones((108, 5)), np.ones(5)).__dask_graph__())
     names = [key[0].partition("-")[0] for key in graph if isinstance(key, tuple)]
     assert names.count("kernel") == 27
-    assert sum("level" in key[0] or key[0].startswith("part0") and "piece" not in key[0] for key in graph) == 5
+    assert sum("level" in key[0] or (key[0].startswith("part0") and "piece" not in key[0]) for key in graph) == 5
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

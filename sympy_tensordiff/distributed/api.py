@@ -43,7 +43,7 @@ class ChunkedFunction:
         blocks: dict[str, int] = {}
         given = {str(arg.name): array for arg, array in zip(self.args, arrays, strict=False)} | named
         for arg in self.args:
-            array = given.get(arg.name)
+            array: Any = given.get(arg.name)
             chunks: Any = getattr(array, "chunks", None)
             for axis, extent in enumerate(arg.shape if isinstance(arg, TensorSymbol) and chunks else ()):
                 largest = int(np.max(chunks[axis]))

@@ -136,7 +136,7 @@ def index_cases(entry: Any, facts: Rows, least: Mapping[str, int | None]) -> lis
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
     >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], limit_rows(i, 0, n - 1), {})
-    [(x[i + 1], (0 <= i + 1) & (n > i + 1)), (x[i - n + 1], (n <= i + 1) & (2*n > i + 1))]
+    [(x[i + 1], (i + 1 >= 0) & (i + 1 < n)), (x[i - n + 1], (i + 1 >= n) & (i + 1 < 2*n))]
     """
     facts = (*facts, *(Row("ge", Affine({name: 1}, -block)) for name, block in least.items() if block))
     facts += tuple(
@@ -222,7 +222,7 @@ class Ranges(NamedTuple):
     rows: Rows
     nests: tuple[tuple[Bounds, ...], ...]
 
-    def at(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[range | None, ...] | None:
+    def at(self, values: Mapping[str, int], *, exact: bool = True) -> tuple[Any, ...] | None:
         """The ranges at given values; None where the read does not happen. They may be larger if not ``exact``."""
         if not all(row.holds(values) for row in self.rows):
             return None

@@ -160,7 +160,7 @@ class DaskFunction:
         inputs = [(one, cut) for one, cut in zip(kernel.inputs, block.cuts, strict=True) if cut is not None]
         read = [f"{one.arg.name} {tuple(s.stop - s.start for s in cut)}" for one, cut in inputs]
         made = [f"{shape}{f', {FAN} of them to be reduced' * bool(part.loops)}" for part, shape in parts]
-        axes = [(n, loop) for part in kernel.parts for _, n, loop in part.axes]
+        axes: list[Any] = [(n, loop) for part in kernel.parts for _, n, loop in part.axes]
         axes += [axis for one, _ in inputs for axis in zip(one.arg.shape, one.cuts, strict=True)]
         whole = sorted({s.name for n, cut in axes if not cut for s in sympy.sympify(n).free_symbols})
         also = f", or blocks of {', '.join(whole)}" * bool(whole)

@@ -66,11 +66,8 @@ class Input(NamedTuple):
             return None
         own = []
         for axis, length in enumerate(shape):
-            each = [ranges[axis] for ranges in alive]
-            if None in each:
-                own.append(slice(0, length))
-            else:
-                own.append(slice(min(r.start for r in each), max(r.stop for r in each)))
+            each = [range(length) if ranges[axis] is None else ranges[axis] for ranges in alive]
+            own.append(slice(min(r.start for r in each), max(r.stop for r in each)))
         return tuple(own)
 
 
@@ -138,13 +135,12 @@ class Kernel:
                 if read.entry.tensor == tensor:
                     found.setdefault(read.entry, {})[ranges_of(read, self.facts, part.indices)] = None
         if all(sympy.sympify(n).is_Integer for n in tensor.shape) and sympy.prod(tensor.shape) <= SMALL:
-            ranges = tuple(dict.fromkeys(r for own in found.values() for r in own))
-            return [Input(tensor, frozenset(found), (None,) * tensor.rank, ranges)] if found else []
+            every = tuple(dict.fromkeys(ranges for own in found.values() for ranges in own))
+            return [Input(tensor, frozenset(found), (None,) * tensor.rank, every)] if found else []
         groups: dict[Any, list[Any]] = {}
-        for entry, ranges in found.items():
-            groups.setdefault(tuple(map(self._directions, zip(*(r.axes for r in ranges), strict=True))), []).append(
-                entry
-            )
+        for entry, own in found.items():
+            directions = tuple(map(self._directions, zip(*(ranges.axes for ranges in own), strict=True)))
+            groups.setdefault(directions, []).append(entry)
         inputs = [self._input(tensor, entries, found, split) for entries in groups.values()]
         is_whole = any(not any(one.cuts) for one in inputs)
         return [self._input(tensor, list(found), found, split)] if is_whole and len(inputs) > 1 else inputs

@@ -141,19 +141,19 @@ class _Source:
     def __init__(self, name: str, value: Any, layer: dict[Any, Any]) -> None:
         self.name, self.value, self.layer = name, value, layer
         self.shape = tuple(getattr(value, "shape", ()))
-        self.chunks = getattr(value, "chunks", None)
+        self.chunks: Any = getattr(value, "chunks", None)
         if self.chunks:
             self.ends = [np.cumsum(own) for own in self.chunks]
         self._parts: dict[Any, tuple[Any, list[Any]]] = {}
 
-    def part(self, cut: tuple[slice, ...] | None) -> tuple[Any, list[Any]]:
+    def part(self, cut: Any) -> tuple[Any, list[Any]]:
         """The pieces of a part as ``(shape, places)``, and the keys or arrays of these pieces."""
         key = cut and tuple((s.start, s.stop) for s in cut)
         if key not in self._parts:
             self._parts[key] = self._part(cut)
         return self._parts[key]
 
-    def _part(self, cut: tuple[slice, ...] | None) -> tuple[Any, list[Any]]:
+    def _part(self, cut: Any) -> tuple[Any, list[Any]]:
         shape = self.shape
         if self.chunks is None or not shape:
             whole = cut is None or all(s.stop - s.start == n for s, n in zip(cut, shape, strict=True))
@@ -162,21 +162,19 @@ class _Source:
                 self.layer.setdefault((self.name,), value)
                 value = (self.name,)
             return None, [(value.name,) if cut is None and self.chunks is not None else value]
-        assert cut is not None
         places, keys = [], []
         for pieces in product(*(self._pieces(axis, own) for axis, own in enumerate(cut))):
-            key = (self.value.name, *(chunk for chunk, _, _ in pieces))
+            key: Any = (self.value.name, *(chunk for chunk, _, _ in pieces))
             inside = tuple(own for _, own, _ in pieces)
             if any(s.stop - s.start < self.chunks[a][c] for a, (c, s, _) in enumerate(pieces)):
-                inner = (f"{self.name}-cut", *key[1:], *(end for s in inside for end in (s.start, s.stop)))
-                self.layer[inner] = (_cut_out, key, inside)
-                key = inner
+                whole, key = key, (f"{self.name}-cut", *key[1:], *(end for s in inside for end in (s.start, s.stop)))
+                self.layer[key] = (_cut_out, whole, inside)
             places.append(tuple(where for _, _, where in pieces))
             keys.append(key)
         extents = tuple(s.stop - s.start for s in cut)
         return (None if len(keys) == 1 else (extents, places)), keys
 
-    def _pieces(self, axis: int, cut: slice) -> Iterator[tuple[int, slice, slice]]:
+    def _pieces(self, axis: int, cut: Any) -> Iterator[tuple[int, slice, slice]]:
         """The chunks along an axis that a part meets, the slice of each and where it belongs in the part."""
         ends = self.ends[axis]
         first = int(np.searchsorted(ends, cut.start, side="right"))
@@ -247,7 +245,7 @@ class _Mapped:
         self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
 
     def __getitem__(self, cut: Any) -> Any:
-        whole = np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)
+        whole: Any = np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
         return np.array(whole[cut])
 
 
