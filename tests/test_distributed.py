@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
+from sympy_tensordiff.distributed import tasks
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 
 dask = pytest.importorskip("dask")
@@ -61,6 +63,14 @@ ROWS: dict[str, tuple[tuple[Any, ...], Any, dict[Any, int]]] = {
     "neighbours": ((x,), td.TensorComprehension(neighbours, (i, n)), {n: 3}),
     "reversed": ((x, y), td.TensorComprehension(x[n - 1 - i] * y[i], (i, n)), {n: 3}),
     "halves": ((x,), td.TensorComprehension(x[sympy.floor(i / 2)], (i, 2 * n)), {n: 3}),
+    "gram": ((X,), (X @ X.T, td.gradient(td.sum((X @ X.T) ** 2), X)), {n: 3}),
+    "attention": ((X,), td.einsum("ij,jk->ik", td.softmax(X @ X.T, axis=1), X), {n: 4}),
+    "periodic": ((x, y), (td.roll(x, 2), td.vjp(td.roll(x, 2) * x, x, y)), {n: 3}),
+    "clamped": ((x,), td.TensorComprehension(x[sympy.Min(sympy.Max(i - 1, 0), n - 1)] - x[0], (i, n)), {n: 3}),
+    "chain of means": ((x,), x * td.mean(x * td.mean(x * td.mean(x * td.mean(x)))), {n: 3}),
+    "running maximum": ((x,), td.TensorComprehension(td.IndexedMax(x[j], (j, 0, i)), (i, n)), {n: 3}),
+    "scatter": ((w, x, chosen), td.gradient(td.IndexedSum(x[i] * w[chosen[i]], (i, 0, n - 1)), w), {n: 3, m: 2}),
+    "an argument": ((x, X), (x, X.T), {n: 3}),
     "product of sums": ((x, y), td.hessian(td.dot(x, y) ** 2, x), {n: 3}),
 }
 
@@ -223,6 +233,88 @@ def test_refused_calls() -> None:
         function(np.ones((11, 5)))
 
 
+def test_calls_by_name_and_without_room() -> None:
+    function = td.lambdify((X, w), X @ w, "dask-numpy", blocks={n: 3})
+    assert np.array_equal(function(w=np.ones(5), X=np.ones((11, 5))).compute(), np.full(11, 5.0))
+    with pytest.raises(ArgumentError, match="so there is nothing to fill out= with: leave it out"):
+        function(np.ones((11, 5)), np.ones(5), out=np.empty(11))
+    periodic = td.lambdify(x, td.roll(x, 2), "dask-numpy", blocks={n: 5})
+    with pytest.raises(ArgumentError, match=r"n = 4 is less than one block of 5, and periodic indices are read right"):
+        periodic(np.ones(4))
+
+
+def test_blocks_that_need_too_much_memory() -> None:
+    refused(ArgumentTypeError, "memory must be a number of bytes such as", x, 2 * x, blocks={n: 3}, memory="much")
+    outer = td.einsum("i,j->ij", x, w)
+    message = (
+        r"block \(0,\) of kernel 0 reads x \(4,\); w \(900,\) and makes \(4, 900\): 36,032 bytes at 8 an entry, "
+        r"more than memory=10,000. Give smaller blocks than \{'n': 4\}, or blocks of m"
+    )
+    with pytest.raises(UnsupportedError, match=message):
+        td.lambdify((x, w), outer, "dask-numpy", blocks={n: 4}, memory="10 kB")(np.ones(8), np.ones(900))
+    fits = td.lambdify((x, w), outer, "dask-numpy", blocks={n: 4, m: 100}, memory="10 kB")
+    assert np.array_equal(fits(np.ones(8), np.ones(900)).compute(), np.ones((8, 900)))
+    hessian = td.hessian(td.dot(X @ w, X @ w), w)
+    with pytest.raises(UnsupportedError, match=r"makes \(5, 5\), 8 of them to be reduced: 1,800 bytes"):
+        td.lambdify((X, w), hessian, "dask-numpy", blocks={n: 3}, memory=1000)(np.ones((11, 5)), np.ones(5))
+
+
+def test_memory_maps_and_zarr(tmp_path: Any) -> None:
+    values = np.random.default_rng(0).normal(size=(11, 5))
+    mapped = np.memmap(tmp_path / "X", float, "w+", shape=values.shape)
+    mapped[...] = values
+    mapped.flush()
+    sources = [np.memmap(tmp_path / "X", float, "r", shape=values.shape)]
+    zarr = pytest.importorskip("zarr")
+    sources.append(zarr.create_array(tmp_path / "X.zarr", data=values, chunks=(4, 2)))
+    function = td.lambdify((X, w), td.gradient(td.dot(X @ w, X @ w), w), "dask-numpy", blocks={n: 3})
+    for source in sources:
+        assert np.allclose(function(source, np.ones(5)).compute(), 2 * values.T @ values.sum(1), rtol=1e-12)
+
+
+def test_dead_worker(tmp_path: Any) -> None:
+    """A worker dies while it reads a chunk; Dask computes again what it had, and the numbers are the same."""
+    distributed = pytest.importorskip("distributed")
+    marker = str(tmp_path / "dead")
+
+    def read(block_info: Any = None) -> Any:
+        first, last = block_info[None]["array-location"][0]
+        if first == 4 and not os.path.exists(marker):
+            open(marker, "w").close()
+            os._exit(1)
+        return np.arange(first, last, dtype=float)
+
+    array = da.map_blocks(read, chunks=((2,) * 6,), dtype=float, meta=np.empty(0))
+    function = td.lambdify(x, (td.sum(x**2), td.roll(x, 1)), "dask-numpy", blocks={n: 3})
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
+        total, rolled = dask.compute(*function(array))
+    assert os.path.exists(marker)
+    assert total == 506.0
+    assert np.array_equal(rolled, np.roll(np.arange(12.0), 1))
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_numbers_do_not_depend_on_the_scheduler(scheduler: str) -> None:
+    args, expr, blocks = ROWS["logistic"]
+    arrays = inputs(args)
+    arrays[1][4] = np.nan
+    function = td.lambdify(args, expr, "dask-numpy", blocks=blocks)
+    results = [dask.compute(function(*arrays), scheduler=one) for one in ("synchronous", scheduler)]
+    assert repr(results[0]) == repr(results[1])
+    assert np.isnan(results[0][0][1]).all()
+
+
+def test_deep_expressions() -> None:
+    """The walks have no recursion of their own; what index notation cannot write is refused by name."""
+    deep = x
+    for _ in range(60):
+        deep = td.sin(deep) + 1
+    arrays = inputs((x,))
+    got = td.lambdify(x, deep, "dask-numpy", blocks={n: 4})(*arrays)
+    agree(np.asarray(got), td.lambdify(x, deep, "numpy")(*arrays))
+
+
 def test_chunks_of_a_call_are_blocks() -> None:
     function = td.lambdify((x,), 2 * x, "dask-numpy")
     with pytest.raises(ArgumentError, match="there was none: call the function first"):
@@ -248,6 +340,24 @@ def test_costs_are_counted() -> None:
     names = [key[0].partition("-")[0] for key in graph if isinstance(key, tuple)]
     assert names.count("kernel") == 27
     assert sum("level" in key[0] or (key[0].startswith("part0") and "piece" not in key[0]) for key in graph) == 5
+
+
+def test_bytes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    joined = tasks._joined
+
+    def counting(where: Any, pieces: Any) -> Any:
+        array = joined(where, pieces)
+        given.append(np.asarray(array).nbytes)
+        return array
+
+    monkeypatch.setattr(tasks, "_joined", counting)
+    for name in ("logistic", "gaussian", "prefix sums", "gram", "periodic"):
+        args, expr, blocks = ROWS[name]
+        function = td.lambdify(args, expr, "dask-numpy", blocks=blocks)
+        given.clear()
+        dask.compute(function(*map(in_chunks, inputs(args))), scheduler="synchronous")
+        assert sum(given) == function.cost().bytes_read, name
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -24,7 +24,7 @@ from sympy_tensordiff.testing.__main__ import _parser as parser_of_testing
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-NEEDED = {"howto_pytorch.md": "torch", "howto_jax.md": "jax", "howto_dask.md": "dask"}
+NEEDED = {"howto_pytorch.md": "torch", "howto_jax.md": "jax", "howto_dask.md": "zarr"}
 """What the blocks of a page need that the tests do not: where it is not installed, they are not run."""
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -36,7 +36,7 @@ from sympy_tensordiff.symbolic.sums import IndexedReduction
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
 
 SMALL = 4096
-"""Tensors of so many entries are an input as they are."""
+"""Tensors of so few entries, by numbers, are an input as they are: to cut them costs more than to copy them."""
 
 
 class Cut(NamedTuple):
