@@ -199,7 +199,8 @@ class Certificate:
     def _number(self, draw: random.Random, symbol: Any) -> Fraction:
         """A rational number in the range of a symbol."""
         known = self._ranges.get(symbol) or (_assumed_range(symbol))
-        share = Fraction(2 * draw.randint(0, 31) + 1, 64)  # a direction is not 0
+        # A direction is not 0, and two values hardly ever tie in a maximum: there is no Hessian at a kink.
+        share = Fraction(2 * draw.randrange(2**15) + 1, 2**16)
         low, high = (None if end is None else _fraction(end) for end in (known.low, known.high))
         if low is None and high is None:
             return 4 * share - 2
