@@ -233,6 +233,15 @@ def test_refused_calls() -> None:
         function(np.ones((11, 5)))
 
 
+def test_axes_without_entries() -> None:
+    x = td.TensorSymbol("x", n)
+    function = td.lambdify(x, (td.sum(x), td.exp(x)), "dask-numpy", blocks={n: 3})
+    total, values = function(np.empty(0))
+    assert total.compute() == 0 and values.compute().shape == (0,)
+    with pytest.raises(ArgumentError, match=r"with n = 0: IndexedMax has no value where an axis has no entries"):
+        td.lambdify(x, td.max(x), "dask-numpy", blocks={n: 3})(np.empty(0))
+
+
 def test_calls_by_name_and_without_room() -> None:
     function = td.lambdify((X, w), X @ w, "dask-numpy", blocks={n: 3})
     assert np.array_equal(function(w=np.ones(5), X=np.ones((11, 5))).compute(), np.full(11, 5.0))

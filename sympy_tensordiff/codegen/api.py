@@ -192,7 +192,7 @@ def lambdify(
     library = backend != "cuda"
     options: dict[str, Any] = {"temporaries": temporaries, "expand": expand, "library": library}
     program = build_program(args, expr, sizes=sizes, **options)
-    build = partial(_build_at, args, tuple(flatten(expr)[0]), program.structure, options)
+    build = partial(program_at, args, tuple(flatten(expr)[0]), program.structure, options)
     return compile_program(program, backend, functions, parallel, build)
 
 
@@ -378,7 +378,7 @@ def build_program(
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
 
-def _build_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
+def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any], sizes: Sizes) -> Program:
     """The program for sizes that leave axes without entries; a function that pickles."""
     try:
         return replace(build_program(args, exprs, at=dict(sizes), **options), structure=structure)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
+from sympy_tensordiff.codegen.api import program_at
 from sympy_tensordiff.codegen.loops import Argument
 from sympy_tensordiff.codegen.results import flatten, nesting
 from sympy_tensordiff.codegen.signature import in_order
@@ -67,11 +68,11 @@ class DaskFunction:
     ) -> None:
         self.args = tuple(args) if isinstance(args, Sequence) else (args,)
         self._parameters = [Argument("array", str(arg.name), str(arg.name)) for arg in self.args]
-        flat, structure = flatten(expr)
+        self._exprs, structure = flatten(expr)
         self._nest = nesting(structure)
         self.blocks, self.memory = checked_blocks(blocks), memory
         splitter = Splitter(self.blocks)
-        self._results = [splitter.add(one) for one in flat]
+        self._results = [splitter.add(one) for one in self._exprs]
         shapes = [sympy.sympify(n) for arg in self.args if isinstance(arg, TensorSymbol) for n in arg.shape]
         unknown = self.blocks.keys() - names_in(shapes) - splitter.names
         if unknown:
@@ -113,6 +114,7 @@ class DaskFunction:
         values = {arg: source(arg, value) for arg, value in zip(self.args, arrays, strict=True)}
         sizes = sizes_of(values)
         self._check_least(sizes)
+        self._check_empty_axes(sizes)
         call = Call(sizes, _dtype(values), values)
         self._last = sizes, call.dtype.itemsize
         addends: dict[int, list[Any]] = {}
@@ -149,6 +151,14 @@ class DaskFunction:
                     f"{name} = {sizes[name]} is less than one block of {least}, and periodic indices are read right "
                     f"where there is one at least: give blocks={{{name}: ...}} of at most {sizes[name]}"
                 )
+
+    def _check_empty_axes(self, sizes: Mapping[str, int]) -> None:
+        """Raise where a result has no value since an axis has no entries, as other backends do."""
+        extents = [n for arg in self.args if isinstance(arg, TensorSymbol) for n in arg.shape]
+        names = names_in(sympy.sympify(n) for n in extents if number_at(n, sizes) == 0) & sizes.keys()
+        if names:
+            known = tuple([(name, sizes[name]) for name in sorted(names)])
+            program_at(self.args, tuple(self._exprs), "", {}, known)
 
     def _check_memory(self, number: int, block: Block, itemsize: int) -> None:
         """Raise where a task of a block, or a reduction of what it makes, needs more bytes than ``memory``."""
