@@ -133,6 +133,11 @@ def test_entries_of_its_own_block_and_copies_of_totals_are_written():
     NestLaws({"n", "t"}, {"x", "t"}, BLOCK, {"t"}).check([split(span("i", FIRST, STOP, inside), 8, "low")])
 
 
+def test_no_loop_changes_its_bounds():
+    with pytest.raises(VerificationError, match="a loop changes n, which its bounds need"):
+        NestLaws({"n"}, {"x"}).check([span("i", Affine(), n, [Set(Name("n"), Number(1))])])
+
+
 def threads(variable, *inside, bind="grid.x"):
     return replace(span(variable, Affine(), n, inside), bind=bind)
 

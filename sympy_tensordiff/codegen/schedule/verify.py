@@ -141,6 +141,9 @@ class NestLaws:
         """A scalar or an entry of an array that the function may write, at a first index of its own in a block."""
         target = statement.target
         if isinstance(target, Name):
+            # C computes the bounds of a loop in each turn, Python once.
+            if any(target.name in b.form.atoms() for loop in self.around for b in bounds(loop)):
+                raise VerificationError(f"a loop changes {target.name}, which its bounds need")
             self.known.add(target.name)
             return
         self.written.setdefault(target.array, []).append((target.index, [*self.around]))
