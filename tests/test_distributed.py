@@ -242,6 +242,13 @@ def test_axes_without_entries() -> None:
         td.lambdify(x, td.max(x), "dask-numpy", blocks={n: 3})(np.empty(0))
 
 
+def test_two_parts_of_one_argument() -> None:
+    x, i = td.TensorSymbol("x", n), td.indices("i")
+    function = td.lambdify(x, td.TensorComprehension(x[i] * x[n - 1 - i], (i, n)), "dask-numpy", blocks={n: 4})
+    assert function.loads((0,), n=100) == {"x": [(slice(0, 4),), (slice(96, 100),)]}
+    assert function.footprint((0,), n=100) == {"x": (slice(0, 100),)}
+
+
 def test_calls_by_name_and_without_room() -> None:
     function = td.lambdify((X, w), X @ w, "dask-numpy", blocks={n: 3})
     assert np.array_equal(function(w=np.ones(5), X=np.ones((11, 5))).compute(), np.full(11, 5.0))
