@@ -23,10 +23,10 @@ from sympy_tensordiff import (
     vjp,
 )
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.graph.nodes import reachable
 from sympy_tensordiff.testing import call_arguments, random_values
+from sympy_tensordiff.testing.count import count
 from sympy_tensordiff.testing.exact import as_scalar
 from sympy_tensordiff.testing.values import shape_of
 

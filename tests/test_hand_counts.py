@@ -16,12 +16,12 @@ pytest.importorskip("numba")
 from benchmarks.rows import ROWS
 from benchmarks.rows.convolutions import extent
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Add, AddAt, Bound, If, Let, Loop, Store
 from sympy_tensordiff.codegen.scalars import Number, Operation
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.testing.count import count
 
 
 def is_function(value):

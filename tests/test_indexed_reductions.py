@@ -10,9 +10,9 @@ from sympy import Max, Min, Piecewise
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.reference import evaluate
+from sympy_tensordiff.testing.count import count
 
 # What a text for Numba means is asked here, not what a compiler makes of it.
 pytestmark = pytest.mark.usefixtures("uncompiled")

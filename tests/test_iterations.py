@@ -12,8 +12,8 @@ from exact_checks import assert_derivative_exact
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.reference import points
+from sympy_tensordiff.testing.count import count
 
 NAMES = sympy.symbols("i j k l m n", integer=True)
 

@@ -9,8 +9,8 @@ from sympy import Max, Mod, Piecewise, Symbol, exp
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.reference import derivative, differentiate, evaluate
+from sympy_tensordiff.testing.count import count
 
 i, j, k, n, m, p, q = td.indices("i j k n m p q")
 t = Symbol("t", real=True)

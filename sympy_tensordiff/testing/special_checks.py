@@ -13,7 +13,6 @@ import sympy
 from sympy import Expr, cosh, exp, log
 
 from sympy_tensordiff.codegen.api import build_program, lambdify
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.derivative.native import diff
 from sympy_tensordiff.errors import VerificationError
@@ -23,6 +22,7 @@ from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
+from sympy_tensordiff.testing.count import count
 from sympy_tensordiff.testing.exact import assert_equal
 
 _DIGITS = 2000

@@ -13,7 +13,6 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Apply, Argument, Array, CofactorTangent, Contraction, Operand, Program, Solve
 from sympy_tensordiff.codegen.materialise import LARGE
 from sympy_tensordiff.codegen.paths import contraction_path, operation_count
@@ -23,6 +22,7 @@ from sympy_tensordiff.codegen.walk import scalars
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.testing.count import count
 
 n, m, p = td.indices("n m p")
 A, B, x, y = (td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, p)), td.TensorSymbol("x", n),

@@ -13,13 +13,13 @@ from sympy import Eq, KroneckerDelta, Mod, Piecewise
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import AddAt, Bound, If, Loop, Scatter
 from sympy_tensordiff.codegen.scalars import Number
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import statements
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.testing.count import count
 
 p, q, r, k, n, m = td.indices("p q r k n m")
 x, y, A = td.TensorSymbol("x", n), td.TensorSymbol("y", m), td.TensorSymbol("A", (n, m))

@@ -8,11 +8,11 @@ from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Apply, CofactorTangent
 from sympy_tensordiff.codegen.walk import array_shapes
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference.interpreter import evaluate
+from sympy_tensordiff.testing.count import count
 
 n = td.indices("n")
 X, V, C = (td.TensorSymbol(name, (n, n)) for name in "XVC")

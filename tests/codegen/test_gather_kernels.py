@@ -9,9 +9,9 @@ from gather_cases import CASES, K, at, bins, check, h, histogram, i, idx, j, m, 
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Scatter
 from sympy_tensordiff.errors import ArgumentError, DataIndexError, OutOfShapeError
+from sympy_tensordiff.testing.count import count
 
 RNG = np.random.default_rng(0)
 

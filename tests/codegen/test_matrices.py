@@ -12,11 +12,11 @@ from every import every
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Contraction, Kernel
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import call_arguments, random_values
+from sympy_tensordiff.testing.count import count
 
 i, j, k, p, q, r, n, m, l, a, b = td.indices("i j k p q r n m l a b")
 A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, l))

@@ -7,9 +7,9 @@ import pytest
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import Loop
 from sympy_tensordiff.codegen.walk import statements
+from sympy_tensordiff.testing.count import count
 
 i, j, k, p = td.indices("i j k p")
 J, K, P = 7, 5, 3

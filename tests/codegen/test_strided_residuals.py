@@ -13,8 +13,8 @@ from oracle import expected
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.errors import OutOfShapeError
+from sympy_tensordiff.testing.count import count
 
 i, j, k, l = td.indices("i j k l")
 I, K = 7, 8

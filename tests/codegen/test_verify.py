@@ -28,7 +28,6 @@ from programs import (
     total,
 )
 
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
@@ -48,6 +47,7 @@ from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Operation
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.testing.count import count
 
 X = load("x", i)
 

@@ -9,9 +9,9 @@ from sympy import Min, Piecewise, exp
 from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian
 from sympy_tensordiff import simplify_deltas as simplified
 from sympy_tensordiff.codegen.api import build_program
-from sympy_tensordiff.codegen.count import count
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
+from sympy_tensordiff.testing.count import count
 from sympy_tensordiff.testing.exact import assert_equal
 from sympy_tensordiff.testing.values import call_arguments
 
