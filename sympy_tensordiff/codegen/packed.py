@@ -8,9 +8,9 @@ the entries, and so the product stays a product of matrices. Its entries are spr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from math import prod
 
 from sympy_tensordiff.codegen.costs import is_worth_packing
@@ -33,9 +33,11 @@ from sympy_tensordiff.codegen.loops import (
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.steps import extents, operands
-from sympy_tensordiff.codegen.symmetry import exchangeable_axes
+from sympy_tensordiff.codegen.storage import Entry
 from sympy_tensordiff.codegen.walk import all_names, array_shapes, uses
+from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
+from sympy_tensordiff.simplify.signs import with_signs
 
 _FEWEST = 4
 """Of fewer indices no pairs are left out."""
@@ -54,18 +56,30 @@ class Packed:
         return self.extent // 2 + 1
 
 
-def with_packed_pairs(program: Program, hints: Hints) -> Program:
+def with_packed_pairs(program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> Program:
     """The program in which products of matrices take one of two equal rows, where that is less work.
 
-    ``hints`` are the expected sizes by their names.
+    ``hints`` are the expected sizes by their names, ``entries`` of the arrays stand in the ``graph``.
     """
-    work = _Packing(program, hints)
+    work = _Packing(program, hints, graph, entries)
     return work.result() if work.packed else program
 
 
+def exchangeable_axes(graph: Graph, entry: Entry) -> Iterator[tuple[int, int]]:
+    """The pairs of axes that can be exchanged: the entry is the same node then, but for the sign of even powers."""
+    plain, *_ = with_signs(graph, [entry.node])
+    for first, second in combinations(range(len(entry.axes)), 2):
+        one, other = entry.axes[first], entry.axes[second]
+        exchanged = graph.substitute(entry.node, {one: Affine.variable(other), other: Affine.variable(one)})
+        if with_signs(graph, [exchanged])[0] is plain:
+            yield first, second
+
+
 class _Packing:
-    def __init__(self, program: Program, hints: Hints) -> None:
+    def __init__(self, program: Program, hints: Hints, graph: Graph, entries: Mapping[str, Entry]) -> None:
         self.program = program
+        self.graph = graph
+        self.entries = entries
         self.hints = hints
         self.shapes = array_shapes(program)
         self.taken = all_names(program)
@@ -86,9 +100,9 @@ class _Packing:
         readers = self.readers.get(name, [])
         if not readers or not all(isinstance(step, Contraction) for step in readers):
             return
-        for axes in exchangeable_axes(kernel, self.shapes):
+        for axes in exchangeable_axes(self.graph, self.entries[name]) if name in self.entries else ():
             extent = self.shapes[name][axes[0]]
-            if not extent.is_constant or extent.constant < _FEWEST:
+            if extent != self.shapes[name][axes[1]] or not extent.is_constant or extent.constant < _FEWEST:
                 continue
             found = Packed(self.fresh(name), axes, extent.constant)
             if self.is_worth(found, name, [step for step in readers if isinstance(step, Contraction)]):

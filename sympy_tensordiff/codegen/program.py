@@ -109,7 +109,8 @@ def assemble(
     definitions = _numbers_last(definitions, results)
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
     if expected is not None:
-        program = with_packed_pairs(program, Hints({names[v]: size for v, size in hints.sizes.items() if v in names}))
+        by_names = Hints({names[v]: size for v, size in hints.sizes.items() if v in names})
+        program = with_packed_pairs(program, by_names, graph, lowering.entries)
     program = replace(program, granted=_granted_checks(program, graph.granted, names))
     check_determined(program)
     program = replace(program, checks=(*_length_checks(program), *checks), data_checks=data_checks)

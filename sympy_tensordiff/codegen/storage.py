@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen import loops, scalars
 from sympy_tensordiff.codegen.diagonals import split_diagonals
@@ -54,6 +54,13 @@ class Stored:
     order: tuple[int, ...] = ()
 
 
+class Entry(NamedTuple):
+    """What an array holds at the indices ``axes``."""
+
+    axes: tuple[int, ...]
+    node: Node
+
+
 class Storage:
     """Builds the kernels of one program.
 
@@ -98,6 +105,8 @@ class Storage:
         self.kept: list[loops.Array] = []
         self.sizes: list[loops.Size] = []
         self.notes: list[str] = []
+        self.entries: dict[str, Entry] = {}
+        """Of the arrays that one kernel fills."""
         self._taken = {*self.names.values(), *arrays.values(), *reserved}
         self._locals: set[str] = set()
         self._all_locals: set[str] = set()
@@ -165,6 +174,8 @@ class Storage:
         scatters = bool(self.graph.integers)
         body, parts = split_scatters(self.graph, axes, rows, guard, body) if scatters else (body, [])
         body, diagonals = split_diagonals(self.graph, axes, extents, self.facts, guard, body)
+        if not (parts or diagonals):
+            self.entries[name] = Entry(tuple(axes), self.graph.guard(guard, body))
         self._count_uses(body)
         # Kernels around this one may have axes in common with it.
         renamed = {v: self.names[v] for v in axes if v in self.names}
