@@ -157,7 +157,7 @@ SMALL = {"variation": {"n": 40}, "stencil": {"n": 40}, "paper": {"I": 300, "J": 
 @every("name", [*ROWS])
 def test_as_by_hand(name):
     sizes = SMALL.get(name, ROWS[name].sizes)
-    program = softmax_in_loops(build_program(*ROWS[name].ours(sizes)), rows=True)
+    program = softmax_in_loops(build_program(*ROWS[name].ours(sizes)), "numba")
     hand, more = (table[name](**sizes) if name in table else (0, 0) for table in (HAND, BEYOND))
     assert counted(program) == tuple(a + b for a, b in zip(hand, more, strict=True))
 

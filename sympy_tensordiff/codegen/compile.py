@@ -79,7 +79,7 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if parallel and backend != "numba":
         raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
     check_determined(program)
-    program = softmax_in_loops(program, rows=backend == "numba")
+    program = softmax_in_loops(program, backend)
     if backend != "numba":
         return split_large(split_deep(program))
     # To NumPy and CUDA, the order of axes in memory matters little.

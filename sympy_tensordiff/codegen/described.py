@@ -20,7 +20,7 @@ from sympy_tensordiff.integer.affine import Affine
 
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
-    program = softmax_in_loops(program, rows=backend == "numba")
+    program = softmax_in_loops(program, backend)
     if backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
         program = in_reading_order(with_correlations(program))
     lines = ["arguments:"]

@@ -40,15 +40,15 @@ from sympy_tensordiff.codegen.walk import (
 from sympy_tensordiff.integer.affine import Affine
 
 
-def softmax_in_loops(program: Program, *, rows: bool) -> Program:
+def softmax_in_loops(program: Program, backend: str) -> Program:
     """The program with loops in place of the calls whose shares other kernels need.
 
-    With ``rows``, also in place of all calls that reduce the last axes of what has further axes: compiled loops are
-    faster than the call there.
+    For Numba, also in place of all calls that reduce the last axes of what has further axes: compiled loops are
+    faster than the call there. CUDA and C have no such call.
     """
     for step in program.kernels:
         if isinstance(step, Apply) and step.function == "logsumexp":
-            program = _Softmax(program, step).program(rows)
+            program = _Softmax(program, step).program(backend)
     check_laws(program)
     return program
 
@@ -74,7 +74,7 @@ class _Softmax:
         self.outer = tuple(axis for axis in axes if axis not in self.inner)
         self.axes = tuple(axes)
 
-    def program(self, rows: bool) -> Program:
+    def program(self, backend: str) -> Program:
         """The program without the call."""
         kernels: list[Step] = []
         place = next(number for number, step in enumerate(self.before.kernels) if step is self.step)
@@ -85,7 +85,7 @@ class _Softmax:
         read = {name for step in rest for name in uses(step).arrays}
         is_shared = self.names["power"] in read
         are_rows = self.outer and self.axes == self.outer + self.inner and not self.step.axes
-        if not is_shared and not (rows and are_rows):
+        if not is_shared and not (backend == "numba" and are_rows) and backend not in ("cuda", "c"):
             return self.before
         is_read = self.step.array in read or any(self.step.array == array.name for array in self.before.outputs)
         made = ["shift", "total", *(["power", "share"] if is_shared else [])]

@@ -78,7 +78,7 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 def _file(program: Program, options: COptions) -> _File:
     """The file of a program, whose products of matrices are such, other calls for sums loops."""
-    program = with_correlations(softmax_in_loops(program, rows=True))
+    program = with_correlations(softmax_in_loops(program, "c"))
     pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
     program = replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
     program = in_reading_order(split_large(split_deep(program)))
