@@ -30,7 +30,7 @@ import test_total_reads
 from cases_reads import ROWS
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import NotInCError
 
 RTOL = {"float64": 1e-12, "float32": 1e-4}

@@ -35,8 +35,8 @@ import sympy
 import test_docs
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.compile import print_source
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.testing import call_arguments, function_checks, random_values
 from sympy_tensordiff.testing.count import count
 from sympy_tensordiff.testing.values import shape_of

@@ -22,7 +22,7 @@ from sympy_tensordiff import (
     jacobian,
     vjp,
 )
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.graph.nodes import reachable
 from sympy_tensordiff.testing import call_arguments, random_values

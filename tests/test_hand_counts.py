@@ -15,8 +15,8 @@ pytest.importorskip("numba")
 
 from benchmarks.rows import ROWS
 from benchmarks.rows.convolutions import extent
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.loops import Add, AddAt, Bound, If, Let, Loop, Store
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.scalars import Number, Operation
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.walk import subexpressions

@@ -9,7 +9,7 @@ import pytest
 from sympy import Max, Min, Piecewise
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing.count import count

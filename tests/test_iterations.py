@@ -11,7 +11,7 @@ from every import every
 from exact_checks import assert_derivative_exact
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.reference import points
 from sympy_tensordiff.testing.count import count
 

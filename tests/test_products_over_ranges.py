@@ -8,7 +8,7 @@ from every import every
 from sympy import Max, Mod, Piecewise, Symbol, exp
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.reference import derivative, differentiate, evaluate
 from sympy_tensordiff.testing.count import count
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.device_arrays import DeviceArray
-from sympy_tensordiff.codegen.dlpack import c_strides
+from sympy_tensordiff.codegen.device_arrays import DeviceArray, check_as_it_is
 from sympy_tensordiff.codegen.empty_axes import EmptyAxes, refuse_empty
 from sympy_tensordiff.codegen.loops import Argument, Check, DataCheck, Program
 from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
@@ -363,26 +362,6 @@ def _convert(argument: Argument, value: Any, dtype: np.dtype[Any]) -> Any:
         return dtype.type(value)
     array = np.asarray(value, dtype=dtype, order="C")
     return unlocked(array if array.flags.aligned else array.copy())
-
-
-def check_as_it_is(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
-    """An array of a device, where nothing is converted or copied behind the caller's back."""
-    if array.dtype != dtype:
-        raise ArgumentTypeError(
-            f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"
-        )
-    check_dense(label, array)
-    return array
-
-
-def check_dense(label: str, array: DeviceArray) -> None:
-    """Refuse an array of a device whose entries do not lie in order."""
-    if not array.is_dense:
-        raise ArgumentError(
-            f"{label} has strides of {array.strides} bytes on the device, with shape {array.shape} kernels need "
-            f"{c_strides(array.shape, array.dtype.itemsize)}: pass a copy in C order, as cupy.ascontiguousarray and "
-            "the tensor's .contiguous() make"
-        )
 
 
 COPIED = 2**15

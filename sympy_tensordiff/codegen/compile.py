@@ -14,7 +14,7 @@ import numpy as np
 from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, outside_range, said_of
 from sympy_tensordiff.codegen.cache import code_versions, load_source, seal
 from sympy_tensordiff.codegen.correlations import with_correlations
-from sympy_tensordiff.codegen.described import plan_text
+from sympy_tensordiff.codegen.described import driver_lines, plan_text
 from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.device_call import DeviceCalls, explained, require_device
 from sympy_tensordiff.codegen.empty_axes import MOST, Builder, EmptyAxes, Sizes
@@ -27,8 +27,6 @@ from sympy_tensordiff.codegen.loops import NOWHERE, DataCheck, Program
 from sympy_tensordiff.codegen.notice import noticed
 from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
-from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
-from sympy_tensordiff.codegen.printers.cuda_tiles import describe_tiles
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.recent import Recent, remember
 from sympy_tensordiff.codegen.results import fit, nesting
@@ -37,13 +35,8 @@ from sympy_tensordiff.codegen.signature import documentation, in_order, signatur
 from sympy_tensordiff.codegen.sizes import check_determined
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
-from sympy_tensordiff.codegen.steps import (
-    is_compiled_whole,
-    not_compiled,
-)
 from sympy_tensordiff.codegen.targets import check_out
 from sympy_tensordiff.codegen.threads import (
-    PARALLEL_WORK,
     blockable,
     guarded,
     has_compiled_products,
@@ -384,28 +377,8 @@ class CompiledFunction:
     @property
     def plan(self) -> str:
         """What is computed, in which order, and why the temporaries exist."""
-        return plan_text(self.program, self.backend, self._driver_text())
-
-    def _driver_text(self) -> list[str]:
-        """What calls the kernels, and which of them run on all cores, in tiles or in parts."""
-        if self.backend == "cuda":
-            found = [describe(self._bounded) for describe in (describe_tiles, describe_parts)]
-            return [line for line in found if line]
-        if self.backend != "numba":
-            return []
-        library = not_compiled(self._fused)
-        is_one = bool(self._fused.nests) or is_compiled_whole(self._fused)
-        lines = ["compiled: one function" if is_one else "compiled: nothing"]
-        if library and self._fused.nests:
-            lines = [
-                f"compiled: each kernel, called from Python, since the library call for {', '.join(library)} cannot be"
-            ]
-        if self.parallel:
-            names = ", ".join(name.removeprefix("fill_") for name in sorted(self._blockable))
-            lines.append(f"on all cores: {names or 'nothing'}")
-        elif self.parallel is None:
-            lines.append(f"on all cores: kernels of about {PARALLEL_WORK} operations in a call, or more")
-        return lines
+        driver = driver_lines(self._bounded, self._fused, self.backend, self.parallel)
+        return plan_text(self.program, self.backend, driver)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return compile_program, (self.program, self.backend, self.functions, self.parallel, self._build)

@@ -8,12 +8,22 @@ from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import Fused, Kernel, Program, Scatter
+from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
+from sympy_tensordiff.codegen.printers.cuda_tiles import describe_tiles
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.together import nest_of
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
-from sympy_tensordiff.codegen.steps import describe, describe_kernel, describe_scatter, describe_together
+from sympy_tensordiff.codegen.steps import (
+    describe,
+    describe_kernel,
+    describe_scatter,
+    describe_together,
+    is_compiled_whole,
+    not_compiled,
+)
+from sympy_tensordiff.codegen.threads import PARALLEL_WORK, blockable
 from sympy_tensordiff.codegen.walk import all_names, array_shapes
 from sympy_tensordiff.integer.affine import Affine
 
@@ -56,6 +66,31 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
             nest_of(step, place)
             lines += [f"     {rule.name}: {rule.reason}" for rule in place.fired]
     return "\n".join(lines)
+
+
+def driver_lines(bounded: Program, fused: Program, backend: str, parallel: bool | None) -> list[str]:
+    """What calls the kernels, and which of them run on all cores, in tiles or in parts.
+
+    ``bounded`` is the program that is printed, ``fused`` the one whose kernels run together where they can.
+    """
+    if backend == "cuda":
+        found = [describe_tiles(bounded), describe_parts(bounded)]
+        return [line for line in found if line]
+    if backend != "numba":
+        return []
+    library = not_compiled(fused)
+    is_one = bool(fused.nests) or is_compiled_whole(fused)
+    lines = ["compiled: one function" if is_one else "compiled: nothing"]
+    if library and fused.nests:
+        lines = [
+            f"compiled: each kernel, called from Python, since the library call for {', '.join(library)} cannot be"
+        ]
+    if parallel:
+        names = ", ".join(name.removeprefix("fill_") for name in sorted(blockable(fused)))
+        lines.append(f"on all cores: {names or 'nothing'}")
+    elif parallel is None:
+        lines.append(f"on all cores: kernels of about {PARALLEL_WORK} operations in a call, or more")
+    return lines
 
 
 def _shape(forms: tuple[Affine, ...]) -> str:

@@ -18,7 +18,7 @@ from sympy_tensordiff.codegen.dlpack import (
     c_strides,
     read_capsule,
 )
-from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 Shape = tuple[int, ...]
 
@@ -107,6 +107,26 @@ def _device_of(value: Any) -> int:
     """The number of the device, of an array that does not tell by DLPack; 0 where it does not tell at all."""
     context = getattr(getattr(value, "gpu_data", None), "context", None)
     return int(context.device.id) if context is not None else 0
+
+
+def check_as_it_is(label: str, array: DeviceArray, dtype: np.dtype[Any]) -> DeviceArray:
+    """An array of a device, where nothing is converted or copied behind the caller's back."""
+    if array.dtype != dtype:
+        raise ArgumentTypeError(
+            f"{label} has dtype {array.dtype} on the device, where the results have {dtype}: convert it first"
+        )
+    check_dense(label, array)
+    return array
+
+
+def check_dense(label: str, array: DeviceArray) -> None:
+    """Refuse an array of a device whose entries do not lie in order."""
+    if not array.is_dense:
+        raise ArgumentError(
+            f"{label} has strides of {array.strides} bytes on the device, with shape {array.shape} kernels need "
+            f"{c_strides(array.shape, array.dtype.itemsize)}: pass a copy in C order, as cupy.ascontiguousarray and "
+            "the tensor's .contiguous() make"
+        )
 
 
 # ---------------------------------------------------------------------------- streams

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared, check_dense
+from sympy_tensordiff.codegen.arguments import ArgumentChecker, Prepared
 from sympy_tensordiff.codegen.device_arrays import (
     DeviceArray,
     NumbaArrays,
+    check_dense,
     describe,
     for_kernels,
     is_on_device,

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sympy_tensordiff.codegen.arguments import check_as_it_is
-from sympy_tensordiff.codegen.device_arrays import DeviceArray
+from sympy_tensordiff.codegen.device_arrays import DeviceArray, check_as_it_is
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
-from sympy_tensordiff.codegen.api import program_at
 from sympy_tensordiff.codegen.loops import Argument
+from sympy_tensordiff.codegen.program import program_at
 from sympy_tensordiff.codegen.results import flatten, nesting
 from sympy_tensordiff.codegen.signature import in_order
 from sympy_tensordiff.distributed.kernels import Kernel, loops_of

@@ -12,7 +12,7 @@ import numpy as np
 import sympy
 from sympy import Expr, cosh, exp, log
 
-from sympy_tensordiff.codegen.api import build_program, lambdify
+from sympy_tensordiff.codegen.program import build_program, lambdify
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.derivative.native import diff
 from sympy_tensordiff.errors import VerificationError

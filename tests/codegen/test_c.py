@@ -15,8 +15,8 @@ import pytest
 import sympy
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.printers import c
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotInCError
 
 i, j, k, n, m, p, q = td.indices("i j k n m p q")

@@ -12,11 +12,10 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.loops import Apply, Argument, Array, CofactorTangent, Contraction, Operand, Program, Solve
 from sympy_tensordiff.codegen.materialise import LARGE
 from sympy_tensordiff.codegen.paths import contraction_path, operation_count
-from sympy_tensordiff.codegen.program import assemble
+from sympy_tensordiff.codegen.program import assemble, build_program
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import scalars
 from sympy_tensordiff.errors import VerificationError

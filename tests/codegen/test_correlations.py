@@ -10,11 +10,11 @@ from as_python import as_python
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import loops, matrices, tiling
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.compile import print_source
 from sympy_tensordiff.codegen.correlations import check_correlation, with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Correlation
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.walk import array_shapes
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine

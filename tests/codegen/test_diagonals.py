@@ -12,8 +12,8 @@ from oracle import check
 from sympy import Eq, KroneckerDelta, Mod, Piecewise
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.loops import AddAt, Bound, If, Loop, Scatter
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.scalars import Number
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import statements

@@ -7,8 +7,8 @@ import pytest
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.loops import Apply, CofactorTangent
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.walk import array_shapes
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference.interpreter import evaluate

@@ -8,9 +8,9 @@ import sympy
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import partition, split
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.compile import BACKENDS, compile_program, print_source
 from sympy_tensordiff.codegen.partition import split_large
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import scalars

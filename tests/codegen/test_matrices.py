@@ -11,8 +11,8 @@ from every import every
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.loops import Contraction, Kernel
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import call_arguments, random_values

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.loops import Loop
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.walk import statements
 from sympy_tensordiff.testing.count import count
 

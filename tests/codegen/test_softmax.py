@@ -10,10 +10,10 @@ from every import every
 from oracle import check, expected
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import Apply, Fused
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.results import fit
 from sympy_tensordiff.codegen.scalars import Operation
 from sympy_tensordiff.codegen.softmax import softmax_in_loops

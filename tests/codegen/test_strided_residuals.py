@@ -12,7 +12,7 @@ from every import every
 from oracle import expected
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.testing.count import count
 

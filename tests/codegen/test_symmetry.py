@@ -10,8 +10,8 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
 from sympy_tensordiff.codegen.packed import exchangeable_axes
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.storage import Entry
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader

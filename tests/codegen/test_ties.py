@@ -8,7 +8,7 @@ from every import every
 from sympy import Eq, Max, Min, Mod, Piecewise, Symbol, exp, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
 from sympy_tensordiff.integer.affine import Affine
 

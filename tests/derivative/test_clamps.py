@@ -11,7 +11,7 @@ from exact_checks import assert_kernel_exact, assert_second_exact
 from sympy import Abs, KroneckerDelta, Max, Min, Mod, Piecewise, floor
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import OutOfShapeError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader

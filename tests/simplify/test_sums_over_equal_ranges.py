@@ -8,7 +8,7 @@ from sympy import Min, Piecewise, exp
 
 from sympy_tensordiff import IndexedSum, TensorSymbol, gradient, indices, jacobian
 from sympy_tensordiff import simplify_deltas as simplified
-from sympy_tensordiff.codegen.api import build_program
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
 from sympy_tensordiff.testing.count import count
