@@ -46,7 +46,6 @@ class _Checks:
     def __init__(self, graph: Graph, names: Names, facts: Rows) -> None:
         self.graph = graph
         self.names = names
-        self.graph_facts = facts
         self.facts = tuple([row._replace(form=named(row.form, names.variables, names.arrays)) for row in facts])
         self.checks: dict[Check, None] = {}
         self.data_checks: dict[tuple[Any, ...], DataCheck] = {}

@@ -21,7 +21,7 @@ from sympy_tensordiff.codegen.scalars import MaskedEntry
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Affine, Compound, Quotient, Row, quotient
 from sympy_tensordiff.integer.data import DataEntry
-from sympy_tensordiff.integer.extrema import PositivePart, greatest, least, positive_part, separated
+from sympy_tensordiff.integer.extrema import PositivePart, positive_part, separated
 from sympy_tensordiff.integer.polyhedron import implied
 from sympy_tensordiff.integer.products import Product, SymbolicQuotient, quotient_by, times
 
@@ -179,12 +179,6 @@ def _extreme_of(variable: str | Compound, ends: Mapping[str, tuple[Affine, Affin
             return ends_of[1] + sign * positive_part(sign * (ends_of[0] - ends_of[1]))
     if isinstance(variable, SymbolicQuotient) and variable.divisor.atoms().isdisjoint(ends):
         return quotient_by(_extreme(variable.form, ends, sign), variable.divisor)
-    if isinstance(variable, Product):
-        ranged = [factor for factor in variable.factors if not Affine.variable(factor).atoms().isdisjoint(ends)]
-        if len(ranged) == 1:
-            rest = variable.without(ranged[0])
-            both = [times(rest, _extreme_of(ranged[0], ends, side)) for side in (-1, 1)]
-            return greatest(both) if sign > 0 else least(both)
     raise UnsupportedError(f'NumPy\'s loops over whole axes cannot end at {variable}: use backend="numba"')
 
 
