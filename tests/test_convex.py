@@ -9,6 +9,8 @@ import pytest
 import sympy
 from cases_convex import CONVEX, NOT_CONVEX, A, B, T, d, i, j, k, lam, m, n, p, x
 from every import every
+from fuzz import convexity
+from fuzz import run as fuzz
 from sympy import Max, Min, Rational
 
 import sympy_tensordiff as td
@@ -32,7 +34,6 @@ from sympy_tensordiff.errors import (
     DerivativeMismatch,
     UnsupportedError,
 )
-from sympy_tensordiff.testing import convexity, fuzz
 
 s, t, r = sympy.symbols("s t r", real=True)
 

@@ -10,6 +10,7 @@ import pytest
 import sympy
 from cases import build, names
 from counting import conditions_on_loops, contributing_tuples, hidden_masks, masks, size_values, visits
+from fuzz.count import count
 from sympy import Eq, KroneckerDelta, Mod, Piecewise, tanh
 
 from sympy_tensordiff import (
@@ -26,7 +27,6 @@ from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.derivative.elementwise import Differentiation
 from sympy_tensordiff.graph.nodes import reachable
 from sympy_tensordiff.testing import call_arguments, random_values
-from sympy_tensordiff.testing.count import count
 from sympy_tensordiff.testing.exact import as_scalar
 from sympy_tensordiff.testing.values import shape_of
 

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 from every import every
+from fuzz.__main__ import _parser as parser_of_fuzz
 from messages import all_messages
 from test_layers import TABLE
 
@@ -19,7 +20,6 @@ import benchmarks.gpu
 import sympy_tensordiff as td
 from sympy_tensordiff import errors
 from sympy_tensordiff.app import command_line
-from sympy_tensordiff.testing.__main__ import _parser as parser_of_testing
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -82,7 +82,7 @@ def test_commands_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
 PARSERS = {
     "python -m benchmarks.gpu": benchmarks.gpu.parser,
     "python -m benchmarks": benchmarks.command.parser,
-    "python -m sympy_tensordiff.testing": parser_of_testing,
+    "python -m tests.fuzz": parser_of_fuzz,
 }
 """The programs whose commands take long: here their options are read only."""
 

@@ -13,6 +13,8 @@ from every import every
 
 pytest.importorskip("numba")
 
+from fuzz.count import count
+
 from benchmarks.rows import ROWS
 from benchmarks.rows.convolutions import extent
 from sympy_tensordiff.codegen.loops import Add, AddAt, Bound, If, Let, Loop, Store
@@ -21,7 +23,6 @@ from sympy_tensordiff.codegen.scalars import Number, Operation
 from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.walk import subexpressions
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.testing.count import count
 
 
 def is_function(value):

@@ -6,13 +6,13 @@ from math import inf, prod
 
 import numpy as np
 import pytest
+from fuzz.count import count
 from sympy import Max, Min, Piecewise
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, IndexExpressionError, OutOfShapeError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing.count import count
 
 # What a text for Numba means is asked here, not what a compiler makes of it.
 pytestmark = pytest.mark.usefixtures("uncompiled")

@@ -9,11 +9,11 @@ import sympy
 from counting import conditions_on_loops, contributing_tuples, loop_values, masks, size_values, visits
 from every import every
 from exact_checks import assert_derivative_exact
+from fuzz.count import count
 
 from sympy_tensordiff import IndexedSum, TensorComprehension, TensorSymbol, gradient, indices, vjp
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.reference import points
-from sympy_tensordiff.testing.count import count
 
 NAMES = sympy.symbols("i j k l m n", integer=True)
 

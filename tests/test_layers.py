@@ -52,7 +52,7 @@ TABLE: dict[str, frozenset[str]] = {
     "convex": frozenset({"derivative", "reference", "structure", "symbolic"}),
     "distributed": frozenset({"codegen", "integer", "structure", "symbolic"}),
     "reference": BELOW_ORACLE,
-    "testing": BELOW_ORACLE | {"convex", "reference"},
+    "testing": BELOW_ORACLE | {"reference"},
     "app": BELOW_ORACLE | {"convex", "reference", "testing", ""},
     "__main__": BELOW_ORACLE | {"convex", "reference", "testing", "app", ""},
 }

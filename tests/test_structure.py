@@ -7,6 +7,7 @@ import pytest
 import scipy.optimize
 import scipy.sparse
 import sympy
+from fuzz.random_functions import random_function
 from uncompiled import run_as_python
 
 import sympy_tensordiff as td
@@ -21,7 +22,6 @@ from sympy_tensordiff.structure import terms
 from sympy_tensordiff.structure import values as compiled_here
 from sympy_tensordiff.structure.points import check_inside, enumerate_points
 from sympy_tensordiff.structure.terms import Binder
-from sympy_tensordiff.testing.random_functions import random_function
 from sympy_tensordiff.testing.values import random_values
 
 i, j, k, l, m, n, q, t = td.indices("i j k l m n q t")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy
+from sympy import Basic
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.printing import refuse_unprintable
-from sympy_tensordiff.testing.printed import symbols_by_name
 
 _OWN = frozenset({"td", "sympy", "expression", "derivative", "function"})
 """Names of the program that no tensor may have."""
@@ -124,3 +124,8 @@ def _from_module(name: ast.Name) -> ast.expr:
     if hasattr(sympy, name.id):
         return ast.Attribute(ast.Name("sympy"), name.id)
     raise UnsupportedError(f"{name.id} has no name in Python; see the index notation")
+
+
+def symbols_by_name(expr: Basic) -> dict[str, Any]:
+    """All symbols of an expression, bound ones too, by the names that are printed."""
+    return {str(node): node for node in sympy.preorder_traversal(expr) if getattr(node, "is_symbol", False)}

@@ -26,7 +26,7 @@ from sympy_tensordiff.codegen.walk import Around, rewrite
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.integer.data import bounds_a_loop
+from sympy_tensordiff.integer.data import bounds_a_loop, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 
 Rows = tuple[Row, ...]
@@ -66,7 +66,8 @@ class Lowering(Matrices):
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
-        if (node.height or self._is_repeated(node, block.context)) and not stays and not self._is_lazy(node, block):
+        asks = not stays and (node.height or self._is_repeated(node, block.context))
+        if (asks and not self._is_lazy(node, block)) or self._is_rounded_often(node, block.context):
             kept: scalars.Scalar | None = yield self._kept(node, block)
             if kept is not None:
                 return kept
@@ -102,12 +103,23 @@ class Lowering(Matrices):
             if selected is not None:
                 return selected
             scatters = selects(self.graph, node, block.context.variables)
-        shared = scatters or self._is_repeated(node, block.context)
+        shared = scatters or node.op == "read" or self._is_repeated(node, block.context)
         found = yield self._temporary(node, block.context, shared=shared)
         if found is None:
             return None
         stored, index = found
         return Load(stored.array, tuple(self.form(form) for form in index))
+
+    def _is_rounded_often(self, node: Node, context: Context) -> bool:
+        """Whether a node reads at a quotient or remainder that takes fewer values than the loops around run.
+
+        Then a copy in the order of the loops, ``x[(i + k) % n]`` by ``i + k``, needs no division in them.
+        """
+        if not self.temporaries or node.op != "read" or node.args[0].op != "tensor":
+            return False
+        if not any(form.quotients() for form in node.data) or any(data_entries(node.data)):
+            return False
+        return self.planner.rank(node, context) < context.dimension
 
     def _is_repeated(self, node: Node, context: Context) -> bool:
         """Whether a node is a call, or a sum, that other sums need, too."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen import loops, scalars
@@ -229,6 +230,8 @@ class Storage:
         if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
             return None
         candidate = candidates[0]
+        if not wanted and len(candidate.axes) >= context.dimension and not self._takes_fewer(candidate, context):
+            return None
         # One that is begun is an array for the sake of a scatter, and turns out to be none.
         if candidate.node in self._begun or not self._is_safe(candidate.node, candidate.rows):
             return None
@@ -252,6 +255,8 @@ class Storage:
 
     def _candidates(self, node: Node, context: Context) -> list[Candidate]:
         found = self.planner.candidates(node, context)
+        if node.op == "read":  # over its remainders it would be the array that it reads
+            found = found[-1:]
         return list(dict.fromkeys((*map(self.starts.as_before, found), *found)))
 
     def _is_safe(self, node: Node, rows: Rows) -> bool:
@@ -344,6 +349,20 @@ class Storage:
             if not nested:
                 return False
         return rank < context.dimension
+
+    def _takes_fewer(self, candidate: Candidate, context: Context) -> bool:
+        """Whether a candidate with a quotient among its forms has fewer entries than the loops around run.
+
+        ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``.
+        """
+        hints = self.hints or Hints()
+        ends = zip(candidate.lows, candidate.highs, strict=True)
+        entries = prod(hints(high[0] - low[0] + 1) for low, high in ends)
+        runs = 1
+        for v in context.variables:
+            found = self.planner.range(Affine.variable(v), context)
+            runs *= 1 if found is None else hints(found[1] - found[0] + 1)
+        return entries < runs
 
     def _count_uses(self, body: Node) -> None:
         self._uses.update(uses(body))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
+from fuzz.count import count
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.loops import Apply, Argument, Array, CofactorTangent, Contraction, Operand, Program, Solve
@@ -21,7 +22,6 @@ from sympy_tensordiff.codegen.walk import scalars
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.testing.count import count
 
 n, m, p = td.indices("n m p")
 A, B, x, y = (td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, p)), td.TensorSymbol("x", n),

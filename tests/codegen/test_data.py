@@ -299,7 +299,7 @@ def test_reads_by_data_are_tested():
 
 
 def test_counts_of_a_scatter():
-    from sympy_tensordiff.testing.count import count
+    from fuzz.count import count
 
     counts = count(CASES["scattered_in_loops"][0], {"K": 4, "N": 3, "idx": [0, 1, 5, 2]})
     assert [kernel.stores for kernel in counts.kernels] == [3, 4]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
+from fuzz import random_function
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen import partition, split
@@ -14,7 +15,6 @@ from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import scalars
-from sympy_tensordiff.testing import random_function
 
 TINY = {"LARGE": 4, "PIECE": 4, "SHARED": 1}
 SHORT = {"DEPTH": 3, "SIZE": 4, "WIDTH": 2}

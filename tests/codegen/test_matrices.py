@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
+from fuzz.count import count
 
 import sympy_tensordiff as td
 from benchmarks.rows import ROWS
@@ -16,7 +17,6 @@ from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import call_arguments, random_values
-from sympy_tensordiff.testing.count import count
 
 i, j, k, p, q, r, n, m, l, a, b = td.indices("i j k p q r n m l a b")
 A, B = td.TensorSymbol("A", (n, m)), td.TensorSymbol("B", (m, l))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fuzz.count import count
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.loops import Loop
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.walk import statements
-from sympy_tensordiff.testing.count import count
 
 i, j, k, p = td.indices("i j k p")
 J, K, P = 7, 5, 3

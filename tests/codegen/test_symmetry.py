@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
+from fuzz.count import count
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.packed import exchangeable_axes
@@ -15,7 +16,6 @@ from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.storage import Entry
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.graph.read import Reader
-from sympy_tensordiff.testing.count import count
 
 i, j, k, l, p, q = td.indices("i j k l p q")
 x, A = td.TensorSymbol("x", 30), td.TensorSymbol("A", (6, 6))

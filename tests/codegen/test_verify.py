@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from every import every
+from fuzz.count import count
 from programs import (
     CASES,
     K,
@@ -47,7 +48,6 @@ from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Operation
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
-from sympy_tensordiff.testing.count import count
 
 X = load("x", i)
 

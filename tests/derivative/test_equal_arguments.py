@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import sympy
 from every import every
+from fuzz.special_checks import check_named_functions
 from sympy import Derivative, Function, Lambda, Subs
 
 import sympy_tensordiff as td
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.partial_derivatives import partial_derivative
-from sympy_tensordiff.testing.special_checks import check_named_functions
 
 i, p, n = td.indices("i p n")
 x, y = td.TensorSymbol("x", n), td.TensorSymbol("y", n)

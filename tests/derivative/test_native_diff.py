@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import sympy
 from every import every
+from fuzz import random_function
 from sympy import IndexedBase, KroneckerDelta, MatrixSymbol, Max, Min, Piecewise, Sum, Symbol, diff, exp, log
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, IndexExpressionError, ShapeError, UnsupportedError
 from sympy_tensordiff.reference import differentiate, evaluate
-from sympy_tensordiff.testing import random_function, random_values
+from sympy_tensordiff.testing import random_values
 
 pytestmark = pytest.mark.quick
 

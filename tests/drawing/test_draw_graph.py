@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import sympy
 from every import every
+from fuzz import random_function
 from read_text import Evaluation, trees
 
 import sympy_tensordiff as td
@@ -23,7 +24,6 @@ from sympy_tensordiff.drawing.labels import label
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError, UnsupportedError
 from sympy_tensordiff.graph.nodes import Graph
 from sympy_tensordiff.integer.affine import Affine, Row
-from sympy_tensordiff.testing import random_function
 from sympy_tensordiff.testing.values import random_values, to_double
 
 ROOT = Path(__file__).parents[2]

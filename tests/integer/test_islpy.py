@@ -8,6 +8,8 @@ from random import Random
 
 import islpy as isl
 from every import every
+from fuzz.system_checks import nest_of
+from fuzz.systems import random_form, random_system
 
 from sympy_tensordiff.integer.affine import Affine, Quotient, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
@@ -23,8 +25,6 @@ from sympy_tensordiff.integer.polyhedron import (
     remove_redundant,
 )
 from sympy_tensordiff.integer.unfolding import unfolded
-from sympy_tensordiff.testing.system_checks import nest_of
-from sympy_tensordiff.testing.systems import random_form, random_system
 
 CONTEXT = isl.DEFAULT_CONTEXT
 

@@ -4,13 +4,13 @@ import itertools
 
 import pytest
 from every import every
+from fuzz.printed import assert_printed, read_printed, symbols_by_name
 from sympy import Max, Symbol, exp
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import DerivativeMismatch, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.testing import random_values
-from sympy_tensordiff.testing.printed import assert_printed, read_printed, symbols_by_name
 
 pytestmark = pytest.mark.quick
 

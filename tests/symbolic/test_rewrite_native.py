@@ -6,13 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
+from fuzz import random_function
 from native_values import native_value
 from sympy import Idx, Indexed, IndexedBase, KroneckerDelta, Max, Min, Piecewise, Rational, Sum, Symbol, ceiling, floor
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
-from sympy_tensordiff.testing import random_function, random_values
+from sympy_tensordiff.testing import random_values
 
 i, j, k, n, m, p, q = td.indices("i j k n m p q")
 x, y, A = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("A", (n, m))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sympy
+from fuzz import random_tensors
 from sympy import DiagMatrix, HadamardProduct, Inverse, KroneckerDelta, MatrixExpr, MatrixSymbol, Piecewise, Trace
 
 import sympy_tensordiff as td
@@ -10,7 +11,7 @@ from sympy_tensordiff.errors import ShapeError, UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic.operations import TensorOperation
 from sympy_tensordiff.symbolic.traversal import nodes_in
-from sympy_tensordiff.testing import assert_equal, random_tensors, random_values
+from sympy_tensordiff.testing import assert_equal, random_values
 
 i, j, k, l, p, q, n, m = td.indices("i j k l p q n m")
 c = sympy.Symbol("c", real=True)

@@ -14,9 +14,10 @@ from sympy import Expr, Symbol
 
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
-from sympy_tensordiff.testing.generate import Generator, Share, Thunk, box
-from sympy_tensordiff.testing.index_forms import Limit, PendingTensor, Points
-from sympy_tensordiff.testing.languages import FUNCTIONS, Kind, Language, RandomFunction
+
+from .generate import Generator, Share, Thunk, box
+from .index_forms import Limit, PendingTensor, Points
+from .languages import FUNCTIONS, Kind, Language, RandomFunction
 
 # ---------------------------------------------------------------------------- arithmetic and functions
 

@@ -17,8 +17,9 @@ from sympy import Expr, Symbol
 
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.testing.index_forms import Growth, IndexForms, PendingTensor, Points, at
-from sympy_tensordiff.testing.languages import BINDERS, LANGUAGES, Kind, Language, RandomFunction
+
+from .index_forms import Growth, IndexForms, PendingTensor, Points, at
+from .languages import BINDERS, LANGUAGES, Kind, Language, RandomFunction
 
 Thunk: TypeAlias = Callable[[], Expr]
 Production: TypeAlias = "Callable[[Generator, Points, int], Thunk]"

@@ -13,8 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 import sympy
-from sympy import Basic, Expr
+from sympy import Expr
 
+from sympy_tensordiff.app.python_program import symbols_by_name
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.reference import evaluate
 from sympy_tensordiff.symbolic import (
@@ -75,11 +76,6 @@ def assert_printed(expr: Expr, value: Any, values: Mapping[Any, Any], what: str)
     if not measures(expr).is_unprintable:
         text = str(expr)
         assert_equal(evaluate(read_printed(text, symbols_by_name(expr)), values), value, f"{what} as text, {text}")
-
-
-def symbols_by_name(expr: Basic) -> dict[str, Any]:
-    """All symbols of an expression, bound ones too, by the names that are printed."""
-    return {str(node): node for node in sympy.preorder_traversal(expr) if getattr(node, "is_symbol", False)}
 
 
 def _value(node: ast.AST, names: Mapping[str, Any]) -> Any:

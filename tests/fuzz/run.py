@@ -23,7 +23,8 @@ from sympy_tensordiff.errors import (
     UnsupportedError,
     VerificationError,
 )
-from sympy_tensordiff.testing import convexity, formulas, function_checks, special_checks, system_checks
+
+from . import convexity, formulas, function_checks, special_checks, system_checks
 
 KINDS = ("systems", "functions", "tensors", "maps", "named", "large", "strides", "formulas", "convexity")
 _IN_A_BATCH = {**dict.fromkeys(KINDS, 1), "systems": 20}
@@ -210,7 +211,7 @@ class Tally:
 
 def command(outcome: Outcome) -> str:
     """What to type to see an outcome again."""
-    return f"python -m sympy_tensordiff.testing fuzz --seed {outcome.seed} --{outcome.kind} 1"
+    return f"python -m tests.fuzz --seed {outcome.seed} --{outcome.kind} 1"
 
 
 def fuzz(
@@ -243,7 +244,7 @@ def fuzz(
     --------
     >>> fuzz({"systems": 40}, seed=7).exit_code
     systems: 40 right
-    the most loop values for a point: 1, python -m sympy_tensordiff.testing fuzz --seed 14 --systems 1
+    the most loop values for a point: 1, python -m tests.fuzz --seed 14 --systems 1
     0
     """
     tally = Tally()

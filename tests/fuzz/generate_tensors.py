@@ -19,7 +19,8 @@ from sympy_tensordiff.symbolic.einsum import DeltaTensor, FilledTensor
 from sympy_tensordiff.symbolic.scalar_functions import sigmoid, softplus
 from sympy_tensordiff.symbolic.sums import IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorSymbol
-from sympy_tensordiff.testing.languages import Kind, RandomFunction
+
+from .languages import Kind, RandomFunction
 
 # The numbers of the dimensions of a tensor's axes.
 Axes: TypeAlias = tuple[int, ...]

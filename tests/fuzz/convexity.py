@@ -9,7 +9,8 @@ import numpy as np
 
 from sympy_tensordiff.convex.api import certify_convex
 from sympy_tensordiff.errors import DerivativeMismatch, UnsupportedError
-from sympy_tensordiff.testing.convex_functions import SIZES, A, Case, P, S, T, W, X, Y, b, c, lam, random_case, u, x, y
+
+from .convex_functions import SIZES, A, Case, P, S, T, W, X, Y, b, c, lam, random_case, u, x, y
 
 POINTS = 200
 _STEP = 2e-4

@@ -12,7 +12,8 @@ import numpy as np
 import sympy
 from sympy import Expr, cosh, exp, log
 
-from sympy_tensordiff.codegen.program import build_program, lambdify
+from sympy_tensordiff.codegen.api import lambdify
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.derivative.api import gradient
 from sympy_tensordiff.derivative.native import diff
 from sympy_tensordiff.errors import VerificationError
@@ -22,8 +23,9 @@ from sympy_tensordiff.symbolic.indices import indices
 from sympy_tensordiff.symbolic.partial_derivatives import Subs
 from sympy_tensordiff.symbolic.sums import IndexedProduct, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
-from sympy_tensordiff.testing.count import count
 from sympy_tensordiff.testing.exact import assert_equal
+
+from .count import count
 
 _DIGITS = 2000
 """Enough for ``1 - 1/(1 + exp(-4000))``."""

@@ -1,4 +1,4 @@
-"""``python -m sympy_tensordiff.testing fuzz``: random cases, for as long as one likes."""
+"""``python -m tests.fuzz``: random cases, for as long as one likes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sympy_tensordiff.testing.fuzz import KINDS, fuzz
+from .run import KINDS, fuzz
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; 0, 1 where a result was wrong or a check crashed, 2 for a wrong command."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.command is None:
-        parser.print_help()
-        return 2
     wanted = {kind: getattr(options, kind) for kind in KINDS if getattr(options, kind) is not None}
     if wanted and options.kind is not None:
         parser.error("give either --kind or numbers of cases")
@@ -37,23 +34,20 @@ def _number(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m sympy_tensordiff.testing", description="Checks of the package against its exact interpreter."
-    )
-    commands = parser.add_subparsers(dest="command", metavar="command")
-    run = commands.add_parser(
-        "fuzz",
-        help="check random cases until stopped",
+        prog="python -m tests.fuzz",
         description="Random index systems against enumeration; random functions, in index notation and of whole "
         "tensors, against the exact interpreter: values, first and second derivatives. Without --seconds and without "
         "numbers of cases it runs until interrupted. Exit code 1 where a result was wrong or a check crashed.",
     )
-    run.add_argument("--seconds", type=float, help="stop starting cases after so long")
-    run.add_argument("--seed", type=_number, default=0, help="seed of the first case of each kind (default 0)")
-    run.add_argument("--kind", choices=(*KINDS, "all"), help="kind of the cases (default all)")
+    parser.add_argument("--seconds", type=float, help="stop starting cases after so long")
+    parser.add_argument("--seed", type=_number, default=0, help="seed of the first case of each kind (default 0)")
+    parser.add_argument("--kind", choices=(*KINDS, "all"), help="kind of the cases (default all)")
     for kind in KINDS:
-        run.add_argument(f"--{kind}", type=_number, metavar="N", help=f"check N {kind}, and others only if asked for")
-    run.add_argument("--jobs", type=int, choices=(1, 2), default=1, help="processes (default 1)")
-    run.add_argument("--limit", type=float, default=60, help="CPU seconds until a case is given up (default 60)")
+        parser.add_argument(
+            f"--{kind}", type=_number, metavar="N", help=f"check N {kind}, and others only if asked for"
+        )
+    parser.add_argument("--jobs", type=int, choices=(1, 2), default=1, help="processes (default 1)")
+    parser.add_argument("--limit", type=float, default=60, help="CPU seconds until a case is given up (default 60)")
     return parser
 
 

@@ -16,7 +16,7 @@ import sympy
 from sympy import Abs, Expr, Max, Min, Mod, Symbol, ceiling, floor
 from sympy.logic.boolalg import BooleanAtom
 
-from sympy_tensordiff.testing.languages import RELATIONS, Traits
+from .languages import RELATIONS, Traits
 
 Point: TypeAlias = dict[Symbol, int]
 Points: TypeAlias = list[Point]

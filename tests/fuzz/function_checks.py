@@ -20,11 +20,12 @@ from sympy_tensordiff.reference import hessian as exact_hessian
 from sympy_tensordiff.reference import hvp as exact_hvp
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.testing.exact import as_scalar, assert_equal
-from sympy_tensordiff.testing.generate_tensors import random_tensors
-from sympy_tensordiff.testing.languages import RandomFunction
-from sympy_tensordiff.testing.printed import assert_printed
-from sympy_tensordiff.testing.random_functions import random_function
 from sympy_tensordiff.testing.values import call_arguments, concrete_shape, random_values, shape_of, to_double
+
+from .generate_tensors import random_tensors
+from .languages import RandomFunction
+from .printed import assert_printed
+from .random_functions import random_function
 
 _DENSE = 1500
 """Full Jacobians and Hessians are compared up to so many entries."""

@@ -25,7 +25,8 @@ from sympy_tensordiff.integer.polyhedron import (
     remove_redundant,
 )
 from sympy_tensordiff.simplify.solving import solve_equations
-from sympy_tensordiff.testing.systems import IndexSystem, Points, points, random_form, random_system
+
+from .systems import IndexSystem, Points, points, random_form, random_system
 
 
 def check_system(seed: int) -> float:
