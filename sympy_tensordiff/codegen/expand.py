@@ -129,15 +129,19 @@ def _are_twins(graph: Graph, node: Node, bound: Sequence[int]) -> bool:
 # else needs the same values.
 
 
-def repeated_calls(planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool) -> set[Node]:
+def repeated_calls(
+    planner: Planner, roots: Sequence[Node], of_sums: bool, plain: bool, large: bool = False
+) -> set[Node]:
     """The calls of functions that stand in several binders, whatever their indices are called.
 
     ``of_sums``: those of sums; ``plain``: those of anything else that have no more values than an array that they
-    read. They are given as `Planner.numbered` does, over the numbered axes.
+    read; ``large``: those that may have more. They are given as `Planner.numbered` does, over the numbered axes.
     """
 
     def counts(call: Node) -> bool:
-        return of_sums if call.height else plain and _is_no_larger(call)
+        if call.height:
+            return of_sums
+        return plain if _is_no_larger(call) else large
 
     places: Counter[Node] = Counter()
     for node in reachable(*roots):
@@ -160,5 +164,9 @@ def _inside(binder: Node) -> list[Node]:
 
 def _is_no_larger(call: Node) -> bool:
     """Whether a call has no more indices than an array that it reads."""
-    ranks = [len(part.data) for part in reachable(call) if part.op == "read"]
-    return sum(1 for v in call.free if v < 0) <= max(ranks, default=0)
+    return sum(1 for v in call.free if v < 0) <= axes_read(call)
+
+
+def axes_read(node: Node) -> int:
+    """The most axes of an array that a node reads."""
+    return max((len(part.data) for part in reachable(node) if part.op == "read"), default=0)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from sympy_tensordiff.codegen import loops, scalars
+from sympy_tensordiff.codegen.expand import axes_read
 from sympy_tensordiff.codegen.functions import is_external, operation
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction
 from sympy_tensordiff.codegen.materialise import is_dear
@@ -108,6 +109,8 @@ class Lowering(Matrices):
         if found is None:
             return None
         stored, index = found
+        if self.shares_rows and shared and not node.height and len(stored.candidate.axes) > axes_read(node):
+            self.of_rows.add(stored.array)
         return Load(stored.array, tuple(self.form(form) for form in index))
 
     def _is_rounded_often(self, node: Node, context: Context) -> bool:

@@ -12,11 +12,13 @@ import sympy
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
+from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.empty_axes import Sizes
 from sympy_tensordiff.codegen.expand import expanded, repeated_calls, without_twins
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.functions import is_external
+from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
@@ -25,6 +27,7 @@ from sympy_tensordiff.codegen.masks import with_masks
 from sympy_tensordiff.codegen.nested import ordered_sums
 from sympy_tensordiff.codegen.packed import with_packed_pairs
 from sympy_tensordiff.codegen.powers import defined_at_zero
+from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.results import SINGLE, flatten
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
@@ -57,16 +60,18 @@ def build_program(
     sizes: Mapping[Any, int] | None = None,
     expand: bool = False,
     library: bool = True,
+    rows: bool = False,
     at: Mapping[str, int] | None = None,
     search: Sequence[int] = (),
 ) -> Program:
     """The verified loop nests of one or several expressions.
 
-    ``library``: whether sums of products in index notation may become calls of a library for matrices; ``at``: the
-    values of sizes, by the names that arguments have, that leave axes without entries; ``search``: the numbers of the
-    checks of data whose searches the program is.
+    ``library``: whether sums of products in index notation may become calls of a library for matrices; ``rows``:
+    whether kernels run together, which keep a row of what several of them need; ``at``: the values of sizes, by the
+    names that arguments have, that leave axes without entries; ``search``: the numbers of the checks of data whose
+    searches the program is.
     """
-    options = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library, "at": at}
+    options = {"temporaries": temporaries, "sizes": sizes, "expand": expand, "library": library, "rows": rows, "at": at}
     again = partial(_build_search, args, expr, options)
     flat, structure = flatten(expr)
     exprs = [as_operand(e, "the expression") for e in flat]
@@ -97,7 +102,8 @@ def build_program(
         replace(a, **_extents(reader, arg, fixed, names)) if a.kind == "array" else a
         for a, arg in zip(arguments, args, strict=True)
     )
-    program = assemble(
+    assembled = partial(
+        assemble,
         graph,
         nodes,
         arguments,
@@ -112,6 +118,10 @@ def build_program(
         library=library,
         search=search,
     )
+    of_rows: set[str] = set()
+    program = assembled(of_rows=of_rows if rows and temporaries else None)
+    if not of_rows <= _kept_by_rows(program):
+        program = assembled()
     known = [_named(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
@@ -123,6 +133,13 @@ def program_at(args: Any, exprs: Any, structure: str, options: Mapping[str, Any]
     except (ArgumentError, OutOfShapeError) as error:
         known = ", ".join(f"{name} = {value}" for name, value in sizes)
         raise type(error)(f"with {known}: {str(error).partition(', whatever')[0]}") from None
+
+
+def _kept_by_rows(program: Program) -> set[str]:
+    """The temporaries of which one row is enough where kernels run together."""
+    program = in_reading_order(with_correlations(program))
+    steps = fuse(program, Prover(program)).kernels
+    return {array.name for step in steps if isinstance(step, loops.Fused) for array in step.rows}
 
 
 def _build_search(args: Any, expr: Any, options: Mapping[str, Any], numbers: Sequence[int]) -> Program:
@@ -235,6 +252,7 @@ def assemble(
     library: bool = True,
     expand: bool = False,
     search: Sequence[int] = (),
+    of_rows: set[str] | None = None,
 ) -> Program:
     """The verified program that computes ``nodes``.
 
@@ -264,6 +282,9 @@ def assemble(
         Whether sums of sums are multiplied out.
     search : sequence of int
         The numbers of checks of data, whose searches are computed in the place of ``nodes``.
+    of_rows : set of str, optional
+        Gets the names of temporaries that keep what functions return of the axes of several sums, as
+        ``exp(-(x[i] - k)**2)``. These may be larger than all arguments: only one row of each is to be kept.
     """
     hints = hints or Hints()
     taken = {*names.values(), *arrays.values()}
@@ -292,7 +313,10 @@ def assemble(
     else:
         definitions = with_kept_values(graph, lowering, definitions)
     definitions = _numbers_last(definitions, results)
+    lowering.shares_rows = of_rows is not None
     program = _lowered(graph, lowering, definitions, results, program, sizes, expand)
+    if of_rows is not None:
+        of_rows |= lowering.of_rows & {array.name for array in program.temporaries}
     if expected is not None:
         by_names = Hints({names[v]: size for v, size in hints.sizes.items() if v in names})
         program = with_packed_pairs(program, by_names, graph, lowering.entries)
@@ -337,9 +361,9 @@ def _lowered(
     tight = without_twins(graph, tight)
     if lowering.temporaries:
         tight, lowering.repeated = ordered_sums(graph, lowering.planner, tight)
-    if expand or graph.integers:
-        plain = lowering.temporaries and bool(graph.integers)
-        lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand, plain=plain)
+    if expand or graph.integers or lowering.shares_rows:
+        plain, large = lowering.temporaries and bool(graph.integers), lowering.shares_rows
+        lowering.repeated |= repeated_calls(lowering.planner, tight, of_sums=expand, plain=plain, large=large)
     lowered = iter(tight)
     lowering.expect(tight)
     outputs: dict[str, loops.Array] = {}

@@ -120,6 +120,9 @@ class Storage:
         self._divided: dict[Node, frozenset[Affine]] = {}
         self.repeated: set[Node] = set()
         """Calls and sums that several sums need, over the axes of `Planner.numbered`."""
+        self.shares_rows = False
+        self.of_rows: set[str] = set()
+        """Arrays of repeated calls that may be larger than all arguments: for kernels that need one row of them."""
         self._products: dict[Any, tuple[Node, tuple[int, ...]]] = {}
 
     # -------------------------------------------------------------- arrays

@@ -12,7 +12,7 @@ from oracle import check, check_against
 from programs import load
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.compile import compile_program
+from sympy_tensordiff.codegen.compile import compile_program, print_source
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import AddAt, Array, Fused, Kernel, Loop, Scatter, Store
@@ -205,3 +205,21 @@ def test_broken_laws(message):
     with pytest.raises(VerificationError) as error:
         print_program(replace(program, temporaries=(*program.temporaries, *extra)))
     assert message in str(error.value)
+
+
+def test_one_row_of_what_a_function_returns_serves_several_sums():
+    """Without a common loop the table would be larger than all arguments: then each sum asks the function again."""
+    i, j, k, n, m = td.indices("i j k n m")
+    x, y, c = td.TensorSymbol("x", n), td.TensorSymbol("y", n), td.TensorSymbol("c", m)
+    model = td.IndexedSum(c[k] * sympy.exp(-((m * x[i] - k) ** 2)), (k, 0, m - 1))
+    loss = td.IndexedSum((model - y[i]) ** 2, (i, 0, n - 1))
+    pairs = td.IndexedSum(sympy.exp(-((x[i] - x[j]) ** 2)) * y[i] * y[j], (i, 0, n - 1), (j, 0, n - 1))
+    fitted, paired = (
+        build_program(args, (f, *td.gradient(f, args[:2])), rows=True)
+        for args, f in (((x, c, y), loss), ((x, y), pairs))
+    )
+    steps = [step for step in fuse(fitted, Prover(fitted)).kernels if isinstance(step, Fused)]
+    assert [len(array.shape) for step in steps for array in step.rows if array.shape] == [1]
+    assert not any(len(array.shape) > 1 for array in paired.temporaries)
+    text = print_source(fitted, "numba")
+    assert text[text.index("def run") :].count("= exp(") == 1

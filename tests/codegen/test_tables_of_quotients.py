@@ -9,8 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sympy
+from fuzz.count import count
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.testing import call_arguments, random_values
 
 i, j, k, l = td.indices("i j k l")
@@ -44,3 +46,18 @@ def test_second_derivatives(name):
     step = 1e-5 * np.random.default_rng(1).normal(size=y.shape)
     ends = [gradient(*(a + sign * step if n == where else a for n, a in enumerate(arguments))) for sign in (1, -1)]
     np.testing.assert_allclose(np.tensordot(found, step, 2), (ends[0] - ends[1]) / 2, rtol=1e-6, atol=1e-14)
+
+
+def test_remainders_are_copied_once_in_the_order_of_the_loops():
+    """The loops divide nowhere: not once for each weight, and no table has an entry for each pair of remainders."""
+    N, K = 40, 5
+    signal, weights, target = td.TensorSymbol("s", N), td.TensorSymbol("h", K), td.TensorSymbol("t", N)
+    filtered = td.IndexedSum(weights[k] * signal[(i + k) % N], (k, 0, K - 1))
+    loss = td.IndexedSum((filtered - target[i]) ** 2, (i, 0, N - 1))
+    program = build_program([signal, weights, target], td.gradient(loss, weights))
+    assert count(program).iterations <= 2 * N * K + 4 * (N + K)
+    assert sorted(len(array.shape) for array in program.temporaries) == [1, 1]
+    result = td.lambdify((signal, weights, target), td.gradient(loss, weights), "numpy")
+    s, h, t = (np.random.default_rng(0).normal(size=m) for m in (N, K, N))
+    windows = s[(np.arange(N)[:, None] + np.arange(K)) % N]
+    np.testing.assert_allclose(result(s, h, t), 2 * windows.T @ (windows @ h - t), rtol=1e-12)
