@@ -37,7 +37,7 @@ from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
-from sympy_tensordiff.simplify.signs import with_signs
+from sympy_tensordiff.simplify.signs import with_signs, without_minus
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.symbolic.lift import lift_native
@@ -167,7 +167,7 @@ class Differentiation:
         nodes = with_signs(self.graph, merged_sums(self.graph, with_signs(self.graph, nodes)))
         # Without the deltas and guards of the sweep, more of it is an einsum.
         found = as_einsums(self.graph, nodes, written) if self.is_whole else nodes
-        return nodes if found == nodes else simplify(self.graph, found)
+        return without_minus(self.graph, nodes if found == nodes else simplify(self.graph, found))
 
     def sizes(self) -> frozenset[int]:
         """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""

@@ -15,6 +15,7 @@ divisors that are no powers of two.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
@@ -34,6 +35,9 @@ ODD: frozenset[Any] = frozenset({
 
 EVEN: frozenset[Any] = frozenset({sympy.cos, sympy.cosh, sympy.sech, sympy.sinc, sympy.Abs})
 """Functions with ``f(-x) = f(x)``."""
+
+ENTERED = frozenset({"mul", "ein", "sum", "guard"})
+"""What is linear in its arguments, or in each of its factors."""
 
 SKETCH = 16
 """Terms are compared by at most so many nodes; larger ones by the order in which they were made."""
@@ -137,6 +141,45 @@ class _Signs:
         return self.leading[node]
 
 
+def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The results ``nodes``, each with a positive number in front where a difference in it can be turned.
+
+    ``-2*sum((y - f)*x)`` is ``2*sum((f - y)*x)``. A difference that the result needs elsewhere stays, and one of two
+    entries of one tensor, such as ``x[p] - x[j]``.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : sequence of Node
+    """
+    uses = Counter(arg for node in reachable(*nodes) for arg in node.args)
+    found = []
+    for node in nodes:
+        variables, _, body = graph.inside(node, ()) if node.op == "comprehension" else ((), (), node)
+        number, core = graph.split_view(body)
+        turned = _turned(graph, core, uses) if number < 0 else None
+        if turned is not None:
+            body = graph.scale(-number, turned)
+            node = graph.comprehension(variables, node.data, body) if node.op == "comprehension" else body
+        found.append(node)
+    return found
+
+
+def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
+    """A node times -1 that has no more signs than the node; None where there is none."""
+    if node.op == "add":
+        terms = [graph.split_view(term) for term in node.args]
+        tensors = {term.args[0] if term.op == "read" else term for _, term in terms}
+        if uses[node] > 1 or len(tensors) == 1 or all(number > 0 for number, _ in terms):
+            return None
+        return graph.add([graph.scale(-1, term) for term in node.args])
+    for n, arg in enumerate(node.args if node.op in ENTERED else ()):
+        turned = _turned(graph, arg, uses)
+        if turned is not None:
+            return graph.with_args(node, [*node.args[:n], turned, *node.args[n + 1 :]])
+    return None
+
+
 def _is_integer(exponent: Node) -> bool:
     return exponent.op == "const" and isinstance(exponent.data, int)
 
@@ -181,4 +224,4 @@ def _form_key(form: Affine) -> tuple[Any, ...]:
     return tuple(sorted(terms)), form.constant
 
 
-__all__ = ["with_signs"]
+__all__ = ["with_signs", "without_minus"]
