@@ -50,10 +50,12 @@ def merged_sums(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
         new = part if part.whole else graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.whole and len(new.args) <= MOST_TERMS and not new.plain:
             new = _merged(graph, new, LEVELS)
-        elif new.op in ("sum", "guard"):
+        elif new.op in ("sum", "guard", "comprehension"):
             new = graph.with_args(new, [common_outside(graph, new.args[0])])
+        elif new.op == "select":
+            new = graph.with_args(new, [new.args[0], *(common_outside(graph, side) for side in new.args[1:])])
         done[part] = new
-    return [done[node] for node in nodes]
+    return [node if node.whole else common_outside(graph, done[node]) for node in nodes]
 
 
 def _merged(graph: Graph, addition: Node, levels: int) -> Node:

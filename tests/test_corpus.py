@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-import readable_learning
-import readable_physics
+import corpus_learning
+import corpus_physics
 
 import sympy_tensordiff as td
 from sympy_tensordiff.reference import derivative, evaluate, symbols_of
 from sympy_tensordiff.testing.values import random_values
 
-FORMS = {form.name: form for form in (*readable_learning.FORMS, *readable_physics.FORMS)}
+FORMS = {form.name: form for form in (*corpus_learning.FORMS, *corpus_physics.FORMS)}
 SIZES = {td.indices(name): size for name, size in {"n": 4, "m": 3, "d": 2, "c": 3}.items()}
 
 

@@ -1,7 +1,7 @@
 """Derivatives of physics, mechanics, images and optimisation, each with the form that textbooks and papers print."""
 
 import sympy
-from readable_forms import Form, at, vectors
+from corpus_forms import Form, at, vectors
 from sympy import Eq, Ge, Le, Ne, Piecewise, cos, exp, log, sin, sqrt
 
 import sympy_tensordiff as td

@@ -4,7 +4,7 @@ The forms follow the sources, not what the package answers: they are what it is 
 """
 
 import sympy
-from readable_forms import Form, at, vectors
+from corpus_forms import Form, at, vectors
 from sympy import Abs, Eq, Gt, Le, Lt, Max, Piecewise, cosh, exp, log, sign, sqrt, tanh
 
 import sympy_tensordiff as td
