@@ -164,7 +164,8 @@ class Differentiation:
             if explicit == nodes:
                 break
             nodes = tighten(self.graph, explicit, known, self.sizes(), written)
-        nodes = with_signs(self.graph, merged_sums(self.graph, with_signs(self.graph, nodes)))
+        nodes = merged_sums(self.graph, with_signs(self.graph, nodes), self.sizes())
+        nodes = with_signs(self.graph, nodes)
         # Without the deltas and guards of the sweep, more of it is an einsum.
         found = as_einsums(self.graph, nodes, written) if self.is_whole else nodes
         return without_minus(self.graph, nodes if found == nodes else simplify(self.graph, found))
