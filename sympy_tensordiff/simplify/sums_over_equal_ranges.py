@@ -52,8 +52,8 @@ def merged_sums(graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = fro
         new = part if part.whole else graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.whole and len(new.args) <= MOST_TERMS and not new.plain:
             new = _merged(graph, new, LEVELS, sizes)
-        elif new.op in ("sum", "guard", "comprehension"):
-            new = graph.with_args(new, [common_outside(graph, new.args[0])])
+        elif new.op in ("sum", "guard", "comprehension", "mul"):
+            new = graph.with_args(new, [common_outside(graph, arg) for arg in new.args])
         elif new.op == "select":
             new = graph.with_args(new, [new.args[0], *(common_outside(graph, side) for side in new.args[1:])])
         done[part] = new
@@ -135,7 +135,7 @@ def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset
         ])  # fmt: skip
         if inner.op == "add" and levels:
             inner = _merged(graph, inner, levels - 1, sizes)
-        number, inner = graph.split_coefficient(inner)
+        number, inner = graph.split_coefficient(common_outside(graph, inner))
         place = waiting.index(best[0])
         waiting = [term for term in waiting if all(term is not other for other in best)]
         if number:
