@@ -287,9 +287,9 @@ class _Tighten:
 
 
 def _scales_sums(graph: Graph, node: Node) -> bool:
-    """Whether every term is a sum times something that may be no number."""
+    """Whether every term is one sum times something that may be no number."""
     terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
-    return all(any(factor.op == "sum" for factor in factors) for factors in terms) and any(
+    return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
         not factor.total for factors in terms for factor in factors if factor.op != "sum"
     )
 
