@@ -1,7 +1,7 @@
 """How long derivatives are beside the forms that textbooks and papers print.
 
 ``python -m benchmarks.readable`` prints the operations of both for each form of ``tests/corpus_*.py``, the worst first,
-with parts that have a name counted once. ``--forms`` prints the forms, too, and ``--page FILE`` writes a page of LaTeX.
+with parts that have a name counted once. ``--forms`` prints the forms, too, and ``--page FILE`` writes a page of both in LaTeX.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ import sympy_tensordiff as td
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+KATEX = Path(td.__file__).parent / "app" / "web" / "static" / "katex"
 PAGE = """<!doctype html><meta charset="utf-8"><title>Readable derivatives</title>
-<script src="https://cdn.jsdelivr.net/npm/mathjax@3/es5/tex-svg.js"></script>
-<table>{rows}</table>"""
+<link rel="stylesheet" href="{katex}/katex.min.css"><script src="{katex}/katex.min.js"></script>
+<style>td {{ border-top: 1px solid #ccc; padding: 4px 12px; font-size: 90%; }}</style>
+<table>{rows}</table>
+<script>
+for (const cell of document.querySelectorAll(".f"))
+  katex.render(cell.textContent, cell, {{ displayMode: true, throwOnError: true }});
+</script>"""
 
 
 def main() -> None:
@@ -46,11 +52,11 @@ def main() -> None:
     print(f"{sum(ratio > 1.5 for ratio in ratios)} above 1.5")
     if options.page:
         cells = [
-            f"<tr><td>{html.escape(form.name)}<td>\\[{html.escape(sympy.latex(form.person))}\\]"
-            f"<td>\\[{html.escape(td.latex(derivative, parts=True))}\\]"
+            f"<tr><td>{html.escape(form.name)}<td class=f>{html.escape(sympy.latex(form.person))}"
+            f"<td class=f>{html.escape(td.latex(derivative, parts=True))}"
             for _, _, form, derivative in rows
         ]
-        options.page.write_text(PAGE.format(rows="\n".join(cells)))
+        options.page.write_text(PAGE.format(rows="\n".join(cells), katex=KATEX.as_uri()))
 
 
 if __name__ == "__main__":

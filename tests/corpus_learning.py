@@ -11,7 +11,7 @@ import sympy_tensordiff as td
 
 i, j, k, l, n, m, d, c, p, q, t, s = td.indices("i j k l n m d c p q t s")
 S, T, N = td.IndexedSum, td.TensorComprehension, td.name
-a, b, lam, mu, nu, sigma, tau, eps = sympy.symbols("a b lam mu nu sigma tau eps", positive=True)
+a, b, lam, mu, nu, sigma, tau, eps = sympy.symbols("a b lamda mu nu sigma tau epsilon", positive=True)
 I, J, K, L = (i, 0, n - 1), (j, 0, m - 1), (k, 0, d - 1), (l, 0, c - 1)
 
 x, y, v, r, h = vectors("x y v r h", n)

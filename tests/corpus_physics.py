@@ -8,7 +8,7 @@ import sympy_tensordiff as td
 
 i, j, k, l, n, m, d, p, q, t = td.indices("i j k l n m d p q t")
 S, T, N = td.IndexedSum, td.TensorComprehension, td.name
-a, b, lam, mu, gamma, eps, dt = sympy.symbols("a b lam mu gamma eps dt", positive=True)
+a, b, lam, mu, gamma, eps, dt = sympy.symbols("a b lamda mu gamma epsilon dt", positive=True)
 I, J, K = (i, 0, n - 1), (j, 0, n - 1), (k, 0, d - 1)
 BEFORE = (j, 0, i - 1)
 

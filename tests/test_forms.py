@@ -57,7 +57,8 @@ FORMS = {
         S((S(W[i, j] * x[j], BOTH[1]) - y[i]) ** 2, BOTH[0]),
         "2*IndexedSum((IndexedSum(W[i, j]*x[j], (j, 0, n - 1)) - y[i])*W[i, p], (i, 0, n - 1))",
     ),
-    "a common power": (S(y[i] ** 2 * x[i] + y[i] * x[i] ** 2, BOTH[0]), "(2*x[p] + y[p])*y[p]"),
+    "a common power": (S(y[i] ** 2 * x[i] ** 3 - y[i] * x[i] ** 3, BOTH[0]), "3*(y[p] - 1)*x[p]**2*y[p]"),
+    "no shorter without a common power": (S(y[i] ** 2 * x[i] + y[i] * x[i] ** 2, BOTH[0]), "2*x[p]*y[p] + y[p]**2"),
     "a table that is read once": (
         S(td.TensorComprehension((x[k] - W[k, j]) ** 2, (k, n), (j, n))[i, j], *BOTH),
         "2*IndexedSum(x[p] - W[p, j], (j, 0, n - 1))",

@@ -48,7 +48,10 @@ def common_outside(graph: Graph, body: Node) -> Node:
         exponents = [powers.get(base, 0) for _, powers in terms]
         least = min(exponents) if min(exponents) > 0 else max(exponents)
         if all(e * least > 0 and (e - least).denominator == 1 for e in exponents):
-            shared[base] = least
+            # n/s - S/s**3 is no longer than (n - S/s**2)/s.
+            numbers = any(all(f is base or f.op == "const" for f in powers) for _, powers in terms)
+            if exponents.count(least) > 1 or (not base.plain and not numbers):
+                shared[base] = least
     if not shared:
         return body
     rests = []

@@ -29,7 +29,7 @@ s = td.IndexedSum(sympy.sin(f[i]) * x[i] + r * x[5 - i] ** 3, (i, 0, 1))
         (
             td.jvp(f, (x, w), (dx, dw)),
             "TensorComprehension(IndexedSum("
-            "(2*dw[i, k]*x[2*i + k] + dx[2*i + k]*w[i, k])*w[i, k], (k, 0, 2)), (i, 2))",
+            "2*dw[i, k]*w[i, k]*x[2*i + k] + dx[2*i + k]*w[i, k]**2, (k, 0, 2)), (i, 2))",
         ),
         (td.jvp(f, r, dr), "TensorComprehension(0, (i, 2))"),
         (td.jvp(f, (), ()), "TensorComprehension(0, (i, 2))"),
