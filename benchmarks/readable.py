@@ -1,7 +1,8 @@
 """How long derivatives are beside the forms that textbooks and papers print.
 
 ``python -m benchmarks.readable`` prints the operations of both for each form of ``tests/corpus_*.py``, the worst first,
-with parts that have a name counted once. ``--forms`` prints the forms, too, and ``--page FILE`` writes a page of both in LaTeX.
+with parts that have a name counted once. ``--forms`` prints the forms, too,
+``--page FILE`` writes a page of both in LaTeX.
 """
 
 from __future__ import annotations

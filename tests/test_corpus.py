@@ -2,10 +2,10 @@
 
 from statistics import median
 
-import numpy as np
-import pytest
 import corpus_learning
 import corpus_physics
+import numpy as np
+import pytest
 from corpus_forms import of_ours, of_person
 
 import sympy_tensordiff as td

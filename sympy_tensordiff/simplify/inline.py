@@ -41,8 +41,14 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
         if node.op == "read"
         and uses[node] == uses[node.args[0]] == 1
         and node.args[0].op == "comprehension"
-        and summed.get(node, frozenset()) <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
+        and summed.get(node, frozenset())
+        <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
     }
+
+
+def _plain_indices(read: Node) -> frozenset[int]:
+    """The variables that are indices of a read themselves."""
+    return frozenset(v for form in read.data for v in form.atoms() if form == Affine.variable(v))
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:

@@ -221,7 +221,9 @@ class Parts:
             forms = [part.data] if part.op == "index" else [row.form for row in rows]
             if any(form.atoms() & bound for form in forms):
                 return None
-        if extents.keys() != bound or any(len(own) > 1 or next(iter(own)).atoms() - self._free for own in extents.values()):
+        if extents.keys() != bound or any(
+            len(own) > 1 or next(iter(own)).atoms() - self._free for own in extents.values()
+        ):
             return None
         return tuple(Axis(v, 0, next(iter(extents[v]))) for v in self._occurring(node, bound))
 

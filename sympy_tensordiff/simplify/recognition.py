@@ -15,7 +15,15 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.patterns import Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.passes import Uses, counted, rewritten
-from sympy_tensordiff.simplify.products import Product, build, cancelled, inner_parts, may_cancel, product_of, summed_axes
+from sympy_tensordiff.simplify.products import (
+    Product,
+    build,
+    cancelled,
+    inner_parts,
+    may_cancel,
+    product_of,
+    summed_axes,
+)
 from sympy_tensordiff.simplify.signs import with_signs
 
 
