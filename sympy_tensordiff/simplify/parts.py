@@ -221,11 +221,10 @@ class Parts:
             forms = [part.data] if part.op == "index" else [row.form for row in rows]
             if any(form.atoms() & bound for form in forms):
                 return None
-        if extents.keys() != bound or any(
-            len(own) > 1 or next(iter(own)).atoms() - self._free for own in extents.values()
-        ):
+        only = {v: next(iter(own)) for v, own in extents.items() if len(own) == 1}
+        if only.keys() != bound or any(not extent.atoms() <= self._free for extent in only.values()):
             return None
-        return tuple(Axis(v, 0, next(iter(extents[v]))) for v in self._occurring(node, bound))
+        return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
 
     def _occurring(self, node: Node, bound: frozenset[int]) -> list[int]:
         """The bound variables in the order in which they occur."""

@@ -144,8 +144,8 @@ class _Signs:
 def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     """The results ``nodes``, each with a positive number in front where a difference in it can be turned.
 
-    ``-2*sum((y - f)*x)`` is ``2*sum((f - y)*x)``. A difference that the result needs elsewhere stays, and one of
-    entries, such as ``x[p] - x[j]``.
+    ``-2*sum((y - f)*x)`` is ``2*sum((f - y)*x)``. A difference that the result needs elsewhere stays, one of
+    entries, such as ``x[p] - x[j]``, and ``1 - u``.
 
     Parameters
     ----------
@@ -169,8 +169,8 @@ def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
     """A node times -1 that has no more signs than the node; None where there is none."""
     if node.op == "add":
         terms = [graph.split_view(term) for term in node.args]
-        entries = all(term.op == "read" for _, term in terms)
-        if entries or uses[node] > 1 or all(number > 0 for number, _ in terms):
+        usual = graph.one in node.args or all(term.op == "read" for _, term in terms)
+        if usual or uses[node] > 1 or all(number > 0 for number, _ in terms):
             return None
         return graph.add([graph.scale(-1, term) for term in node.args])
     for n, arg in enumerate(node.args if node.op in ENTERED else ()):
