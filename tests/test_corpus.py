@@ -6,12 +6,15 @@ import corpus_learning
 import corpus_physics
 import numpy as np
 import pytest
+import sympy
 from corpus_forms import of_ours, of_person
+from sympy import Ne, Piecewise, cos, exp, pi, sqrt
 
 import sympy_tensordiff as td
 from sympy_tensordiff.reference import derivative, evaluate, symbols_of
 from sympy_tensordiff.testing.values import random_values
 
+n, y, HALF = td.indices("n"), corpus_physics.y, sympy.Rational(1, 2)
 FORMS = {form.name: form for form in (*corpus_learning.FORMS, *corpus_physics.FORMS)}
 SIZES = {td.indices(name): size for name, size in {"n": 4, "m": 3, "d": 2, "c": 3}.items()}
 
@@ -74,3 +77,45 @@ def test_derivatives_are_hardly_longer_than_what_a_person_writes():
     assert {name for name, ratio in ratios.items() if ratio > LONGER.get(name, 1.15)} == set()
     assert max(ratios.values()) < 2
     assert median(ratios.values()) <= 1.15
+
+
+def test_a_gaussian_process_in_named_parts():
+    form = FORMS["Gaussian process by its length"]
+    length, scale, noise = corpus_physics.length, corpus_physics.scale, corpus_physics.noise
+    distance = td.name(corpus_physics.D, "D")
+    covariance = td.name(scale**2 * td.exp(-distance / (2 * length**2)) + noise**2 * td.DeltaTensor((n,)), "K")
+    likelihood = y @ td.name(td.inv(covariance) @ y, "alpha") / 2 + td.logdet(covariance) / 2
+    gradients = td.gradient(likelihood, (length, scale, noise))
+    assert max(len(str(gradient)) for gradient in gradients) <= 60
+    values = values_of(form)
+    for gradient, wrt in zip(gradients, (length, scale, noise), strict=True):
+        right = derivative(form.function, (wrt,), values)
+        np.testing.assert_allclose(float(evaluate(gradient, values)), float(right), rtol=1e-7)
+
+
+def test_tersoff_in_named_parts():
+    """A potential of three bodies, whose gradient written out has hundreds of thousands of characters."""
+    i, j, k, c = td.indices("i j k c")
+    X = td.TensorSymbol("X", (n, 3))
+    R, S, A, B, one, two, beta, eta, gamma, b, d, h = sympy.symbols("R S A B l1 l2 beta eta gamma b d h", positive=True)
+    Sum, Table, I, J, K = td.IndexedSum, td.TensorComprehension, (i, n), (j, n), (k, n)
+    r = td.name(Table(sqrt(Sum((X[i, c] - X[j, c]) ** 2, (c, 0, 2))), I, J), "r")
+    cut = Piecewise((1, r[i, j] < R), (cos(pi * (r[i, j] - R) / (S - R)) / 2 + HALF, r[i, j] < S), (0, True))
+    f = td.name(Table(cut, I, J), "f")
+    dot = Sum((X[j, c] - X[i, c]) * (X[k, c] - X[i, c]), (c, 0, 2))
+    angle = td.name(Table(Piecewise((dot / (r[i, j] * r[i, k]), Ne(i, j) & Ne(i, k)), (0, True)), I, J, K), "angle")
+    g = td.name(Table(gamma * (1 + b**2 / d**2 - b**2 / (d**2 + (h - angle[i, j, k]) ** 2)), I, J, K), "g")
+    bond = Piecewise((f[i, k] * g[i, j, k] * exp((r[i, j] - r[i, k]) ** 3), Ne(k, i) & Ne(k, j)), (0, True))
+    zeta = td.name(Table(Sum(bond, (k, 0, n - 1)), I, J), "zeta")
+    order = td.name(Table((1 + beta**eta * zeta[i, j] ** eta) ** (-1 / (2 * eta)), I, J), "order")
+    pair = f[i, j] * (A * exp(-one * r[i, j]) - order[i, j] * B * exp(-two * r[i, j]))
+    energy = Sum(Piecewise((pair, Ne(i, j)), (0, True)), (j, 0, n - 1), (i, 0, n - 1)) / 2
+    gradient = td.gradient(energy, X)
+    parts, (reduced,) = td.cse([gradient])
+    assert sum(len(f"{part} = {definition}") for part, definition in parts) + len(str(reduced)) < 6000
+    at = np.array([[0.1, 0.3, 0.2], [1.4, 0.2, -0.3], [0.4, 1.5, 0.6]])
+    symbols = (R, S, A, B, one, two, beta, eta, gamma, b, d, h)
+    numbers = dict(zip(symbols, (1.2, 2.5, *np.linspace(0.6, 1.5, 10)), strict=True))
+    found, step = td.evaluate(gradient, {X: at, **numbers}), 1e-6 * np.arange(1.0, 10).reshape(3, 3)
+    above, below = (td.evaluate(energy, {X: at + side * step, **numbers}) for side in (1, -1))
+    np.testing.assert_allclose((found * step).sum(), (above - below) / 2, rtol=1e-5)
