@@ -31,7 +31,7 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
         new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
         if _is_made(node, written):
             found = _as_einsum(graph, new)
-            new = new if _needs_ones(found, written) else found
+            new = new if new.op == "comprehension" and _needs_ones(found, written) else found
         elif _is_transposed(new) and uses[node.args[0]] == 1:
             new = _in_order(graph, new)
         if new is not node:
