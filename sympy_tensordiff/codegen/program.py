@@ -23,6 +23,7 @@ from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.results import SINGLE
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
+from sympy_tensordiff.codegen.terms import in_terms
 from sympy_tensordiff.codegen.ties import with_kept_values
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import uses
@@ -85,6 +86,7 @@ def assemble(
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
+    nodes = in_terms(graph, nodes)
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     definitions = define_arrays(graph, found, results, arrays, taken, hints)
     entries = [definition.entries for definition in definitions if definition.entries is not None]

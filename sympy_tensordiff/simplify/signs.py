@@ -81,6 +81,8 @@ class _Signs:
         for part in reachable(node):
             if part not in self.done:
                 self.done[part] = self.signed(part)
+                if part in self.graph.labels:
+                    self.graph.labels.setdefault(self.done[part].alone, self.graph.labels[part])
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
