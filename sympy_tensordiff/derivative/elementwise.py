@@ -6,7 +6,7 @@ last simplification. Everything that leaves is again an expression of the same c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from fractions import Fraction
 from itertools import chain, islice
@@ -15,6 +15,7 @@ from typing import Any
 
 import sympy
 
+from sympy_tensordiff.derivative.annihilation import unconditional
 from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
@@ -181,6 +182,14 @@ class Differentiation:
             return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
         entrywise = Sweep(self.graph, leaves, self.sizes()).start(self.root, cotangent)
         return [self.tabulate(leaf, entrywise) for leaf in leaves]
+
+    def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
+        """The same in index notation, with the cotangent of an entry as a node over the variables of the entry."""
+        graph, root = self.graph, self.root
+        variables, rows, body = graph.open(root) if root.op == "comprehension" else ((), (), root)
+        sweep = Sweep(graph, leaves, self.sizes())
+        sweep.start_inside(variables, rows, body, cotangent(variables), unconditional(root))
+        return [self.tabulate(leaf, sweep) for leaf in leaves]
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
         """A sweep for expressions of whole tensors."""
