@@ -1,8 +1,8 @@
-"""Results as kernels fill them: one sign for equal differences, and every term that conditions choose for itself.
+"""Results as kernels fill them: one sign for equal differences, and terms that conditions choose for themselves.
 
 Derivatives are written for readers, with common factors outside of an addition and with signs that read well. In a
-kernel ``c*(delta*S + A)`` would ask the condition for each entry; ``c*delta*S + c*A`` adds to a diagonal. Residuals that
-differ in their signs are one array.
+kernel ``c*(delta*S + A)`` would ask the condition for each entry; ``c*delta*S + c*A`` adds to a diagonal. Residuals
+that differ in their signs are one array.
 """
 
 from __future__ import annotations

@@ -11,15 +11,21 @@ from collections.abc import Callable, Sequence
 from itertools import combinations, count
 from typing import Any
 
+from sympy_tensordiff.derivative.annihilation import may_be_infinite
 from sympy_tensordiff.derivative.elementwise import Differentiation
+from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.graph.entries import written_out
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.implication import is_empty
 from sympy_tensordiff.simplify.choices import is_chosen
-from sympy_tensordiff.symbolic.named import NamedTensor, named_in
+from sympy_tensordiff.symbolic.named import NamedTensor, in_full, named_in
 from sympy_tensordiff.symbolic.traversal import names_in
+
+FEW = 2
+"""Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide what is computed."""
 
 
 class ThroughNames:
@@ -58,8 +64,8 @@ class ThroughNames:
         work = Differentiation(definition, cotangent, by=leaves, names=True)
         wanted = [work.leaf(leaf) for leaf in leaves]
         nodes = work.pullbacks(wanted, work.inputs[0])
-        if isinstance(cotangent, NamedTensor) and not all(node.total for node in nodes):
-            nodes = _annihilating(work, wanted, cotangent)
+        if isinstance(cotangent, NamedTensor) and may_be_infinite(nodes):
+            nodes = _annihilating(work, wanted, definition, cotangent)
         for leaf, part in zip(leaves, _written(work, nodes), strict=True):
             if part is not None:
                 found.setdefault(leaf, []).append(part)
@@ -98,7 +104,17 @@ def _written(work: Differentiation, nodes: list[Node]) -> list[Any]:
     return [None if _is_zero(work.graph, node) else result for node, result in zip(simplified, results, strict=True)]
 
 
-def _annihilating(work: Differentiation, leaves: Sequence[Node], cotangent: NamedTensor) -> list[Node]:
+def _is_infinite_on_a_diagonal(definition: Any) -> bool:
+    """Whether a definition divides by what is 0 where two of its indices agree, such as ``x[i] - x[j]``."""
+    graph = Graph()
+    root = Reader(graph).read(in_full(definition))
+    variables = [graph.fresh(f"i{n}") for n in range(len(root.shape))]
+    body = written_out(graph, root, [Affine.variable(v) for v in variables])
+    pairs = (graph.substitute(body, {v: Affine.variable(w)}) for v, w in combinations(variables, 2))
+    return any(p.op == "pow" and p.args[0] is graph.zero for found in pairs for p in reachable(found))
+
+
+def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor) -> list[Node]:
     """The pullbacks of a named cotangent where a slope may be no number: that counts only where the cotangent is not 0.
 
     The definition says under which conditions it is not 0; where it says so in another way, it stands for the name.
@@ -108,9 +124,12 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], cotangent: Name
 
     def entry(variables: Sequence[int]) -> Node:
         index = [Affine.variable(v) for v in variables]
-        found = written_out(graph, value, index)
-        chosen = _chosen(graph, found, graph.read(named, index) if index else named)
-        return found if chosen is None else chosen
+        found, name = written_out(graph, value, index), graph.read(named, index) if index else named
+        chosen = _chosen(graph, found, name)
+        if chosen is None:
+            return found
+        conditions = sum(part.op == "guard" for part in reachable(chosen))
+        return chosen if conditions <= FEW or _is_infinite_on_a_diagonal(definition) else name
 
     if not work.is_whole:
         return work.pullbacks_of_entries(leaves, entry)
@@ -119,7 +138,9 @@ def _annihilating(work: Differentiation, leaves: Sequence[Node], cotangent: Name
         chosen: Node | None = graph.comprehension(variables, value.data, entry(variables))
     else:
         chosen = _chosen(graph, value, named)
-    return work.pullbacks(leaves, value if chosen is None else chosen)
+    terms = [chosen] if chosen is not None else value.args if value.op == "add" else [value]
+    results = [work.pullbacks(leaves, term) for term in terms]
+    return [total(graph, column) for column in zip(*results, strict=True)]
 
 
 def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
