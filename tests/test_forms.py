@@ -126,6 +126,10 @@ def test_tuples_are_shown_as_formulas():
     assert isinstance(both, tuple)
     formula = r"$\displaystyle \begin{aligned}&\left(x^{\top} x\right) y + 2 x^{\top} y x \\ "
     assert both._repr_latex_() == formula + r"&\left(x^{\top} x\right) x\end{aligned}$"
+    blocks = td.hessian(Piecewise((x[0] * y[1], x[0] < y[0]), (0, True)), (x, y))
+    assert blocks._repr_html_().count("<tr><td>$") == 2
+    assert blocks._repr_html_().count("</td><td>$") == 2
+    assert " &lt; " in blocks._repr_html_()
 
 
 def test_kernels_read_along_rows():

@@ -26,6 +26,9 @@ from sympy_tensordiff.simplify.products import (
 )
 from sympy_tensordiff.simplify.signs import with_signs
 
+LEVELS = 4
+"""Sums within sums are looked at so deep, to see whether their terms cancel."""
+
 
 class Facts(NamedTuple):
     """What rules look up: how often nodes are used, and which matrices are known to be symmetric or not."""
@@ -226,6 +229,11 @@ def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
 
 def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """sum(x - sum(x)/n) = 0: an addition is summed term by term where that leaves fewer terms"""
+    return _cancelled_terms(graph, node, LEVELS)
+
+
+def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
+    """The same, with additions in its terms, which may cancel in turn."""
     product = product_of(graph, node)
     product = product._replace(parts=_without_cores(product.parts))
     labels = Counter(label for _, own in product.parts for label in own)
@@ -233,10 +241,18 @@ def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
         if addition.op == "add" and any(labels[label] == 1 and label not in product.output for label in own):
             parts = product.parts[:n] + product.parts[n + 1 :]
             rest = product._replace(parts=parts)
-            found = graph.add([_summed(graph, rest, addition.shape, term, own) for term in addition.args])
+            terms = [_summed(graph, rest, addition.shape, term, own) for term in addition.args]
+            found = graph.add([_without_zero(graph, term, levels) for term in terms])
             if found.op != "add" or len(found.args) < len(addition.args):
                 return found
     return None
+
+
+def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
+    """A term, or 0 where it is a sum whose terms cancel."""
+    _, core = graph.split_view(term)
+    found = _cancelled_terms(graph, core, levels - 1) if core.op == "ein" and levels else None
+    return term if found is None or not graph.is_zero(found) else found
 
 
 def _summed(graph: Graph, product: Product, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
