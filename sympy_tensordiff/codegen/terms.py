@@ -22,7 +22,7 @@ def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
     graph : Graph
     nodes : sequence of Node
     """
-    nodes = with_signs(graph, nodes)
+    nodes = with_signs(graph, nodes, numbers=False)
     return [node if node.whole else _entries_in_terms(graph, node) for node in nodes]
 
 

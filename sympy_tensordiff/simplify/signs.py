@@ -51,21 +51,24 @@ class Signed(NamedTuple):
     core: Node
 
 
-def with_signs(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+def with_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
     """The ``nodes`` with one sign for additions that differ in it only; those of whole tensors as they are.
 
     Parameters
     ----------
     graph : Graph
     nodes : sequence of Node
+    numbers : bool
+        Whether additions give away common numbers, too.
     """
-    work = _Signs(graph)
+    work = _Signs(graph, numbers)
     return [node if node.whole else work.root(node) for node in nodes]
 
 
 class _Signs:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, numbers: bool) -> None:
         self.graph = graph
+        self.numbers = numbers
         self.done: dict[Node, Signed] = {}
         self.leading: dict[Node, tuple[Any, ...]] = {}
 
@@ -114,7 +117,7 @@ class _Signs:
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
         terms = [self.graph.split_coefficient(term) for term in node.args]
-        number = _content([number for number, _ in terms]) * self.sign(terms)
+        number = self.sign(terms) * (_content([number for number, _ in terms]) if self.numbers else 1)
         if number == 1:
             return Signed(node, 1, node)
         factor = Fraction(1, number)
