@@ -44,16 +44,20 @@ def may_be_infinite(nodes: Sequence[Node]) -> bool:
     """
     parts = reachable(*nodes)
     tested = {arg for part in parts if part.op == "compare" and part.data == "ne" for arg in part.args}
-    return any(
-        part.args[0] not in tested and any(below.op in ("read", "tensor") for below in reachable(part))
-        for part in parts
-        if part.op in ("pow", "call") and not is_total(part.op, part.data, part.args) and not _is_exponential(part)
-    )
+    varying: set[Node] = set()
+    for part in parts:
+        if part.op == "tensor" or not varying.isdisjoint(part.args):
+            varying.add(part)
+            if part.args and part.args[0] not in tested and _may_be_infinite(part):
+                return True
+    return False
 
 
-def _is_exponential(node: Node) -> bool:
+def _may_be_infinite(node: Node) -> bool:
+    """The same of one node."""
     base = node.args[0] if node.op == "pow" else node
-    return base.op == "call" and base.data is sympy.exp
+    is_exponential = base.op == "call" and base.data is sympy.exp
+    return node.op in ("pow", "call") and not is_exponential and not is_total(node.op, node.data, node.args)
 
 
 def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:
