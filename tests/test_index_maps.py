@@ -111,7 +111,7 @@ RESULTS = {
     ),
     "values": (
         Table(Mod(i, 3) * x(9)[i] ** 2 + frac(i / 4) * x(9)[i], (i, 9)),
-        "2*(Mod(p, 3))*G[p]*x[p] + frac(p/4)*G[p], (p, 9)",
+        "(2*(Mod(p, 3))*x[p] + frac(p/4))*G[p], (p, 9)",
     ),
 }
 

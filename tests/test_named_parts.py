@@ -5,6 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 import sympy
+from every import every
 from exact_checks import pullback_problem
 from test_cases import ALL, small
 
@@ -166,6 +167,49 @@ def test_tangents_and_cotangents_of_names_are_transposes():
     with pytest.raises(UnsupportedError, match="K is the name of an expression"):
         td.jacobian(K @ y, K)
     assert td.gradient(td.sum(y * y), K) == td.zeros((n, n))
+
+
+z, V = td.TensorSymbol("z", 4), td.TensorSymbol("V", (4, 4))
+INVERSE = td.name(td.TensorComprehension(1 / (z[i] - z[j]), (i, 4), (j, 4)), "F")
+LOG = td.name(td.TensorComprehension(sympy.log(z[i] - z[0]), (i, 4)), "L")
+WHOLE = td.name(td.log(z), "L")
+ROOT = td.name(td.sqrt(z + 1), "R")
+PAIRS = ((i, 0, 3), (j, 0, 3))
+
+
+def where(value, condition):
+    return sympy.Piecewise((value, condition), (0, True))
+
+
+def where_positive(value):
+    return td.elementwise(lambda a, b: where(b, a > 0), z, value)
+
+
+SINGULAR = {
+    "indices that differ": td.IndexedSum(where(V[i, j] * INVERSE[i, j], sympy.Ne(i, j)), *PAIRS),
+    "a range": td.IndexedSum(V[i, j] * INVERSE[i, j], (j, 0, i - 1), (i, 0, 3)),
+    "two ranges": td.IndexedSum(V[i, j] * INVERSE[i, j], (j, 0, i - 1), (i, 0, 3))
+    + td.IndexedSum(INVERSE[i, j] ** 2, (j, i + 1, 3), (i, 0, 3)),
+    "values": td.IndexedSum(where(LOG[i] ** 2, z[i] > z[0]), (i, 0, 3)),
+    "a choice in a choice": td.IndexedSum(where(where(INVERSE[i, j], z[i] > z[j]), sympy.Ne(i, j)), *PAIRS),
+    "two choices": td.IndexedSum(where(LOG[i], z[i] > z[0]) * where(LOG[3 - i], z[3 - i] > z[0]), (i, 0, 3)),
+    "whole tensors": td.sum(where_positive(WHOLE)),
+    "whole tensors twice": td.sum(where_positive(WHOLE) * where_positive(z * WHOLE)),
+    "a value that is 0 by chance": td.IndexedSum(z[i] * ROOT[i], (i, 1, 3)),
+}
+
+
+@every("name", [*SINGULAR])
+def test_a_zero_annihilates_slopes_of_named_parts(name):
+    """A part that no term reads at an entry may be no number there."""
+    value, v = SINGULAR[name], td.TensorSymbol("v", 4)
+    point = {z: np.array([0.0, 0.5, 2.0, 3.0]), V: np.arange(16.0).reshape(4, 4), v: np.array([1.0, -2.0, 0.5, 3.0])}
+    for derivative in (lambda s: td.gradient(s, z), lambda s: td.hvp(s, z, v)):
+        named, plain = derivative(value), derivative(in_full(value))
+        assert named_in([named])
+        one, other = (td.lambdify((z, V, v), e, "numpy")(*(point[a] for a in (z, V, v))) for e in (named, plain))
+        assert np.isfinite(other).all()
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
 def test_a_chain_of_choices_has_too_many_conditions_to_name_parts_below():

@@ -73,7 +73,7 @@ class Lowering(Matrices):
             if kept is not None:
                 return kept
         if node.op == "add":
-            yield self._fused(node, block)
+            yield self._sums_first(node, block)
         if node.op == "sum":
             product: Node | None = yield self._as_product(node, block.context)
             if product is not None:
@@ -216,15 +216,30 @@ class Lowering(Matrices):
             around = around.parent
         return around is not None and any(part.op == "call" and is_external(part) for part in reachable(node))
 
-    def _fused(self, node: Node, block: Block) -> Recursion[None]:
-        """Sums among the terms of an addition that run over the same points share their loops."""
-        groups: dict[tuple[Any, ...], list[Node]] = {}
-        for term in node.args:
-            for part in term.args if term.op == "mul" else (term,):
-                if part.op == "sum" and part not in block.values and self._home(part, block) is block:
-                    groups.setdefault(self._points(part), []).append(part)
-        for parts in groups.values():
-            if len(parts) > 1 and not self.temporaries:
+    def _sums_first(self, node: Node, block: Block) -> Recursion[None]:
+        """Sums in the terms of an addition: those over the same points share their loops.
+
+        With temporaries they have arrays in common instead. Those that depend on the indices around come before those
+        that do not: what they keep for each of their values, the others can read.
+        """
+        groups: dict[tuple[Any, ...], dict[Node, None]] = {}
+        others = False
+        waiting = [node]
+        while waiting:
+            part = waiting.pop()
+            if part.op in ("add", "mul"):
+                waiting += reversed(part.args)
+            elif part.op == "sum" and part not in block.values:
+                inside = self._home(part, block) is block
+                if inside and not (self.temporaries and part.free.isdisjoint(block.own)):
+                    groups.setdefault(self._points(part), {})[part] = None
+                else:
+                    others = True
+        for parts in map(list, groups.values()):
+            if self.temporaries:
+                for part in parts if others else ():
+                    yield self.value(part, block)
+            elif len(parts) > 1:
                 names = yield self._reductions(parts, block)
                 block.values.update(zip(parts, names, strict=True))
 

@@ -31,6 +31,7 @@ from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.results import SINGLE, flatten
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
+from sympy_tensordiff.codegen.terms import in_terms
 from sympy_tensordiff.codegen.ties import with_kept_values
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import uses
@@ -291,6 +292,7 @@ def assemble(
     results: list[str] = []
     for n in range(len(nodes)):
         results.append(unique("result" if structure == SINGLE else f"result{n}", {*taken, *results}))
+    nodes = in_terms(graph, nodes)
     found = recognise(graph, without_overflow(graph, recognise(graph, nodes), numbers=True))
     definitions = define_arrays(graph, found, results, arrays, taken, hints)
     entries = [definition.entries for definition in definitions if definition.entries is not None]

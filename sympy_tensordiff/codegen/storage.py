@@ -290,7 +290,7 @@ class Storage:
 
     def allocated(self, candidate: Candidate) -> tuple[str, tuple[Affine, ...], list[Affine]]:
         """The name of a new array for a candidate, its least indices and its extents."""
-        name = self._fresh("t")
+        name = self._fresh(self.graph.labels.get(candidate.node, "t"))
         lows = tuple(self._extreme(low, True, name) for low in candidate.lows)
         extents = []
         for low, high in zip(lows, candidate.highs, strict=True):

@@ -116,7 +116,7 @@ class _Definitions:
         tried: dict[str, int] = {}
         for node in ordered:
             if node not in self.names:
-                self.names[node] = unique("t", taken, used, tried=tried)
+                self.names[node] = unique(graph.labels.get(node, "t"), taken, used, tried=tried)
                 used.add(self.names[node])
         # Those defined so far: entries that are written out may hold what an array behind them holds, too.
         self.arrays: dict[Node, Node] = {}

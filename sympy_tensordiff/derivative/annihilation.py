@@ -12,8 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import sympy
+
 from sympy_tensordiff.graph.einsums import scalar_of, tensor_of
-from sympy_tensordiff.graph.nodes import Graph, Node, ranges
+from sympy_tensordiff.graph.interning import is_total
+from sympy_tensordiff.graph.nodes import Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.patterns import Label, Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
@@ -32,6 +35,29 @@ def unconditional(root: Node) -> set[Node]:
         found.update(new)
         stack += new
     return found
+
+
+def may_be_infinite(nodes: Sequence[Node]) -> bool:
+    """Whether a quotient, or a function that is not finite everywhere, differs from entry to entry.
+
+    Overflow does not count, nor the slope of a root at 0, which is chosen to be 0.
+    """
+    parts = reachable(*nodes)
+    tested = {arg for part in parts if part.op == "compare" and part.data == "ne" for arg in part.args}
+    varying: set[Node] = set()
+    for part in parts:
+        if part.op == "tensor" or not varying.isdisjoint(part.args):
+            varying.add(part)
+            if part.args and part.args[0] not in tested and _may_be_infinite(part):
+                return True
+    return False
+
+
+def _may_be_infinite(node: Node) -> bool:
+    """The same of one node."""
+    base = node.args[0] if node.op == "pow" else node
+    is_exponential = base.op == "call" and base.data is sympy.exp
+    return node.op in ("pow", "call") and not is_exponential and not is_total(node.op, node.data, node.args)
 
 
 def applied(graph: Graph, cotangent: Node, rule: Callable[[Node], Node], *, certain: bool) -> Node:

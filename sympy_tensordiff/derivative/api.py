@@ -9,6 +9,7 @@ import sympy
 
 from sympy_tensordiff.derivative.elementwise import Differentiation, check_shape, entry_derivative
 from sympy_tensordiff.derivative.native_matrices import as_scalar, in_matrices
+from sympy_tensordiff.derivative.results import Derivatives
 from sympy_tensordiff.derivative.tensor_sweep import total
 from sympy_tensordiff.derivative.through_names import ThroughNames
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -90,7 +91,7 @@ def _pullbacks(value: Any, wrt: Any, cotangent: Any, given: Any) -> Any:
     else:
         work = Differentiation(value, own, by=variables)
         parts = work.finish_all(work.pullbacks([work.leaf(v) for v in variables], work.inputs[0]))
-    results = tuple(in_matrices(part, v, given, cotangent) for part, v in zip(parts, variables, strict=True))
+    results = Derivatives(in_matrices(part, v, given, cotangent) for part, v in zip(parts, variables, strict=True))
     return results if _is_tuple(wrt) else results[0]
 
 
@@ -236,7 +237,7 @@ def jacobian(T: Any, wrt: Any) -> Any:
     variables = _several(wrt)
     work = Differentiation(T, by=variables)
     parts = work.finish_all(work.jacobians([work.leaf(v) for v in variables]))
-    results = tuple(in_matrices(part, v, given) for part, v in zip(parts, variables, strict=True))
+    results = Derivatives(in_matrices(part, v, given) for part, v in zip(parts, variables, strict=True))
     return results if _is_tuple(wrt) else results[0]
 
 
@@ -286,7 +287,7 @@ def hessian(s: Any, wrt: Any) -> Any:
     work = _scalar_work(s, "hessian", by=variables)
     leaves = [work.leaf(v) for v in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
-    blocks = tuple(tuple(work.finish_all(work.of(node).jacobians(leaves))) for node in gradients)
+    blocks = Derivatives(Derivatives(work.finish_all(work.of(node).jacobians(leaves))) for node in gradients)
     return blocks if _is_tuple(wrt) else blocks[0][0]
 
 
@@ -329,13 +330,13 @@ def hvp(s: Any, wrt: Any, v: Any) -> Any:
         by = [work.variable(v) for v in variables]
         given = tuple(as_operand(vector, "the vector") for vector in vectors)
         slopes = ThroughNames(value, *by, *given).pullbacks(by, sympy.S.One)
-        moved = tuple(ThroughNames(slope, *by, *given).pushforward(by, given) for slope in slopes)
+        moved = Derivatives(ThroughNames(slope, *by, *given).pushforward(by, given) for slope in slopes)
         return moved if _is_tuple(wrt) else moved[0]
     leaves = [work.leaf(variable) for variable in variables]
     gradients = work.simplified_all(work.pullbacks(leaves, work.graph.one))
     parts = [work.of(node).pullbacks(leaves, vector) for node, vector in zip(gradients, work.inputs, strict=True)]
     products = work.finish_all([total(work.graph, column) for column in zip(*parts, strict=True)])
-    results = tuple(in_matrices(part, by, s, *vectors) for part, by in zip(products, variables, strict=True))
+    results = Derivatives(in_matrices(part, by, s, *vectors) for part, by in zip(products, variables, strict=True))
     return results if _is_tuple(wrt) else results[0]
 
 

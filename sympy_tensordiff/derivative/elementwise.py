@@ -6,7 +6,7 @@ last simplification. Everything that leaves is again an expression of the same c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from fractions import Fraction
 from itertools import chain, islice
@@ -15,6 +15,7 @@ from typing import Any
 
 import sympy
 
+from sympy_tensordiff.derivative.annihilation import unconditional
 from sympy_tensordiff.derivative.pushforward import Pushforward
 from sympy_tensordiff.derivative.sweep import Sweep
 from sympy_tensordiff.derivative.tensor_pushforward import TensorPushforward
@@ -37,7 +38,7 @@ from sympy_tensordiff.simplify.logistic import for_readers, without_overflow
 from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.simplify.reads import explicit_reads
 from sympy_tensordiff.simplify.recognition import recognise
-from sympy_tensordiff.simplify.signs import with_signs
+from sympy_tensordiff.simplify.signs import with_signs, without_minus
 from sympy_tensordiff.simplify.sparse import without_sparse_operands
 from sympy_tensordiff.simplify.sums_over_equal_ranges import merged_sums
 from sympy_tensordiff.symbolic.lift import lift_native
@@ -164,10 +165,11 @@ class Differentiation:
             if explicit == nodes:
                 break
             nodes = tighten(self.graph, explicit, known, self.sizes(), written)
-        nodes = with_signs(self.graph, merged_sums(self.graph, with_signs(self.graph, nodes)))
+        nodes = merged_sums(self.graph, with_signs(self.graph, nodes), self.sizes())
+        nodes = with_signs(self.graph, nodes)
         # Without the deltas and guards of the sweep, more of it is an einsum.
         found = as_einsums(self.graph, nodes, written) if self.is_whole else nodes
-        return nodes if found == nodes else simplify(self.graph, found)
+        return without_minus(self.graph, nodes if found == nodes else simplify(self.graph, found))
 
     def sizes(self) -> frozenset[int]:
         """The variables that are never bound: sizes in the shapes of tensors and comprehensions."""
@@ -180,6 +182,14 @@ class Differentiation:
             return [self.symmetric_part(leaf, sweep.of(leaf)) for leaf in leaves]
         entrywise = Sweep(self.graph, leaves, self.sizes()).start(self.root, cotangent)
         return [self.tabulate(leaf, entrywise) for leaf in leaves]
+
+    def pullbacks_of_entries(self, leaves: Sequence[Node], cotangent: Callable[[Sequence[int]], Node]) -> list[Node]:
+        """The same in index notation, with the cotangent of an entry as a node over the variables of the entry."""
+        graph, root = self.graph, self.root
+        variables, rows, body = graph.open(root) if root.op == "comprehension" else ((), (), root)
+        sweep = Sweep(graph, leaves, self.sizes())
+        sweep.start_inside(variables, rows, body, cotangent(variables), unconditional(root))
+        return [self.tabulate(leaf, sweep) for leaf in leaves]
 
     def tensor_sweep(self, leaves: Sequence[Node]) -> TensorSweep:
         """A sweep for expressions of whole tensors."""

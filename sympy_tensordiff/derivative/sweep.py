@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from sympy_tensordiff.derivative.annihilation import applied, unconditional
+from sympy_tensordiff.derivative.annihilation import applied, may_be_infinite, unconditional
 from sympy_tensordiff.derivative.extrema import EXTREMA, share
 from sympy_tensordiff.derivative.products import product_pullback
 from sympy_tensordiff.derivative.pullbacks import CONDITIONS, pull
@@ -190,7 +190,8 @@ class Sweep:
         axes = [graph.fresh(name) for name in names]
         forms = [Affine.variable(v) for v in axes]
         entry = graph.add([self._gather(tensor, *part, forms, keep) for part in self._reads.pop(tensor)])
-        if tensor in self._unconditional or not is_chosen(graph, entry):
+        certain = tensor in self._unconditional and not may_be_infinite(tensor.args)
+        if certain or not is_chosen(graph, entry):
             entry = tabulated(graph, axes, tensor.data, entry, self._sizes)
         return graph.substitute(entry, dict(zip(axes, index, strict=True)))
 

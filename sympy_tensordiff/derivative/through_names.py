@@ -8,14 +8,24 @@ nothing in it is written twice, and the next derivative goes through both in the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import combinations, count
 from typing import Any
 
+from sympy_tensordiff.derivative.annihilation import may_be_infinite
 from sympy_tensordiff.derivative.elementwise import Differentiation
-from sympy_tensordiff.graph.nodes import Graph, Node
+from sympy_tensordiff.derivative.tensor_sweep import total
+from sympy_tensordiff.graph.entries import written_out
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.write import write_all
-from sympy_tensordiff.symbolic.named import NamedTensor, named_in
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.implication import is_empty
+from sympy_tensordiff.simplify.choices import is_chosen
+from sympy_tensordiff.symbolic.named import NamedTensor, in_full, named_in
 from sympy_tensordiff.symbolic.traversal import names_in
+
+FEW = 2
+"""Under so many conditions, two for ``i != j``, a cotangent has them around it; more would hide what is computed."""
 
 
 class ThroughNames:
@@ -52,7 +62,10 @@ class ThroughNames:
         """The cotangents that one sweep gives to the names in an expression and to the variables."""
         leaves = [*named_in([definition]), *(v for v in variables if not isinstance(v, NamedTensor))]
         work = Differentiation(definition, cotangent, by=leaves, names=True)
-        nodes = work.pullbacks([work.leaf(leaf) for leaf in leaves], work.inputs[0])
+        wanted = [work.leaf(leaf) for leaf in leaves]
+        nodes = work.pullbacks(wanted, work.inputs[0])
+        if isinstance(cotangent, NamedTensor) and may_be_infinite(nodes):
+            nodes = _annihilating(work, wanted, definition, cotangent)
         for leaf, part in zip(leaves, _written(work, nodes), strict=True):
             if part is not None:
                 found.setdefault(leaf, []).append(part)
@@ -89,6 +102,69 @@ def _written(work: Differentiation, nodes: list[Node]) -> list[Any]:
     simplified = work.simplified_all(nodes)
     results = write_all(work.reader, simplified)
     return [None if _is_zero(work.graph, node) else result for node, result in zip(simplified, results, strict=True)]
+
+
+def _is_infinite_on_a_diagonal(definition: Any) -> bool:
+    """Whether a definition divides by what is 0 where two of its indices agree, such as ``x[i] - x[j]``."""
+    graph = Graph()
+    root = Reader(graph).read(in_full(definition))
+    variables = [graph.fresh(f"i{n}") for n in range(len(root.shape))]
+    body = written_out(graph, root, [Affine.variable(v) for v in variables])
+    pairs = (graph.substitute(body, {v: Affine.variable(w)}) for v, w in combinations(variables, 2))
+    return any(p.op == "pow" and p.args[0] is graph.zero for found in pairs for p in reachable(found))
+
+
+def _annihilating(work: Differentiation, leaves: Sequence[Node], definition: Any, cotangent: NamedTensor) -> list[Node]:
+    """The pullbacks of a named cotangent where a slope may be no number: that counts only where the cotangent is not 0.
+
+    The definition says under which conditions it is not 0; where it says so in another way, it stands for the name.
+    """
+    graph, named = work.graph, work.inputs[0]
+    value = work.reader.read(cotangent.definition)
+
+    def entry(variables: Sequence[int]) -> Node:
+        index = [Affine.variable(v) for v in variables]
+        found, name = written_out(graph, value, index), graph.read(named, index) if index else named
+        chosen = _chosen(graph, found, name)
+        if chosen is None:
+            return found
+        conditions = sum(part.op == "guard" for part in reachable(chosen))
+        return chosen if conditions <= FEW or _is_infinite_on_a_diagonal(definition) else name
+
+    if not work.is_whole:
+        return work.pullbacks_of_entries(leaves, entry)
+    if value.op == "comprehension":
+        variables, _, _ = graph.open(value)
+        chosen: Node | None = graph.comprehension(variables, value.data, entry(variables))
+    else:
+        chosen = _chosen(graph, value, named)
+    terms = [chosen] if chosen is not None else value.args if value.op == "add" else [value]
+    results = [work.pullbacks(leaves, term) for term in terms]
+    return [total(graph, column) for column in zip(*results, strict=True)]
+
+
+def _chosen(graph: Graph, value: Node, entry: Node) -> Node | None:
+    """The ``entry`` that names ``value``, and 0 where conditions in ``value`` say so; None where it has others."""
+    if not is_chosen(graph, value):
+        return entry
+    parts = [arg for arg in value.args if is_chosen(graph, arg)]
+    match value.op:
+        case "guard":
+            inner = _chosen(graph, value.args[0], entry)
+            return None if inner is None else graph.guard(value.data, inner)
+        case "mul" if len(parts) == 1:
+            return _chosen(graph, parts[0], entry)
+        case "add" if all(term.op == "guard" for term in value.args) and _are_disjoint(value.args):
+            terms = [_chosen(graph, term, entry) for term in value.args]
+            return None if None in terms else graph.add([term for term in terms if term is not None])
+        case "select" if value.args[0].plain and any(map(graph.is_zero, value.args[1:])):
+            sides = [side if graph.is_zero(side) else _chosen(graph, side, entry) for side in value.args[1:]]
+            return None if None in sides else graph.select(value.args[0], *(side for side in sides if side is not None))
+    return None
+
+
+def _are_disjoint(guards: Sequence[Node]) -> bool:
+    return all(is_empty((*one.data, *other.data)) for one, other in combinations(guards, 2))
 
 
 def _is_zero(graph: Graph, node: Node) -> bool:

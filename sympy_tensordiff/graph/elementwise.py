@@ -162,11 +162,21 @@ class Elementwise(Contractions):
         return self.logic(inner.op, args) if inner.op in ("and", "or", "not") else condition
 
     def select(self, condition: Node, value: Node, otherwise: Node) -> Node:
+        if otherwise is self.zero and self._is_rectified(condition, value):
+            return value
         shape = common_shape((condition, value, otherwise))
         if not shape:
             return super().select(condition, value, otherwise)
         condition, value, otherwise = (self._narrow(arg, shape) for arg in (condition, value, otherwise))
         return self.broadcast(super().select(self._without_view(condition), value, otherwise), shape)
+
+    def _is_rectified(self, condition: Node, value: Node) -> bool:
+        """Whether a value has a factor ``max(0, u)``, where the condition is ``u > 0``."""
+        if condition.op != "compare" or condition.data != "lt" or condition.args[0] is not self.zero:
+            return False
+        factors = self.factors(self.split_view(value)[1])
+        zero = any(f.op == "call" and f.data is sympy.Max and {*f.args} == {*condition.args} for f in factors)
+        return zero and all(factor.total for factor in factors)
 
     def _narrow(self, node: Node, shape: Shape) -> Node:
         """A repeated scalar as the scalar."""

@@ -111,13 +111,24 @@ class Gathering:
             if extent.is_constant:
                 self.coefficient *= extent.constant
             else:
-                parts.append((self.graph.index(extent), ()))
+                self._times_extent(parts, self.graph.index(extent))
         # One node that occurs under several labels stands first under those of the output.
         if len({node for node, _ in parts}) < len(parts):
             place = {label: n for n, label in enumerate(label for label in dict.fromkeys(out) if label in used)}
             ranks = _ranks(parts, place)
             parts.sort(key=lambda part: [ranks[label] for label in part[1]])
         return parts, out
+
+    def _times_extent(self, parts: list[Operand], size: Node) -> None:
+        """One more factor, an extent; a scalar that is divided by it loses the divisor."""
+        for n, (node, labels) in enumerate(parts):
+            factors = (node.args if node.op == "mul" else (node,)) if not labels else ()
+            if any(factor.op == "pow" and factor.args[0] is size for factor in factors):
+                number, rest = self.graph.split_coefficient(self.graph.mul((node, size)))
+                self.coefficient *= number
+                parts[n : n + 1] = [] if rest is self.graph.one else [(rest, ())]
+                return
+        parts.append((size, ()))
 
     def _unused(self, used: set[Label]) -> list[Label]:
         """The labels that are summed over although nothing depends on them."""

@@ -74,6 +74,7 @@ class Graph(Elementwise):
     def __init__(self) -> None:
         super().__init__()
         self.hints: dict[int, tuple[str, ...]] = {}
+        self.labels: dict[Node, str] = {}  # names that users have given to parts
         self._made_of: dict[Node, tuple[tuple[int, ...], Node]] = {}
         self.slopes: dict[Any, tuple[Node, Node, tuple[Node, ...]]] = {}
 

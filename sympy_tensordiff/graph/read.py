@@ -215,6 +215,7 @@ class Reader(Tensors):
         # An index that is bound around a definition is not seen in a name.
         if not self._names or not scope.keys().isdisjoint(expr.free_symbols):
             node: Node = yield self._visit(expr.definition, scope)
+            self.graph.labels.setdefault(node, expr.name)
             return node
         tensor = self.tensor(expr)
         return tensor if expr.shape else self.graph.read(tensor, ())

@@ -6,7 +6,7 @@ Reductions must have triangular rows (`simplify.bounds`): each variable bounded 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy
 
@@ -161,12 +161,12 @@ class Writer(TensorWriter):
                 terms.append((yield self.unequal(part, scope)))
             else:
                 plain.append(part)
+        plain, but = _all_but(plain)
+        for case in but:
+            terms.append((yield self.all_but(case, scope)))
         for term, other, rest in _with_opposites(plain):
             if other is None:
                 terms.append((yield self.visit(term, scope)))
-                continue
-            if term.args[0] is other.args[0]:
-                terms.append((yield self.all_but(term, rest, scope)))
                 continue
             if self.comes_second(term, rest, scope):
                 term, other = other, term
@@ -185,17 +185,14 @@ class Writer(TensorWriter):
         limits = self.limits(part.node, part.variables, part.rows, part.body, scope)
         body = yield self.visit(part.body, scope)
         differ = sympy.Ne(*self.equation(Row("eq", part.form), scope), evaluate=False)
-        case = sympy.Piecewise((body, differ), (sympy.S.Zero, sympy.true), evaluate=False)
+        case = _case(body, differ)
         return sympy.Mul(*factors, IndexedSum._trusted(case, tuple(reversed(limits))))
 
-    def all_but(self, term: Node, rest: tuple[Row, ...], scope: Scope) -> Recursion[Any]:
-        """The body of a guard that holds for ``f >= 1`` as the case of all values of ``f`` but 0."""
-        (row,) = (row for row in term.data if row not in rest)
-        unequal = sympy.Ne(*self.equation(Row("eq", row.form + 1), scope), evaluate=False)
-        conditions = [*(self.condition(row, scope) for row in rest), unequal]
-        holds = sympy.And(*conditions, evaluate=False) if rest else unequal
-        body = yield self.visit(term.args[0], scope)
-        return sympy.Piecewise((body, holds), (sympy.S.Zero, sympy.true), evaluate=False)
+    def all_but(self, case: AllBut, scope: Scope) -> Recursion[Any]:
+        """A body for all values of some forms but 0."""
+        unequal = [sympy.Ne(*self.equation(Row("eq", form), scope), evaluate=False) for form in case.forms]
+        body = yield self.visit(case.body, scope)
+        return _case(body, *(self.condition(row, scope) for row in case.rows), *unequal)
 
     def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
         """Whether the opposite of a case is written first: the upper part of a range, even indices, one remainder."""
@@ -289,22 +286,57 @@ def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, 
                 yield term, other, rest
                 break
         else:
-            beyond = _on_the_other_side(term, [other for other in guards.values() if other not in done])
-            if beyond is not None:
-                done.add(beyond[0])
-            yield (term, *(beyond or (None, ())))
+            yield term, None, ()
 
 
-def _on_the_other_side(term: Node, others: Sequence[Node]) -> tuple[Node, tuple[Row, ...]] | None:
-    """The guard of the same body that holds for ``f <= -1`` where a guard holds for ``f >= 1``, and the other rows."""
-    for other in others if term.op == "guard" else ():
-        if other.args[0] is term.args[0] and len(other.data) == len(term.data):
-            rest = tuple(row for row in term.data if row in other.data)
-            apart = [row for row in (*term.data, *other.data) if row not in rest]
-            inequalities = all(row.kind == "ge" for row in apart) and all(row.kind != "eq" for row in rest)
-            if len(apart) == 2 and inequalities and apart[0].form + apart[1].form == Affine.of(-2):
-                return other, rest
-    return None
+class AllBut(NamedTuple):
+    """A body where rows hold and no form is 0."""
+
+    body: Node
+    rows: tuple[Row, ...]
+    forms: tuple[Affine, ...] = ()
+
+
+def _all_but(terms: Sequence[Node]) -> tuple[list[Node], list[AllBut]]:
+    """The terms of a sum without the guards of one body on both sides of a value, and those as cases of all but it."""
+    guards = [term for term in terms if term.op == "guard"]
+    cases = [AllBut(term.args[0], term.data) for term in guards]
+    sources = [[term] for term in guards]
+    number = 0
+    while number < len(cases):
+        for other in range(number + 1, len(cases)):
+            joined = _joined_sides(cases[number], cases[other])
+            if joined is not None:
+                cases[number] = joined
+                sources[number] += sources.pop(other)
+                del cases[other]
+                number = -1
+                break
+        number += 1
+    done = {term for case, own in zip(cases, sources, strict=True) if case.forms for term in own}
+    return [term for term in terms if term not in done], [case for case in cases if case.forms]
+
+
+def _joined_sides(one: AllBut, other: AllBut) -> AllBut | None:
+    """Two cases of one body, one where ``f >= 1`` and one where ``f <= -1``, and both where the same rows hold."""
+    if one.body is not other.body or one.forms != other.forms or len(one.rows) != len(other.rows):
+        return None
+    rest = tuple(row for row in one.rows if row in other.rows)
+    apart = [row for row in (*one.rows, *other.rows) if row not in rest]
+    inequalities = all(row.kind == "ge" for row in apart) and all(row.kind != "eq" for row in rest)
+    if len(apart) != 2 or not inequalities or apart[0].form + apart[1].form != Affine.of(-2):
+        return None
+    return AllBut(one.body, rest, (*one.forms, apart[0].form + 1))
+
+
+def _case(body: Any, *conditions: Any) -> Any:
+    """A body where conditions on indices hold, and others in it, else 0."""
+    if isinstance(body, sympy.Piecewise) and len(body.args) == 2 and body.args[1].args == (0, True):
+        value, inner = body.args[0].args
+        if not inner.has(TensorEntry, IndexedSum):
+            body, conditions = value, (*conditions, *sympy.And.make_args(inner))
+    holds = sympy.And(*conditions, evaluate=False) if len(conditions) > 1 else conditions[0]
+    return sympy.Piecewise((body, holds), (sympy.S.Zero, sympy.true), evaluate=False)
 
 
 def _without_minus(factors: list[Any]) -> list[Any]:

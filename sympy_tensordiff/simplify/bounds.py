@@ -194,7 +194,15 @@ class _Tighten:
         if told.op == "guard":  # what an index that the body does not hold says of sizes is known here alone
             left = [row for row in told.data if not implied(row, facts + rows)]
             told = self.graph.guard(left, told.args[0])
-        new = self.graph.guard((yield self.needed(rows, told, facts)), told)
+        needed = yield self.needed(rows, told, facts)
+        for row in needed if _scales_sums(self.graph, told) else ():
+            # A factor that the row has let out of a sum stays in it without the row.
+            others = tuple(other for other in needed if other is not row)
+            inside = yield self.visit(body, facts + others)
+            left = yield self.needed((*others, row), inside, facts)
+            if row not in left:
+                needed, told = left, inside
+        new = self.graph.guard(needed, told)
         # What has come out of the body as a guard is looked at together with these rows.
         return (yield self.visit(new, facts)) if told.op == "guard" and new is not node else new
 
@@ -276,6 +284,14 @@ class _Tighten:
         """The sum with triangular bounds and with its common factors outside (`products_of_sums`)."""
         total = self.sums.of(limits, body, facts) if limits else body
         return self.graph.guard(guards, total)
+
+
+def _scales_sums(graph: Graph, node: Node) -> bool:
+    """Whether every term is one sum times something that may be no number."""
+    terms = [graph.factors(term) for term in (node.args if node.op == "add" else (node,))]
+    return all(sum(factor.op == "sum" for factor in factors) == 1 for factors in terms) and any(
+        not factor.total for factors in terms for factor in factors if factor.op != "sum"
+    )
 
 
 def _settled(limit: Bounds, facts: Facts) -> Bounds:

@@ -30,7 +30,8 @@ def as_einsums(graph: Graph, roots: Sequence[Node], written: Collection[Node]) -
     for node in nodes:
         new = graph.with_args(node, [changed.get(arg, arg) for arg in node.args])
         if _is_made(node, written):
-            new = _as_einsum(graph, new)
+            found = _as_einsum(graph, new)
+            new = new if new.op == "comprehension" and _needs_ones(found, written) else found
         elif _is_transposed(new) and uses[node.args[0]] == 1:
             new = _in_order(graph, new)
         if new is not node:
@@ -48,6 +49,19 @@ def _as_einsum(graph: Graph, node: Node) -> Node:
         return scalar_of(graph, node)
     axes, _, body = graph.open(node)
     return tensor_of(graph, axes, node.shape, body)
+
+
+def _needs_ones(found: Node, written: Collection[Node]) -> bool:
+    """Whether a tensor is repeated along a last axis to be added: ``outer(x, ones(m)) - b`` for ``x[i] - b[j]``."""
+    additions = (part for part in reachable(found) if part.op == "add" and part.whole)
+    return any(_is_repeated(term) and term not in written for part in additions for term in part.args)
+
+
+def _is_repeated(term: Node) -> bool:
+    if not (is_view(term) and term.args and term.args[0].shape):
+        return False
+    (labels,), output = term.data.inputs, term.data.output
+    return not set(output) <= set(labels) and labels != output[len(output) - len(labels) :]
 
 
 def _is_transposed(node: Node) -> bool:

@@ -6,38 +6,49 @@ from collections import Counter
 from collections.abc import Sequence
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, reachable
+from sympy_tensordiff.integer.affine import Affine
 
 
 def inline_single_reads(graph: Graph, roots: Sequence[Node]) -> list[Node]:
     """``roots`` with each comprehension that one entry of them reads, once, replaced by its body.
 
-    Those read inside of a sum or another reduction stay: there each entry would be computed once per iteration.
+    Those read inside of a sum or another reduction stay, unless each of its iterations reads another entry: there an
+    entry would be computed once per iteration.
 
     Parameters
     ----------
     graph : Graph
     roots : sequence of Node
     """
-    while single := _single_reads(reachable(*roots)):
+    while single := _single_reads(graph, reachable(*roots)):
         roots = _written_out(graph, roots, single)
     return list(roots)
 
 
-def _single_reads(nodes: list[Node]) -> set[Node]:
+def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
     """The reads to be written out, among the nodes of an expression (arguments first)."""
     uses = Counter(arg for node in nodes for arg in node.args)
-    repeated: set[Node] = set()
+    summed: dict[Node, frozenset[int]] = {}
     for node in reversed(nodes):
-        if node.op in RANGED or node in repeated:
-            repeated.update(node.args)
+        around = summed.get(node, frozenset())
+        if node.op in RANGED:
+            around = around.union(graph.bound(node))
+        for arg in node.args if around else ():
+            summed[arg] = summed.get(arg, frozenset()) | around
     return {
         node
         for node in nodes
         if node.op == "read"
         and uses[node] == uses[node.args[0]] == 1
         and node.args[0].op == "comprehension"
-        and node not in repeated
+        and summed.get(node, frozenset())
+        <= {v for form in node.data for v, _ in form.terms if form == Affine.variable(v)}
     }
+
+
+def _plain_indices(read: Node) -> frozenset[int]:
+    """The variables that are indices of a read themselves."""
+    return frozenset(v for form in read.data for v in form.atoms() if form == Affine.variable(v))
 
 
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.fourier_motzkin import project
 from sympy_tensordiff.integer.implication import remove_redundant
@@ -174,9 +174,10 @@ class Parts:
         bound = node.free - self._free
         if not bound:
             return Key(node, ()), ()
-        if node.shape or len(self._around[node]) != 1:
+        if node.shape:
             return None
-        axes = self._axes(node, bound)
+        several = len(self._around[node]) != 1
+        axes = self._axes_of_reads(node, bound) if several else self._axes(node, bound)
         if axes is None:
             return None
         while len(self._own) < len(axes):
@@ -202,6 +203,28 @@ class Parts:
             first = -lower[0].constant
             axes.append(Axis(v, first, upper[0] + 1 - first))
         return tuple(axes) if all(axis.extent.atoms() <= self._free for axis in axes) else None
+
+    def _axes_of_reads(self, node: Node, bound: frozenset[int]) -> tuple[Axis, ...] | None:
+        """The bound variables, where each is an index of tensors of one length: those are read as a whole.
+
+        That is for parts below several conditions, such as ``j < i`` and ``j > i``, which are numbers everywhere.
+        """
+        if not node.total:
+            return None
+        extents: dict[int, set[Affine]] = {}
+        for part in reachable(node):
+            own = (*part.data, *part.args[0].shape) if part.op == "read" else ()
+            for form, extent in zip(own[: len(own) // 2], own[len(own) // 2 :], strict=True):
+                for v in form.atoms() & bound:
+                    extents.setdefault(v, set()).add(extent if form == Affine.variable(v) else form)
+            rows = part.data if part.op in RANGED or part.op == "guard" else ()
+            forms = [part.data] if part.op == "index" else [row.form for row in rows]
+            if any(form.atoms() & bound for form in forms):
+                return None
+        only = {v: next(iter(own)) for v, own in extents.items() if len(own) == 1}
+        if only.keys() != bound or any(not extent.atoms() <= self._free for extent in only.values()):
+            return None
+        return tuple(Axis(v, 0, only[v]) for v in self._occurring(node, bound))
 
     def _occurring(self, node: Node, bound: frozenset[int]) -> list[int]:
         """The bound variables in the order in which they occur."""

@@ -17,6 +17,7 @@ the sum is known to run, or where the factor does no harm anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -39,12 +40,42 @@ def common_outside(graph: Graph, body: Node) -> Node:
     number, addition = graph.split_coefficient(body)
     if addition.op != "add" or len(addition.args) > MOST_TERMS:
         return body
-    terms = [graph.factors(term) for term in addition.args]
-    shared = [f for f in terms[0] if f.op != "const" and all(f in factors for factors in terms)]
+    terms = [_powers(graph, term) for term in addition.args]
+    if all(rows for rows, _ in terms):
+        return body
+    shared: dict[Node, int | Fraction] = {}
+    for base in terms[0][1]:
+        exponents = [powers.get(base, 0) for _, powers in terms]
+        least = min(exponents) if min(exponents) > 0 else max(exponents)
+        if all(e * least > 0 and (e - least).denominator == 1 for e in exponents):
+            # n/s - S/s**3 is no longer than (n - S/s**2)/s.
+            numbers = any(all(f is base or f.op == "const" for f in powers) for _, powers in terms)
+            if exponents.count(least) > 1 or (not base.plain and not numbers):
+                shared[base] = least
     if not shared:
         return body
-    rest = graph.add([graph.mul([f for f in factors if f not in shared]) for factors in terms])
-    return graph.mul([graph.const(number), *shared, rest])
+    rests = []
+    for rows, powers in terms:
+        left = [graph.pow(base, graph.const(e - shared.get(base, 0))) for base, e in powers.items()]
+        rests.append(graph.guard(rows, graph.mul(left)))
+    outside = [graph.pow(base, graph.const(exponent)) for base, exponent in shared.items()]
+    return graph.mul([graph.const(number), *outside, graph.add(rests)])
+
+
+def _powers(graph: Graph, term: Node) -> tuple[tuple[Row, ...], dict[Node, int | Fraction]]:
+    """A term as the rows of a guard, and the rational exponents of its factors.
+
+    What has an exponent stands in all terms or leaves none: where one of them is not guarded, the factor is a number
+    already, or the addition is none.
+    """
+    rows, inner = (term.data, term.args[0]) if term.op == "guard" else ((), term)
+    powers: dict[Node, int | Fraction] = {}
+    for factor in graph.factors(inner):
+        base, exponent = factor.args if factor.op == "pow" else (factor, graph.one)
+        if exponent.op != "const" or not isinstance(exponent.data, (int, Fraction)):
+            base, exponent = factor, graph.one
+        powers[base] = powers.get(base, 0) + exponent.data
+    return rows, powers
 
 
 class ProductsOfSums:

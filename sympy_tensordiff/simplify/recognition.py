@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
@@ -14,8 +15,19 @@ from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.patterns import Labels, Operand
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.passes import Uses, counted, rewritten
-from sympy_tensordiff.simplify.products import build, cancelled, inner_parts, may_cancel, product_of, summed_axes
+from sympy_tensordiff.simplify.products import (
+    Product,
+    build,
+    cancelled,
+    inner_parts,
+    may_cancel,
+    product_of,
+    summed_axes,
+)
 from sympy_tensordiff.simplify.signs import with_signs
+
+LEVELS = 4
+"""Sums within sums are looked at so deep, to see whether their terms cancel."""
 
 
 class Facts(NamedTuple):
@@ -215,6 +227,48 @@ def _cancelled(graph: Graph, node: Node, facts: Facts) -> Node | None:
     return None if found is None else build(graph, found)
 
 
+def _cancelling_sums(graph: Graph, node: Node, facts: Facts) -> Node | None:
+    """sum(x - sum(x)/n) = 0: an addition is summed term by term where that leaves fewer terms"""
+    return _cancelled_terms(graph, node, LEVELS)
+
+
+def _cancelled_terms(graph: Graph, node: Node, levels: int) -> Node | None:
+    """The same, with additions in its terms, which may cancel in turn."""
+    product = product_of(graph, node)
+    product = product._replace(parts=_without_cores(product.parts))
+    labels = Counter(label for _, own in product.parts for label in own)
+    for n, (addition, own) in enumerate(product.parts):
+        if addition.op == "add" and any(labels[label] == 1 and label not in product.output for label in own):
+            parts = product.parts[:n] + product.parts[n + 1 :]
+            rest = product._replace(parts=parts)
+            terms = [_summed(graph, rest, addition.shape, term, own) for term in addition.args]
+            found = graph.add([_without_zero(graph, term, levels) for term in terms])
+            if found.op != "add" or len(found.args) < len(addition.args):
+                return found
+    return None
+
+
+def _without_zero(graph: Graph, term: Node, levels: int) -> Node:
+    """A term, or 0 where it is a sum whose terms cancel."""
+    _, core = graph.split_view(term)
+    found = _cancelled_terms(graph, core, levels - 1) if core.op == "ein" and levels else None
+    return term if found is None or not graph.is_zero(found) else found
+
+
+def _summed(graph: Graph, product: Product, shape: tuple[Affine, ...], term: Node, labels: Labels) -> Node:
+    """A product with one more operand; of a scalar its factors, among which sizes may cancel."""
+    coefficient, term = graph.split_view(term)
+    ones = (graph.filled(1, shape), labels)
+    parts: list[Operand] = [(term, labels)] if term.shape else [ones, *((factor, ()) for factor in graph.factors(term))]
+    parts = [*product.parts, *_without_cores(parts)]
+    return build(graph, product._replace(coefficient=coefficient * product.coefficient, parts=parts))
+
+
+def _without_cores(parts: Sequence[Operand]) -> list[Operand]:
+    """Operands, with those of a product in the place of the product."""
+    return [own for part in parts for own in (inner_parts(*part) if is_core(part[0]) else [part])]
+
+
 def _unmoved(graph: Graph, node: Node, facts: Facts) -> Node | None:
     """transposed(X^T X) = X^T X, and sums of such"""
     if not is_view(node) or not node.args:
@@ -329,7 +383,7 @@ RULES: Rules = {
     "pow": (_sigmoid, _power, _outside),
     "add": (_complement, _scalar_inside, _collected, _content),
     "mul": (_cancelled,),
-    "ein": (_diagonal, _unmoved, _ordered, _cancelled),
+    "ein": (_diagonal, _unmoved, _ordered, _cancelled, _cancelling_sums),
 }
 
 ORDERED: Rules = {"ein": (_ordered,)}

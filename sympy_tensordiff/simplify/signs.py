@@ -15,6 +15,7 @@ divisors that are no powers of two.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
@@ -35,6 +36,9 @@ ODD: frozenset[Any] = frozenset({
 EVEN: frozenset[Any] = frozenset({sympy.cos, sympy.cosh, sympy.sech, sympy.sinc, sympy.Abs})
 """Functions with ``f(-x) = f(x)``."""
 
+ENTERED = frozenset({"mul", "ein", "sum", "guard"})
+"""What is linear in its arguments, or in each of its factors."""
+
 SKETCH = 16
 """Terms are compared by at most so many nodes; larger ones by the order in which they were made."""
 
@@ -47,21 +51,24 @@ class Signed(NamedTuple):
     core: Node
 
 
-def with_signs(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+def with_signs(graph: Graph, nodes: Sequence[Node], *, numbers: bool = True) -> list[Node]:
     """The ``nodes`` with one sign for additions that differ in it only; those of whole tensors as they are.
 
     Parameters
     ----------
     graph : Graph
     nodes : sequence of Node
+    numbers : bool
+        Whether additions give away common numbers, too.
     """
-    work = _Signs(graph)
+    work = _Signs(graph, numbers)
     return [node if node.whole else work.root(node) for node in nodes]
 
 
 class _Signs:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, numbers: bool) -> None:
         self.graph = graph
+        self.numbers = numbers
         self.done: dict[Node, Signed] = {}
         self.leading: dict[Node, tuple[Any, ...]] = {}
 
@@ -77,6 +84,8 @@ class _Signs:
         for part in reachable(node):
             if part not in self.done:
                 self.done[part] = self.signed(part)
+                if part in self.graph.labels:
+                    self.graph.labels.setdefault(self.done[part].alone, self.graph.labels[part])
         return self.done[node].alone
 
     def signed(self, node: Node) -> Signed:
@@ -108,7 +117,7 @@ class _Signs:
             number, core = self.graph.split_coefficient(node)
             return Signed(node, 1, node) if core is self.graph.one else Signed(node, number, core)
         terms = [self.graph.split_coefficient(term) for term in node.args]
-        number = _content([number for number, _ in terms]) * self.sign(terms)
+        number = self.sign(terms) * (_content([number for number, _ in terms]) if self.numbers else 1)
         if number == 1:
             return Signed(node, 1, node)
         factor = Fraction(1, number)
@@ -135,6 +144,45 @@ class _Signs:
             bound = any(v < 0 for v in node.free)
             self.leading[node] = (kind, bound, sorted(map(_label, parts)), node.id)
         return self.leading[node]
+
+
+def without_minus(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The results ``nodes``, each with a positive number in front where a difference in it can be turned.
+
+    ``-2*sum((y - f)*x)`` is ``2*sum((f - y)*x)``. A difference that the result needs elsewhere stays, one of
+    entries, such as ``x[p] - x[j]``, and ``1 - u``.
+
+    Parameters
+    ----------
+    graph : Graph
+    nodes : sequence of Node
+    """
+    uses = Counter(arg for node in reachable(*nodes) for arg in node.args)
+    found = []
+    for node in nodes:
+        variables, _, body = graph.inside(node, ()) if node.op == "comprehension" else ((), (), node)
+        number, core = graph.split_view(body)
+        turned = _turned(graph, core, uses) if number < 0 else None
+        if turned is not None:
+            body = graph.scale(-number, turned)
+            node = graph.comprehension(variables, node.data, body) if node.op == "comprehension" else body
+        found.append(node)
+    return found
+
+
+def _turned(graph: Graph, node: Node, uses: Counter[Node]) -> Node | None:
+    """A node times -1 that has no more signs than the node; None where there is none."""
+    if node.op == "add":
+        terms = [graph.split_view(term) for term in node.args]
+        usual = graph.one in node.args or all(term.op == "read" for _, term in terms)
+        if usual or uses[node] > 1 or all(number > 0 for number, _ in terms):
+            return None
+        return graph.add([graph.scale(-1, term) for term in node.args])
+    for n, arg in enumerate(node.args if node.op in ENTERED else ()):
+        turned = _turned(graph, arg, uses)
+        if turned is not None:
+            return graph.with_args(node, [*node.args[:n], turned, *node.args[n + 1 :]])
+    return None
 
 
 def _is_integer(exponent: Node) -> bool:
@@ -181,4 +229,4 @@ def _form_key(form: Affine) -> tuple[Any, ...]:
     return tuple(sorted(terms)), form.constant
 
 
-__all__ = ["with_signs"]
+__all__ = ["with_signs", "without_minus"]

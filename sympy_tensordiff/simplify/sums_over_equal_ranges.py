@@ -37,26 +37,30 @@ class Term(NamedTuple):
     factors: tuple[Node, ...]
 
 
-def merged_sums(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+def merged_sums(graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = frozenset()) -> list[Node]:
     """The ``nodes`` with the sums of each addition merged; those of whole tensors as they are.
 
     Parameters
     ----------
     graph : Graph
     nodes : sequence of Node
+    sizes : frozenset of int
+        The variables that are never bound: sums may differ in those that they know.
     """
     done: dict[Node, Node] = {}
     for part in reachable(*nodes):
         new = part if part.whole else graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.whole and len(new.args) <= MOST_TERMS and not new.plain:
-            new = _merged(graph, new, LEVELS)
-        elif new.op in ("sum", "guard"):
-            new = graph.with_args(new, [common_outside(graph, new.args[0])])
+            new = _merged(graph, new, LEVELS, sizes)
+        elif new.op in ("sum", "guard", "comprehension", "mul"):
+            new = graph.with_args(new, [common_outside(graph, arg) for arg in new.args])
+        elif new.op == "select":
+            new = graph.with_args(new, [new.args[0], *(common_outside(graph, side) for side in new.args[1:])])
         done[part] = new
-    return [done[node] for node in nodes]
+    return [node if node.whole else common_outside(graph, done[node]) for node in nodes]
 
 
-def _merged(graph: Graph, addition: Node, levels: int) -> Node:
+def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int]) -> Node:
     """An addition with those of its sums merged that run over the same range beside the same factors."""
     groups: dict[object, list[Summed]] = {}
     rest: list[Node] = []
@@ -67,13 +71,13 @@ def _merged(graph: Graph, addition: Node, levels: int) -> Node:
         else:
             node = found.node
             count = len(graph.hints[node.id])
-            key = (found.outside, node.free, count, _lowered(node, count))
+            key = (found.outside, node.free - sizes, count, _lowered(node, count))
             groups.setdefault(key, []).append(found)
     if all(len(group) == 1 for group in groups.values()):
         return addition
     for group in groups.values():
         outside = [*group[0].outside]
-        rest += [graph.mul([*outside, part]) for part in _together(graph, group, levels)]
+        rest += [graph.mul([*outside, part]) for part in _together(graph, group, levels, sizes)]
     return graph.add(rest)
 
 
@@ -105,7 +109,7 @@ def _lowered(node: Node, count: int) -> tuple[Row, ...]:
     return tuple(sorted(row.substitute({**own, **around}) for row in node.data))
 
 
-def _together(graph: Graph, group: Sequence[Summed], levels: int) -> list[Node]:
+def _together(graph: Graph, group: Sequence[Summed], levels: int, sizes: frozenset[int]) -> list[Node]:
     """The sums of a group, those that share factors as one."""
     variables, rows, _ = graph.open(group[0].node)
     terms = []
@@ -115,12 +119,12 @@ def _together(graph: Graph, group: Sequence[Summed], levels: int) -> list[Node]:
         factor, body = graph.split_coefficient(body)
         terms.append(Term(number * factor, graph.factors(body)))
     parts = []
-    for term in _factored(graph, terms, levels):
+    for term in _factored(graph, terms, levels, sizes):
         parts.append(graph.scale(term.number, graph.sum(variables, rows, graph.mul(term.factors))))
     return parts
 
 
-def _factored(graph: Graph, terms: Sequence[Term], levels: int) -> list[Term]:
+def _factored(graph: Graph, terms: Sequence[Term], levels: int, sizes: frozenset[int]) -> list[Term]:
     """Terms that share a factor as one, those that share the one that most of them have first."""
     waiting = list(terms)
     while (best := _most_shared(waiting)) is not None:
@@ -130,8 +134,8 @@ def _factored(graph: Graph, terms: Sequence[Term], levels: int) -> list[Term]:
             for term in best
         ])  # fmt: skip
         if inner.op == "add" and levels:
-            inner = _merged(graph, inner, levels - 1)
-        number, inner = graph.split_coefficient(inner)
+            inner = _merged(graph, inner, levels - 1, sizes)
+        number, inner = graph.split_coefficient(common_outside(graph, inner))
         place = waiting.index(best[0])
         waiting = [term for term in waiting if all(term is not other for other in best)]
         if number:

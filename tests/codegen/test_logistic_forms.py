@@ -100,5 +100,5 @@ def test_texts():
         "sigmoid(z) - y",
         "TensorComprehension(sigmoid(x[p]), (p, n))",
         "TensorComprehension((1 - sigmoid(x[p]))*sigmoid(x[p]), (p, n))",
-        "TensorComprehension(c[p]*y[p] - sigmoid(z[p])*c[p], (p, n))",
+        "TensorComprehension((y[p] - sigmoid(z[p]))*c[p], (p, n))",
     ]

@@ -134,9 +134,9 @@ EINSUMS = {
         "n*sum((B.T @ y)**2)*ones(n)",
     ),
     "a sum over an axis": (td.sum(td.TensorComprehension(B[i, j] * x[i], (j, m), (i, n))), "sum(B, axis=1)"),
-    "of a written table": (
+    "of a table that is read once": (
         td.sum(td.TensorComprehension(td.IndexedSum(A[i, j] * x[j], (j, 0, n - 1)), (i, n)) ** 2),
-        "2*A.T @ TensorComprehension(IndexedSum(A[i, j]*x[j], (j, 0, n - 1)), (i, n))",
+        "2*A.T @ A @ x",
     ),
 }  # fmt: skip
 

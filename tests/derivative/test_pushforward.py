@@ -34,7 +34,7 @@ s = td.IndexedSum(sympy.sin(f[i]) * x[i] + r * x[5 - i] ** 3, (i, 0, 1))
         (td.jvp(f, r, dr), "TensorComprehension(0, (i, 2))"),
         (td.jvp(f, (), ()), "TensorComprehension(0, (i, 2))"),
         (td.jvp(r**3, r, dr), "3*dr*r**2"),
-        (td.jvp(r * z, (r, z), (dr, z)), "dr*z + r*z"),
+        (td.jvp(r * z, (r, z), (dr, z)), "z*(dr + r)"),
         (td.jvp(x, x, dx), "dx"),
         (td.jvp(x, (x, x), (dx, ex)), str(td.TensorAdd(dx, ex))),
         (td.jvp(x, w, dw), str(td.zeros(6))),
@@ -85,7 +85,7 @@ def test_chained_comprehensions():
     shifted = td.TensorComprehension(3 * x[i + 1], (i, 5))
     ones = td.TensorComprehension(1, (i, 6))
     product = td.IndexedSum(shifted[i] * x[i], (i, 0, 4))
-    assert str(td.jvp(product, x, ones)) == f"IndexedSum({shifted}[i] + 3*x[i], (i, 0, 4))"
+    assert str(td.jvp(product, x, ones)) == "3*IndexedSum(x[i + 1] + x[i], (i, 0, 4))"
 
 
 COMPOSED = {

@@ -30,7 +30,7 @@ OTHER = S(B[i, j] * x[j], over_j)
         (S(INNER * y[i], over_i) + S(INNER * z[i], over_i), S((y[i] + z[i]) * INNER, over_i)),
         (
             S(INNER * y[i], over_i) - 3 * S(y[k] * z[k], over_k),
-            -S(y[k] * (3 * z[k] - S(A[k, j] * x[j], over_j)), over_k),
+            S(y[k] * (S(A[k, j] * x[j], over_j) - 3 * z[k]), over_k),
         ),
         (2 * S(INNER * y[i], over_i) - 4 * S(INNER * z[i], over_i), 2 * S((y[i] - 2 * z[i]) * INNER, over_i)),
         (x[p] * S(INNER * y[i], over_i) + x[p] * S(INNER * z[i], over_i), x[p] * S((y[i] + z[i]) * INNER, over_i)),

@@ -58,7 +58,7 @@ def test_solve_finds_the_mean():
     slope = td.diff(Sum((x[s] - mu) ** 2, (s, 1, n)), mu)
     (mean,) = sympy.solve(sympy.expand(slope), mu)
     assert mean == td.lift(Sum(x[s], (s, 1, n))) / n
-    assert slope == -2 * td.lift(Sum(x[s] - mu, (s, 1, n)))  # nothing is expanded unasked
+    assert slope == 2 * td.lift(Sum(mu - x[s], (s, 1, n)))  # nothing is expanded unasked
 
 
 def test_solve_finds_weighted_means_and_lines():
