@@ -55,7 +55,7 @@ def test_remainders_are_copied_once_in_the_order_of_the_loops():
     filtered = td.IndexedSum(weights[k] * signal[(i + k) % N], (k, 0, K - 1))
     loss = td.IndexedSum((filtered - target[i]) ** 2, (i, 0, N - 1))
     program = build_program([signal, weights, target], td.gradient(loss, weights))
-    assert count(program).iterations <= 2 * N * K + 4 * (N + K)
+    assert count(program, {}).iterations <= 2 * N * K + 4 * (N + K)
     assert sorted(len(array.shape) for array in program.temporaries) == [1, 1]
     result = td.lambdify((signal, weights, target), td.gradient(loss, weights), "numpy")
     s, h, t = (np.random.default_rng(0).normal(size=m) for m in (N, K, N))
