@@ -1,4 +1,4 @@
-"""What SymPy would find out by recursion, found bottom-up: how deep, how large, and which order.
+"""What SymPy would find out by recursion, found bottom-up: how deep, how large, which order, any symmetric tensor.
 
 Each of our nodes remembers its measures; the native nodes between it and the next ones of ours
 are walked with a stack. So the cost is one visit per node of the graph, whatever the number of
@@ -23,7 +23,7 @@ _MOST = 10**12
 
 
 class Measures(NamedTuple):
-    """The depth and the size of an expression as a tree, and a digest of its structure.
+    """The depth and the size of an expression as a tree, a digest of its structure, and whether a tensor is symmetric.
 
     The digest is the same in every process. The size stops counting at a large number.
     """
@@ -31,6 +31,7 @@ class Measures(NamedTuple):
     depth: int
     size: int
     digest: bytes
+    has_symmetric: bool
 
     @property
     def is_deep(self) -> bool:
@@ -69,6 +70,7 @@ def measures(expr: Any) -> Measures:
             1 + max((part.depth for part in parts), default=0),
             min(1 + sum(part.size for part in parts), _MOST),
             blake2b(b"\0".join(content), digest_size=16).digest(),
+            bool(getattr(node, "symmetric", ())) or any(part.has_symmetric for part in parts),
         )
         known[id(node)] = found
         if hasattr(node, "_measures"):

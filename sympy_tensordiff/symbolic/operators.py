@@ -19,10 +19,10 @@ from sympy_tensordiff.symbolic.elementwise import TensorAdd, TensorMul, TensorPo
 from sympy_tensordiff.symbolic.entries import TensorExpr
 from sympy_tensordiff.symbolic.entrywise_functions import elementwise, exp
 from sympy_tensordiff.symbolic.functions import transpose
+from sympy_tensordiff.symbolic.measures import measures
 from sympy_tensordiff.symbolic.operations import operand, shape_of
 from sympy_tensordiff.symbolic.printing import short
 from sympy_tensordiff.symbolic.slices import part
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.whole import COMPARISON, is_whole, refuse_asked, refuse_whole
 
 
@@ -47,7 +47,7 @@ def _collected(terms: list[Any]) -> list[Any]:
         key = tuple(rest) if len(rest) != 1 else rest[0]
         counts.setdefault(key, []).append((number, term))
     equal = [found[0][1] for found in counts.values() if len(found) > 1]
-    if not any(isinstance(s, TensorSymbol) and s.symmetric for term in equal for s in term.free_symbols):
+    if not any(measures(term).has_symmetric for term in equal):
         return terms
     sums = [(sum(number for number, _ in found), found[0][1], len(found)) for found in counts.values()]
     return [

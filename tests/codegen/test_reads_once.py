@@ -45,11 +45,10 @@ def test_what_is_read_once(result, once, never) -> None:
     np.testing.assert_allclose(found(*VALUES), td.lambdify(ARGUMENTS, result, "numpy")(*VALUES), rtol=1e-13)
 
 
-@pytest.mark.parametrize("parallel", [False, True])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("dtype", "parallel"), [("float64", False), ("float32", True)])
 def test_functions_of_what_data_select_run_along_rows_of_it(dtype, parallel) -> None:
     """All that is selected is read before, so that the functions are vectorised."""
-    entry = sympy.exp(factor[idx[i]] * factor[i]) / (1 + factor[idx[i]] ** 2)
+    entry = sympy.exp(factor[idx[i]] * factor[i]) / (1 + table[idx[i], 0] ** 2)
     pair = td.TensorComprehension(sympy.tanh(table[idx[i], j] * table[idx[i], pairs[i, 0]]), (i, N), (j, 9))
     chosen = td.TensorComprehension(sympy.exp(-table[pairs[i, j], j]), (i, N), (j, K))
     results = (td.TensorComprehension(entry, (i, N)), pair, chosen)
