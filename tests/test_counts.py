@@ -94,10 +94,20 @@ FEWER = {
     **dict.fromkeys([("index_value_inside", "x"), ("index_power", "x")], "the derivative of a power 0 is 0"),
     **dict.fromkeys([("sum_of_constant", "x")], "a constant range is a factor"),
     **dict.fromkeys(
-        [("K1", "x"), ("L3", "x"), ("normalised", "x"), ("bounded_in_a_floor", "x"), ("output_name_inside", "x")],
+        [
+            ("K1", "x"),
+            ("L3", "x"),
+            ("normalised", "x"),
+            ("one_name_side_by_side", "x"),
+            ("bounded_in_a_floor", "x"),
+            ("output_name_inside", "x"),
+        ],
         "sums are factored",
     ),
-    **dict.fromkeys([("sum_in_function_in_sum", "x"), ("square_of_square", "A")], "sums are factored"),
+    **dict.fromkeys(
+        [("sum_in_function_in_sum", "x"), ("square_of_square", "A"), ("one_name_side_by_side", "x")],
+        "sums are factored",
+    ),
     **dict.fromkeys([("L15", "r_"), ("L15", "x")], "the other operand is summed along its diagonal before"),
     **dict.fromkeys([("L27", "M"), ("piecewise_unequal", "x")], "sums over equal points share their loops"),
     **dict.fromkeys([("L11_clamp", "x"), ("clamp_two_in_one_index", "z")], "a number at the end is counted"),

@@ -67,7 +67,7 @@ class Lowering(Matrices):
 
     def _compute(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
         stays = node.op in ("read", "compare", "and", "or", "not") or _is_diagonal(node)
-        asks = not stays and (node.height or self._is_repeated(node, block.context))
+        asks = not stays and (node.height or is_dear(node) or self._is_repeated(node, block.context))
         if (asks and not self._is_lazy(node, block)) or self._is_rounded_often(node, block.context):
             kept: scalars.Scalar | None = yield self._kept(node, block)
             if kept is not None:

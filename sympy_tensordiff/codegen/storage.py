@@ -13,6 +13,7 @@ from sympy_tensordiff.codegen.diagonals import split_diagonals
 from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Store
+from sympy_tensordiff.codegen.materialise import is_dear
 from sympy_tensordiff.codegen.plan import Candidate, Context, Planner, index_forms
 from sympy_tensordiff.codegen.scatters import Part, split_scatters
 from sympy_tensordiff.codegen.shared import shared_parts, uses
@@ -150,6 +151,7 @@ class Storage:
             body = node
         array = loops.Array(name, tuple(self.form(extent) for extent in extents))
         yield self._keep_shared(body, Context((), ()))
+        yield self._keep_tables(body)
         yield self._kernel(name, axes, extents, (), body)
         if node.op == "comprehension" and node not in self.stored:
             self.stored[node] = [Stored(name, Candidate(node, (), (), (), (), ()), ())]
@@ -158,7 +160,7 @@ class Storage:
 
     def _know_entries(self, name: str, axes: Sequence[int], extents: Sequence[Affine], body: Node) -> None:
         """Let an array of ``body`` over ``axes`` serve where the same is needed without the comprehension around it."""
-        if not body.height or body.op == "read":
+        if not (body.height or is_dear(body)) or body.op == "read":
             return
         candidate = self.planner.candidate(body, Context(tuple(axes), ranges(axes, extents)))
         units = [Affine.variable(axis) for axis in axes]
@@ -230,6 +232,8 @@ class Storage:
         for found in candidates:
             if (serving := self._serving(found)) is not None:
                 return serving, self._index(serving, found)
+        if not (node.height or shared):
+            return None  # a call of a function, of which there is no array
         if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
             return None
         candidate = candidates[0]
@@ -255,6 +259,13 @@ class Storage:
         totals = self._uses, self._everywhere
         for part in shared_parts(node, totals, self.outside.union(home.variables)):
             yield self._temporary(part, home, shared=True)
+
+    def _keep_tables(self, node: Node) -> Recursion[None]:
+        """Tables of functions that ``node`` reads come first: calls of the same functions in it read them, too."""
+        for part in reachable(node):
+            table = part.args[0] if part.op == "read" else part
+            if table.op == "comprehension" and table.free <= self.outside and is_dear(table.args[0]):
+                yield self._temporary(table, Context((), ()))
 
     def _candidates(self, node: Node, context: Context) -> list[Candidate]:
         found = self.planner.candidates(node, context)

@@ -1,4 +1,4 @@
-"""Results as kernels fill them: one sign for equal differences, and terms that conditions choose for themselves.
+"""Results as kernels fill them: one sign for equal differences, and terms of a diagonal for themselves.
 
 Derivatives are written for readers, with common factors outside of an addition and with signs that read well. In a
 kernel ``c*(delta*S + A)`` would ask the condition for each entry; ``c*delta*S + c*A`` adds to a diagonal. Residuals
@@ -15,7 +15,7 @@ from sympy_tensordiff.simplify.signs import with_signs
 
 
 def in_terms(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
-    """The ``nodes`` with one sign for differences, and as sums of terms that conditions choose.
+    """The ``nodes`` with one sign for differences, and sums with terms of a diagonal multiplied out.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def _entries_in_terms(graph: Graph, node: Node) -> Node:
 
 
 def _in_terms(graph: Graph, root: Node) -> Node:
-    """An entry with the additions in it that have chosen terms multiplied out."""
+    """An entry with the additions in it that have terms of a diagonal multiplied out."""
     outer = {root}
     nodes = reachable(root)
     for node in reversed(nodes):
@@ -51,12 +51,14 @@ def _in_terms(graph: Graph, root: Node) -> Node:
 
 def _multiplied_out(graph: Graph, product: Node) -> Node:
     factors = graph.factors(product)
-    additions = [factor for factor in factors if factor.op == "add" and any(map(_is_chosen, factor.args))]
+    additions = [factor for factor in factors if factor.op == "add" and any(map(_is_diagonal, factor.args))]
     if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
         return product
     others = [factor for factor in factors if factor is not additions[0]]
     return graph.add([graph.mul([*others, term]) for term in additions[0].args])
 
 
-def _is_chosen(term: Node) -> bool:
-    return term.op == "guard" or (term.op == "mul" and any(factor.op == "guard" for factor in term.args))
+def _is_diagonal(term: Node) -> bool:
+    """Whether an equation chooses a term, which is 0 in most entries. Other conditions leave most entries."""
+    factors = term.args if term.op == "mul" else (term,)
+    return any(factor.op == "guard" and any(row.kind == "eq" for row in factor.data) for factor in factors)

@@ -223,3 +223,12 @@ def test_one_row_of_what_a_function_returns_serves_several_sums():
     assert not any(len(array.shape) > 1 for array in paired.temporaries)
     text = print_source(fitted, "numba")
     assert text[text.index("def run") :].count("= exp(") == 1
+
+
+def test_tables_of_functions_serve_what_calls_these_again():
+    """The derivative of a table of tanh squares its entries, and asks the function for none of them again."""
+    s, h = td.TensorSymbol("s", (5, 5)), td.TensorSymbol("h", (5, 5))
+    t = td.TensorComprehension(sympy.tanh(s[i, j]), (i, 5), (j, 5))
+    energy = td.IndexedSum(t[i, j] * (t[i + 1, j] + t[i, j + 1] + h[i, j]), (i, 0, 3), (j, 0, 3))
+    text = print_source(build_program([s, h], td.gradient(energy, s)), "numpy")
+    assert text.count("tanh(") == 1
