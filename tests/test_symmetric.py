@@ -43,6 +43,7 @@ FUNCTIONS = {
     [
         (S.T, "S"),
         (S @ w + S.T @ w, "2*S @ w"),
+        (A @ w + A @ w, "A @ w + A @ w"),
         (td.inv(S).T, "inv(S)"),
         ((S + 2 * td.inv(K) + td.DeltaTensor(n)).T, "DeltaTensor(n) + S + 2*inv(K)"),
         ((S @ A).T, "(S @ A).T"),
