@@ -121,7 +121,7 @@ def build_program(
     )
     of_rows: set[str] = set()
     program = assembled(of_rows=of_rows if rows and temporaries else None)
-    if not of_rows <= _kept_by_rows(program):
+    if of_rows and not of_rows <= _kept_by_rows(program):
         program = assembled()
     known = [_named(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)

@@ -237,7 +237,8 @@ class Storage:
         if not candidates or not (wanted or self._worth_keeping(node, candidates[0].rank, context)):
             return None
         candidate = candidates[0]
-        if not wanted and len(candidate.axes) >= context.dimension and not self._takes_fewer(candidate, context):
+        is_rounded = node.op == "read" or (not wanted and len(candidate.axes) >= context.dimension)
+        if is_rounded and not self._takes_fewer(candidate, context):
             return None
         # One that is begun is an array for the sake of a scatter, and turns out to be none.
         if candidate.node in self._begun or not self._is_safe(candidate.node, candidate.rows):
@@ -365,9 +366,10 @@ class Storage:
         return rank < context.dimension
 
     def _takes_fewer(self, candidate: Candidate, context: Context) -> bool:
-        """Whether a candidate with a quotient among its forms has fewer entries than the loops around run.
+        """Whether a candidate of quotients or remainders has fewer entries than the loops around run.
 
-        ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``.
+        ``i // 2`` takes fewer values than ``i``; ``(i + k) % n`` may take more than ``k``, and ``100*i + k`` more than
+        both together.
         """
         hints = self.hints or Hints()
         ends = zip(candidate.lows, candidate.highs, strict=True)

@@ -46,11 +46,6 @@ def _single_reads(graph: Graph, nodes: list[Node]) -> set[Node]:
     }
 
 
-def _plain_indices(read: Node) -> frozenset[int]:
-    """The variables that are indices of a read themselves."""
-    return frozenset(v for form in read.data for v in form.atoms() if form == Affine.variable(v))
-
-
 def _written_out(graph: Graph, roots: Sequence[Node], reads: set[Node]) -> list[Node]:
     """``roots`` with reads written out; the nodes around them are opened and closed again."""
     done: dict[Node, Node] = {}

@@ -61,3 +61,11 @@ def test_remainders_are_copied_once_in_the_order_of_the_loops():
     s, h, t = (np.random.default_rng(0).normal(size=m) for m in (N, K, N))
     windows = s[(np.arange(N)[:, None] + np.arange(K)) % N]
     np.testing.assert_allclose(result(s, h, t), 2 * windows.T @ (windows @ h - t), rtol=1e-12)
+
+
+def test_no_copy_is_longer_than_the_loops_run():
+    """``100*i + k`` takes 5,903 values for 180 pairs of indices."""
+    signal, weights = td.TensorSymbol("s", 7), td.TensorSymbol("h", 3)
+    value = td.IndexedSum(weights[k] * signal[(100 * i + k) % 7], (k, 0, 2))
+    program = build_program([signal, weights], td.TensorComprehension(value, (i, 60)))
+    assert not program.temporaries
