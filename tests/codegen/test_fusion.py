@@ -226,7 +226,7 @@ def test_one_row_of_what_a_function_returns_serves_several_sums():
 
 
 def test_tables_of_functions_serve_what_calls_these_again():
-    """The derivative of a table of tanh squares each entry once, whatever conditions choose, and asks for none again."""
+    """The derivative of a table of tanh squares each entry once, and asks for none again."""
     s, h = td.TensorSymbol("s", (5, 5)), td.TensorSymbol("h", (5, 5))
     t = td.TensorComprehension(sympy.tanh(s[i, j]), (i, 5), (j, 5))
     energy = td.IndexedSum(t[i, j] * (t[i + 1, j] + t[i, j + 1] + h[i, j]), (i, 0, 3), (j, 0, 3))
