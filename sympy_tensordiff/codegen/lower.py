@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from sympy_tensordiff.codegen import loops, scalars
@@ -33,6 +34,9 @@ from sympy_tensordiff.integer.polyhedron import implied
 Rows = tuple[Row, ...]
 
 _ACCUMULATORS: dict[Reduction, str] = {"sum": "s", "prod": "product", "max": "greatest", "min": "least"}
+
+_LARGEST_EXPONENT = 16
+"""Up to here, products are as exact as a general power for all that is asked of kernels."""
 
 CONDITIONS = frozenset({"lt", "le", "eq", "ne", "and", "or", "not"})
 
@@ -87,7 +91,10 @@ class Lowering(Matrices):
             "mul": self._product,
             "select": self._choice,
         }
-        special = methods.get(node.op)
+        if node.op == "pow" and _has_root(node.args[1]):
+            special = self._root
+        else:
+            special = methods.get(node.op)
         if special is not None:
             value: scalars.Scalar = yield special(node, block)
             return value
@@ -352,6 +359,18 @@ class Lowering(Matrices):
                 factors.append((yield self.value(factor, block)))
         return factors[0] if len(factors) == 1 else scalars.Operation("mul", tuple(factors))
 
+    def _root(self, node: Node, block: Block) -> Recursion[scalars.Scalar]:
+        """A power with an exponent like 3/2: a root and products take a tenth of the time of a general power."""
+        base: scalars.Scalar = yield self.value(node.args[0], block)
+        if not isinstance(base, Name | Load):
+            block.values[node.args[0]] = name = Name(self._local("v"))
+            block.statements.append(Let(name.name, base))
+            base = name
+        exponent = node.args[1].data
+        whole = scalars.Operation("pow", (base, scalars.Number(int(abs(exponent)))))
+        product = scalars.Operation("mul", (whole, scalars.Operation("pow", (base, scalars.Number(Fraction(1, 2))))))
+        return product if exponent > 0 else scalars.Operation("pow", (product, scalars.Number(-1)))
+
     # -------------------------------------------------------------- where values are computed
 
     def _home(self, node: Node, block: Block) -> Block:
@@ -367,6 +386,12 @@ class Lowering(Matrices):
             if outward:
                 best = block
         return best
+
+
+def _has_root(exponent: Node) -> bool:
+    """Whether an exponent is half of an odd number, greater than 1."""
+    value = exponent.data if exponent.op == "const" else 0
+    return isinstance(value, Fraction) and value.denominator == 2 and 1 < abs(value) < _LARGEST_EXPONENT
 
 
 def _is_diagonal(node: Node) -> bool:

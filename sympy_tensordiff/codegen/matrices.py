@@ -23,8 +23,8 @@ from sympy_tensordiff.codegen.costs import ProductCost, is_worth
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.loops import Contraction, Operand
 from sympy_tensordiff.codegen.plan import Context, index_forms, is_never_empty
-from sympy_tensordiff.codegen.storage import Storage
-from sympy_tensordiff.graph.nodes import Node, reachable
+from sympy_tensordiff.codegen.storage import Storage, kind_of
+from sympy_tensordiff.graph.nodes import BINDERS, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
 from sympy_tensordiff.integer import smith
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -160,6 +160,12 @@ class Matrices(Storage):
         """Whether there is an array of a part."""
         candidate = self.planner.candidate(node, context)
         return candidate is not None and candidate.node in self.stored
+
+    def _stored_at(self, node: Node, context: Context) -> tuple[Affine, ...] | None:
+        """The index at which an array holds a part; None where there is none."""
+        candidate = self.planner.candidate(node, context) if kind_of(node) in self._kinds else None
+        stored = None if candidate is None else self._serving(candidate)
+        return None if stored is None or candidate is None else self._index(stored, candidate)
 
     def _taken_apart(self, terms: Terms, context: Context) -> Split | None:
         """The parts of a sum; None where a product of matrices can sum over no variable."""
@@ -365,9 +371,12 @@ class Matrices(Storage):
             return known
         node, around = self._matrix_entry(matrix, roles, split), split.context
         order = self._orders(matrix, roles, ranges, split)[0]
-        chosen = self.planner.under(node, order, [ranges[label] for label in order], around)
-        if chosen is None:
+        if self.planner.under(node, order, [ranges[label] for label in order], around) is None:
             return None
+        other = roles[1][-1] if order[-1] == roles[2][-1] else roles[2][-1]
+        if self._read_along(order[-1], other, matrix, split):
+            # What runs along the last axis is the innermost index of all that is kept for it.
+            around = replace(around, variables=tuple(sorted(around.variables, key=lambda v: v in order[-1].atoms())))
         yield self._keep_shared(node, around)
         for factor in matrix.factors:
             if factor.height and factor.op != "read":  # other sums may need its values, too
@@ -375,6 +384,9 @@ class Matrices(Storage):
         known = self._known_array(matrix, roles, ranges, split)
         if known is not None:
             return known
+        order = self._orders(matrix, roles, ranges, split)[0]  # what it reads may be known by now
+        chosen = self.planner.under(node, order, [ranges[label] for label in order], around)
+        assert chosen is not None
         kept = yield self._keep(chosen, around, tuple(range(len(chosen.axes))))
         return kept.array, chosen.forms
 
@@ -391,13 +403,35 @@ class Matrices(Storage):
         """The orders of axes in which a matrix may lie, the one first in which it is made."""
         both, own, summed = roles
         orders = [(*both, *own, *summed), (*both, *summed, *own)]
-        # What is copied is best read along its last axis, and written along that of the copy.
-        if self._volume(summed[-1:], ranges) < self._volume(own[-1:], ranges):
+        # What is copied is best read along its last axis, and written along that of the copy: a long one.
+        pair = summed[-1], own[-1]
+        one, two = (self._read_along(*labels, matrix, split) for labels in (pair, pair[::-1]))
+        if (two, self._volume(pair[1:], ranges)) > (one, self._volume(pair[:1], ranges)):
             orders.reverse()
         if split.is_partial:
             for order in permutations(own):
                 orders += [(*both, *order, *summed), (*both, *summed, *order)]
         return orders
+
+    def _read_along(self, label: Affine, other: Affine, matrix: Matrix, split: Split) -> int:
+        """How many of the arrays that a matrix reads, as far as these are known, run along a label rather than another.
+
+        These have the one on their last axis and the other on one before.
+        """
+        found: list[tuple[Affine, ...]] = []
+        stack = list(matrix.factors)
+        while stack:
+            part = stack.pop()
+            if part.op == "read":
+                found.append(part.data)
+            elif (place := self._stored_at(part, split.context)) is not None:
+                found.append(place)
+            elif part.op not in BINDERS:
+                stack += part.args
+        return sum(
+            label.atoms() <= last.atoms() and any(other.atoms() <= form.atoms() for form in before)
+            for *before, last in filter(None, found)
+        )
 
     def _known_array(
         self, matrix: Matrix, roles: tuple[list[Affine], ...], ranges: Ranges, split: Split

@@ -168,7 +168,7 @@ class Storage:
             order = tuple(candidate.forms.index(unit) for unit in units)
             stored = Stored(name, candidate, (Affine.of(0),) * len(axes), order)
             self.stored.setdefault(candidate.node, []).append(stored)
-            self._kinds.add(_kind(candidate.node))
+            self._kinds.add(kind_of(candidate.node))
 
     def _kernel(
         self, name: str, axes: Sequence[int], extents: Sequence[Affine], guard: Rows, body: Node
@@ -222,7 +222,7 @@ class Storage:
         Of what is ``shared`` an array is worth it wherever it can be kept.
         """
         wanted = shared or node.op == "comprehension"
-        if not wanted and _kind(node) not in self._kinds and not self._may_be_worth(node, context):
+        if not wanted and kind_of(node) not in self._kinds and not self._may_be_worth(node, context):
             return None  # the quick answer in most cases
         if node.free.isdisjoint(context.variables):
             for stored in self.stored.get(node, ()):
@@ -335,7 +335,7 @@ class Storage:
         self.notes.append(f"{name}: {'a tensor of its own' if candidate.node.op == 'comprehension' else why}")
         stored = Stored(name, candidate, lows, order)
         self.stored.setdefault(candidate.node, []).append(stored)
-        self._kinds.add(_kind(candidate.node))
+        self._kinds.add(kind_of(candidate.node))
         # Under a guard the entries are 0 where others may need them.
         if candidate.node.op == "comprehension" and not lows and not guard:
             self._know_entries(name, axes, extents, body)
@@ -432,6 +432,6 @@ def _with_arrays(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, st
     return form.substitute(found) if found else form
 
 
-def _kind(node: Node) -> tuple[str, Any]:
+def kind_of(node: Node) -> tuple[str, Any]:
     """What two nodes have in common that differ in their indices only."""
     return node.op, node.data if node.op in ("call", "compare") else None
