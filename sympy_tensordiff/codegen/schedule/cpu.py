@@ -12,15 +12,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Alloc, Bound, Ends, If, Kernel, Loop, Scatter, Set, Statement
-from sympy_tensordiff.codegen.scalars import Load, Name
+from sympy_tensordiff.codegen.scalars import Load, Name, Operation
 from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span, with_scalars
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
-from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, rfactor, sink, split, split_sums
+from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import STRIP, RowPlan, runs_less_often, scans_plan, sums_plan
 from sympy_tensordiff.codegen.schedule.short_rows import short_row
 from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
-from sympy_tensordiff.codegen.walk import EXTREMA, forms, scalars
+from sympy_tensordiff.codegen.walk import EXTREMA, bounds, forms, scalars
 from sympy_tensordiff.integer.affine import Affine, Row
 
 CHAINS = 8
@@ -28,6 +28,15 @@ CHAINS = 8
 
 CHAIN_WEIGHT = 8
 """Of values of no more operations and reads than this."""
+
+
+JAMMED = 4
+"""So many terms are added to a row of sums at a time."""
+
+JAM_WEIGHT = 16
+"""Of no more operations and reads than this each."""
+
+ARITHMETIC = frozenset({"add", "mul", "neg", "pow"})
 
 
 @dataclass(frozen=True)
@@ -198,6 +207,30 @@ def is_extremum(loop: Loop) -> bool:
     return not runs_less_often(loop, CHAINS) and any(loop.variable in form.atoms() for form in forms(loop.body))
 
 
+def _jammed_rows(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
+    return jam(loop, JAMMED, place.fresh) if is_sum_of_rows(loop) else None
+
+
+def is_sum_of_rows(loop: Loop) -> bool:
+    """Whether a loop, perhaps a long one, adds products or the like, entry by entry, to one row and does nothing else.
+
+    The row is the same in each turn, and no term of it depends on what is added up.
+    """
+    row = loop.body[0]
+    if len(loop.body) != 1 or not isinstance(row, Loop) or len(row.body) != 1 or runs_less_often(loop, JAMMED):
+        return False
+    add = row.body[0]
+    if not isinstance(add, Set) or add.reduction != "sum" or not isinstance(add.target, Load):
+        return False
+    values = list(scalars(row.body))
+    if len(values) > JAM_WEIGHT or any(isinstance(v, Operation) and v.function not in ARITHMETIC for v in values):
+        return False
+    own = [form for bound in bounds(row) for form in (bound.form,)]
+    return not any(loop.variable in form.atoms() for form in (*own, *add.target.index)) and not any(
+        isinstance(v, Load) and v.array == add.target.array for v in values
+    )
+
+
 CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, to, s: _rows(k, scans_plan(k), to, s, p))
 
 ONCE = Rule("read once", "what data select is read once for all passes of the loops inside", _reading_once)
@@ -212,6 +245,7 @@ ROWS = (
 
 LOOPS = (
     Rule("rfactor", f"{CHAINS} extrema side by side do not wait for each other", _in_chains),
+    Rule("jam rows", f"a row of sums is read and written once for {JAMMED} terms", _jammed_rows),
     Rule("split", "parts of a long sum are added up in double precision", _in_parts),
     Rule("near angles", "vectors of sines, again where angles are large", lambda s, p, _: with_near_angles(s, p.fresh)),
 )

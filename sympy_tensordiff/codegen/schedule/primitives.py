@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from sympy_tensordiff.codegen.loops import Bound, Ends, If, Loop, Set, Statement
+from sympy_tensordiff.codegen.loops import Bound, Ends, If, Let, Loop, Set, Statement
 from sympy_tensordiff.codegen.rename import Renaming
-from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation
+from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.schedule.nests import double, explicit, real, span, start, with_scalars
 from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, untied
 from sympy_tensordiff.codegen.schedule.scans import Scan
 from sympy_tensordiff.codegen.schedule.sums import in_rounds
+from sympy_tensordiff.codegen.walk import subexpressions, with_values
 from sympy_tensordiff.integer.affine import Affine, quotient
 
 Fresh: TypeAlias = Callable[[str], str]
@@ -75,8 +76,22 @@ def _inside(row: Loop, planner: RowPlanner, body: Sequence[Statement], target: L
 
 
 def _along(row: Loop, body: Sequence[Statement], target: Load) -> list[Statement]:
-    """Statements for each entry of a row."""
-    return [replace(row, body=explicit(body, target))] if body else []
+    """Statements for each entry of a row; factors that are the same for all of it come first in their products."""
+    own = {statement.name for statement in body if isinstance(statement, Let)}
+
+    def varies(value: Scalar) -> bool:
+        for part in subexpressions(value):
+            indices = part.index if isinstance(part, Load) else [part.form] if isinstance(part, IndexValue) else ()
+            if any(row.variable in form.atoms() for form in indices) or (isinstance(part, Name) and part.name in own):
+                return True
+        return False
+
+    def ordered(value: Scalar) -> Scalar:
+        if not isinstance(value, Operation) or value.function != "mul":
+            return value
+        return Operation("mul", tuple(sorted(value.arguments, key=varies)))
+
+    return [replace(row, body=explicit(with_values(body, ordered), target))] if body else []
 
 
 def carry(row: Loop, scan: Scan, target: Load, fresh: Fresh) -> tuple[Statement, ...]:
@@ -109,6 +124,44 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     """
     (add,) = loop.body
     assert isinstance(add, Set) and isinstance(add.target, Name) and not isinstance(add.value, Ends)
+    chains = [add.target, *(Name(fresh(f"{add.target.name}_{n}")) for n in range(1, count))]
+    inside = [Set(chain, value, add.reduction) for chain, value in zip(chains, _next(loop, add.value, count), strict=True)]
+    before, main, rest = _in_steps(loop, count, inside, fresh)
+    joined = [Set(add.target, chain, add.reduction) for chain in chains[1:]]
+    return (*before, *(Set(chain, add.target) for chain in chains[1:]), main, *joined, *rest)
+
+
+def jam(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
+    """Sums over ``loop`` inside of which one loop runs along a row, of ``count`` terms at a time (unroll and jam).
+
+    The row of sums is read and written once for them; the terms are added in the order in which they were.
+
+    >>> term = Load("x", (Affine.variable("i"), Affine.variable("j")))
+    >>> add = Set(Load("s", (Affine.variable("j"),)), term, "sum")
+    >>> row = span("j", Affine(), Affine.variable("m"), [add])
+    >>> (outer,) = jam(span("i", Affine(), Affine.of(4), [row]), 2, lambda name: name)
+    >>> outer.step, [str(term.index[0]) for term in outer.body[0].body[0].value.arguments[1:]]
+    (2, ['i', 'i + 1'])
+    """
+    (row,) = loop.body
+    assert isinstance(row, Loop)
+    (add,) = row.body
+    assert isinstance(add, Set) and not isinstance(add.value, Ends)
+    total = Operation("add", (add.target, *_next(loop, add.value, count)))
+    before, main, rest = _in_steps(loop, count, [replace(row, body=(Set(add.target, total),))], fresh)
+    return (*before, main, *rest)
+
+
+def _next(loop: Loop, value: Scalar, count: int) -> list[Scalar]:
+    """A value in a turn of a loop and in those after it."""
+    moved = [Affine({loop.variable: 1}, n) for n in range(count)]
+    return [Renaming({}, forms={loop.variable: form}).value(value) for form in moved]
+
+
+def _in_steps(
+    loop: Loop, count: int, inside: Sequence[Statement], fresh: Fresh
+) -> tuple[list[Statement], Loop, list[Statement]]:
+    """What computes the ends of a loop, the loop in steps of ``count`` turns, and what runs for the turns left."""
     before: list[Statement] = []
     low, stop = loop.lows[0].form, loop.highs[0].form + 1
     if len(loop.lows) > 1 or loop.lows[0].divisor > 1:
@@ -117,18 +170,12 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     if len(loop.highs) > 1 or loop.highs[0].divisor > 1:
         stop = Affine.variable(name := fresh(f"{loop.variable}_stop"))
         before.append(Set(Name(name), Ends((), loop.highs)))
-    chains = [add.target, *(Name(fresh(f"{add.target.name}_{n}")) for n in range(1, count))]
-    inside = []
-    for n, chain in enumerate(chains):
-        moved = Renaming({}, forms={loop.variable: Affine({loop.variable: 1}, n)}).value(add.value)
-        inside.append(Set(chain, moved, add.reduction))
     main = replace(span(loop.variable, low, stop - (count - 1), inside), step=count)
-    joined = [Set(add.target, chain, add.reduction) for chain in chains[1:]]
     done = low + count * quotient(stop - low, count)
     is_known = (stop - low).is_constant and (stop - low).constant >= 0
-    rest = Loop(loop.variable, (Bound(done),) if is_known else (Bound(low), Bound(done)), (Bound(stop - 1),), loop.body)
-    result = (*before, *(Set(chain, add.target) for chain in chains[1:]), main, *joined)
-    return result if is_known and done == stop else (*result, rest)
+    lows = (Bound(done),) if is_known else (Bound(low), Bound(done))
+    rest = Loop(loop.variable, lows, (Bound(stop - 1),), loop.body)
+    return before, main, [] if is_known and done == stop else [rest]
 
 
 def split_sums(loop: Loop, sums: Sequence[str], size: int, fresh: Fresh) -> tuple[Statement, ...]:

@@ -14,9 +14,10 @@ from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Kernel, Let, Loop, Scatter, Statement
+from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.schedule.scans import Scan, find_scans
-from sympy_tensordiff.codegen.walk import dependences, forms, scalars, statements, tested_forms
+from sympy_tensordiff.codegen.walk import dependences, forms, rewrite, scalars, statements, tested_forms
 from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
@@ -95,6 +96,28 @@ def untied(loop: Loop, axis: str) -> Untied | None:
     return Untied(replace(loop, lows=tuple(kept[0]), highs=tuple(kept[1])), tuple(ends[0]), tuple(ends[1]))
 
 
+def windowed(loop: Loop, axis: str) -> Loop:
+    """The same loop counted from the start of a window that moves with an axis, where that has fewer steps.
+
+    >>> i, p, last = Affine.variable("i"), Affine.variable("p"), Bound(Affine.of(99))
+    >>> body = (Let("v", Load("x", (i,))),)
+    >>> found = windowed(Loop("i", (Bound(Affine.of(0)), Bound(p - 2)), (last, Bound(p)), body), "p")
+    >>> [str(bound.form) for bound in (*found.lows, *found.highs)], str(found.body[0].value.index[0])
+    (['0', '-p + 2', '2', '-p + 101'], 'i + p - 2')
+    """
+    tied = [[bound for bound in side if axis in bound.form.atoms()] for side in (loop.lows, loop.highs)]
+    if len(tied[0]) != 1 or len(tied[1]) != 1 or any(bound.divisor > 1 for bound in (*loop.lows, *loop.highs)):
+        return loop
+    first, width = tied[0][0].form, tied[1][0].form - tied[0][0].form
+    whole = most_steps(replace(loop, **{side: tuple(b for b in getattr(loop, side) if b not in own) for side, own in zip(("lows", "highs"), tied)}))
+    if not width.is_constant or (whole is not None and whole <= width.constant + 1):
+        return loop
+    moved = Renaming({}, forms={loop.variable: Affine.variable(loop.variable) + first})
+    zero, *lows = sorted((Bound(bound.form - first) for bound in loop.lows), key=lambda b: b.form != Affine())
+    last, *highs = sorted((Bound(bound.form - first) for bound in loop.highs), key=lambda b: b.form != width)
+    return replace(loop, lows=(zero, *lows), highs=(last, *highs), body=moved.body(loop.body))
+
+
 @dataclass
 class Segment:
     """Statements that run once per row ("row"), once per entry ("entry"), or a sum over rows ("sum")."""
@@ -124,7 +147,8 @@ def sums_plan(kernel: Kernel, prover: Prover) -> RowPlan | None:
     if not kernel.axes or not stays_in_rows(kernel):
         return None
     extent = kernel.box(prover.shapes)[-1]
-    plan = RowPlanner(kernel, is_long=not extent.is_constant or extent.constant >= LONG).plan()
+    body = rewrite(kernel.body, lambda s, _: (windowed(s, kernel.axes[-1]) if isinstance(s, Loop) else s,))
+    plan = RowPlanner(replace(kernel, body=body), not extent.is_constant or extent.constant >= LONG).plan()
     return None if plan is None or is_short(extent) or not prover.proves(Row("ge", extent - 1)) else plan
 
 
