@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Scalar
-from sympy_tensordiff.codegen.schedule.rows import has_few_steps, is_short, row_plan
+from sympy_tensordiff.codegen.schedule.rows import FEWEST, SHORT, has_few_steps, is_short, row_plan
 from sympy_tensordiff.codegen.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
@@ -140,15 +140,19 @@ def _classes(copy: Array, array: str, order: Sequence[int], extent: Affine, fact
 def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     """The kernel with each read replaced by what ``visit`` gives for it."""
     extents = kernel.box(prover.shapes)
-    axes = tuple([axis for axis, extent in zip(kernel.axes, extents, strict=True) if not is_short(extent)])
+    axes = list(zip(kernel.axes, extents, strict=True))
     planned = not isinstance(kernel, Scatter) and row_plan(kernel, prover) is not None
     row = kernel.axes[-1] if planned else None
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
-        around = (*axes, *(s.variable for s in loops if isinstance(s, Loop) and not has_few_steps(s)))
+        inside = [s for s in loops if isinstance(s, Loop)]
+        long, around = (
+            (*(a for a, extent in axes if not is_short(extent, n)), *(s.variable for s in inside if not has_few_steps(s, n)))
+            for n in (SHORT, FEWEST)
+        )
 
         def read(node: Scalar) -> Scalar:
-            return visit(node, row or (around[-1] if around else None), around) if isinstance(node, Load) else node
+            return visit(node, row or (long[-1] if long else None), around) if isinstance(node, Load) else node
 
         return (with_parts(statement, lambda value: rewrite_scalar(value, read)),)
 

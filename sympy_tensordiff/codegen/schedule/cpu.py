@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span, with_scalars
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
-from sympy_tensordiff.codegen.schedule.rows import STRIP, RowPlan, runs_less_often, scans_plan, sums_plan
+from sympy_tensordiff.codegen.schedule.rows import SHORT, STRIP, RowPlan, most_steps, runs_less_often, scans_plan, sums_plan
 from sympy_tensordiff.codegen.schedule.short_rows import short_row
 from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
 from sympy_tensordiff.codegen.walk import EXTREMA, bounds, forms, scalars
@@ -208,7 +208,10 @@ def is_extremum(loop: Loop) -> bool:
 
 
 def _jammed_rows(loop: Loop, place: Place, is_one: bool) -> tuple[Statement, ...] | None:
-    return jam(loop, JAMMED, place.fresh) if is_sum_of_rows(loop) else None
+    if not is_sum_of_rows(loop):
+        return None
+    steps = most_steps(loop)
+    return jam(loop, JAMMED if steps is None or steps > SHORT else steps, place.fresh)
 
 
 def is_sum_of_rows(loop: Loop) -> bool:

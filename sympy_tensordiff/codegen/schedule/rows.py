@@ -22,12 +22,15 @@ from sympy_tensordiff.codegen.walk import loops as inner_loops
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
 
-_SHORT = 4
+SHORT = 8
 """How many steps a loop has at most that is unrolled rather than the innermost."""
 
 
 STRIP = 512
 """Entries of a long row that are computed together, so that their sums stay in the nearest cache."""
+
+FEWEST = 4
+"""A window of no more steps than this is as fast unrolled as entry by entry of a row."""
 
 _BRIEF = 64
 """How many steps a loop has at most whose vectors cost more to add up than to fill."""
@@ -37,16 +40,16 @@ LONG = 32
 """How many entries a row has at least that is filled several times for the sake of its vectors."""
 
 
-def is_short(extent: Affine) -> bool:
+def is_short(extent: Affine, most: int = SHORT) -> bool:
     """Whether an extent, or a number of steps, is constant and small."""
-    return extent.is_constant and extent.constant <= _SHORT
+    return extent.is_constant and extent.constant <= most
 
 
-def has_few_steps(loop: Loop) -> bool:
+def has_few_steps(loop: Loop, most: int = SHORT) -> bool:
     """Whether a loop is one that is unrolled."""
     if len(loop.lows) != 1 or len(loop.highs) != 1 or loop.lows[0].divisor != 1 or loop.highs[0].divisor != 1:
         return False
-    return is_short(loop.highs[0].form - loop.lows[0].form + 1)
+    return is_short(loop.highs[0].form - loop.lows[0].form + 1, most)
 
 
 def runs_less_often(loop: Loop, times: int) -> bool:
@@ -250,7 +253,7 @@ class RowPlanner:
     def is_brief(self, loop: Loop) -> bool:
         """Whether a sum has few terms, but more than are unrolled, and all reads run along the row."""
         nest = [loop, *inner_loops(loop.body)]
-        if not self.is_long or not all(map(self.is_window, nest)) or all(has_few_steps(inner) for inner in nest):
+        if not self.is_long or not all(map(self.is_window, nest)) or all(has_few_steps(inner, FEWEST) for inner in nest):
             return False
         loads = [node for node in scalars([loop]) if isinstance(node, Load)]
         along = [node for node in loads if any(self.axis in form.atoms() for form in node.index)]
