@@ -91,10 +91,7 @@ class Lowering(Matrices):
             "mul": self._product,
             "select": self._choice,
         }
-        if node.op == "pow" and _has_root(node.args[1]):
-            special = self._root
-        else:
-            special = methods.get(node.op)
+        special = self._root if node.op == "pow" and _has_root(node.args[1]) else methods.get(node.op)
         if special is not None:
             value: scalars.Scalar = yield special(node, block)
             return value

@@ -147,7 +147,10 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
         inside = [s for s in loops if isinstance(s, Loop)]
         long, around = (
-            (*(a for a, extent in axes if not is_short(extent, n)), *(s.variable for s in inside if not has_few_steps(s, n)))
+            (
+                *(a for a, extent in axes if not is_short(extent, n)),
+                *(s.variable for s in inside if not has_few_steps(s, n)),
+            )
             for n in (SHORT, FEWEST)
         )
 

@@ -17,7 +17,15 @@ from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span, with_scalars
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
-from sympy_tensordiff.codegen.schedule.rows import SHORT, STRIP, RowPlan, most_steps, runs_less_often, scans_plan, sums_plan
+from sympy_tensordiff.codegen.schedule.rows import (
+    SHORT,
+    STRIP,
+    RowPlan,
+    most_steps,
+    runs_less_often,
+    scans_plan,
+    sums_plan,
+)
 from sympy_tensordiff.codegen.schedule.short_rows import short_row
 from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
 from sympy_tensordiff.codegen.walk import EXTREMA, bounds, forms, scalars
@@ -228,10 +236,9 @@ def is_sum_of_rows(loop: Loop) -> bool:
     values = list(scalars(row.body))
     if len(values) > JAM_WEIGHT or any(isinstance(v, Operation) and v.function not in ARITHMETIC for v in values):
         return False
-    own = [form for bound in bounds(row) for form in (bound.form,)]
-    return not any(loop.variable in form.atoms() for form in (*own, *add.target.index)) and not any(
-        isinstance(v, Load) and v.array == add.target.array for v in values
-    )
+    if any(isinstance(value, Load) and value.array == add.target.array for value in values):
+        return False
+    return not any(loop.variable in form.atoms() for form in (*(b.form for b in bounds(row)), *add.target.index))
 
 
 CARRY = Rule("carry", "entries of a row go on from each other", lambda k, p, to, s: _rows(k, scans_plan(k), to, s, p))

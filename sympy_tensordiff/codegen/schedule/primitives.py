@@ -125,7 +125,9 @@ def rfactor(loop: Loop, count: int, fresh: Fresh) -> tuple[Statement, ...]:
     (add,) = loop.body
     assert isinstance(add, Set) and isinstance(add.target, Name) and not isinstance(add.value, Ends)
     chains = [add.target, *(Name(fresh(f"{add.target.name}_{n}")) for n in range(1, count))]
-    inside = [Set(chain, value, add.reduction) for chain, value in zip(chains, _next(loop, add.value, count), strict=True)]
+    inside = [
+        Set(chain, value, add.reduction) for chain, value in zip(chains, _next(loop, add.value, count), strict=True)
+    ]
     before, main, rest = _in_steps(loop, count, inside, fresh)
     joined = [Set(add.target, chain, add.reduction) for chain in chains[1:]]
     return (*before, *(Set(chain, add.target) for chain in chains[1:]), main, *joined, *rest)

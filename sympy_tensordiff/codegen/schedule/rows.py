@@ -108,17 +108,19 @@ def windowed(loop: Loop, axis: str) -> Loop:
     >>> [str(bound.form) for bound in (*found.lows, *found.highs)], str(found.body[0].value.index[0])
     (['0', '-p + 2', '2', '-p + 101'], 'i + p - 2')
     """
-    tied = [[bound for bound in side if axis in bound.form.atoms()] for side in (loop.lows, loop.highs)]
-    if len(tied[0]) != 1 or len(tied[1]) != 1 or any(bound.divisor > 1 for bound in (*loop.lows, *loop.highs)):
+    (lows, low_ends), (highs, high_ends) = (
+        ([b for b in side if axis not in b.form.atoms()], [b for b in side if axis in b.form.atoms()])
+        for side in (loop.lows, loop.highs)
+    )
+    if len(low_ends) != 1 or len(high_ends) != 1 or any(b.divisor > 1 for b in (*loop.lows, *loop.highs)):
         return loop
-    first, width = tied[0][0].form, tied[1][0].form - tied[0][0].form
-    whole = most_steps(replace(loop, **{side: tuple(b for b in getattr(loop, side) if b not in own) for side, own in zip(("lows", "highs"), tied)}))
+    first, width = low_ends[0].form, high_ends[0].form - low_ends[0].form
+    whole = most_steps(replace(loop, lows=tuple(lows), highs=tuple(highs)))
     if not width.is_constant or (whole is not None and whole <= width.constant + 1):
         return loop
-    moved = Renaming({}, forms={loop.variable: Affine.variable(loop.variable) + first})
-    zero, *lows = sorted((Bound(bound.form - first) for bound in loop.lows), key=lambda b: b.form != Affine())
-    last, *highs = sorted((Bound(bound.form - first) for bound in loop.highs), key=lambda b: b.form != width)
-    return replace(loop, lows=(zero, *lows), highs=(last, *highs), body=moved.body(loop.body))
+    lows, highs = ([Bound(b.form - first) for b in side] for side in (lows, highs))
+    moved = Renaming({}, forms={loop.variable: Affine.variable(loop.variable) + first}).body(loop.body)
+    return replace(loop, lows=(Bound(Affine()), *lows), highs=(Bound(width), *highs), body=moved)
 
 
 @dataclass
@@ -253,7 +255,11 @@ class RowPlanner:
     def is_brief(self, loop: Loop) -> bool:
         """Whether a sum has few terms, but more than are unrolled, and all reads run along the row."""
         nest = [loop, *inner_loops(loop.body)]
-        if not self.is_long or not all(map(self.is_window, nest)) or all(has_few_steps(inner, FEWEST) for inner in nest):
+        if (
+            not self.is_long
+            or not all(map(self.is_window, nest))
+            or all(has_few_steps(inner, FEWEST) for inner in nest)
+        ):
             return False
         loads = [node for node in scalars([loop]) if isinstance(node, Load)]
         along = [node for node in loads if any(self.axis in form.atoms() for form in node.index)]
