@@ -170,3 +170,18 @@ def test_residue_classes_are_in_the_plan():
     assert "x_classes: the residue classes of axis 0 of x modulo 2, along" in td.lambdify((x, w), sums).plan
     # What is read once is not copied.
     assert "classes" not in td.lambdify((x, w), td.TensorComprehension(x[3 * i] ** 2, (i, n))).plan
+
+
+@pytest.mark.parametrize("columns", [2, 5, 8])
+def test_forces_between_points_of_few_coordinates_run_over_the_points(columns):
+    """The sums of a short row are scalars, and the points are read by coordinate: the long loop is the innermost."""
+    x, w = td.TensorSymbol("x", (50, columns)), td.TensorSymbol("w", 50)
+    p, q, j, k = td.indices("p q j k")
+    distance = td.IndexedSum((x[p, k] - x[j, k]) ** 2, (k, 0, columns - 1))
+    force = td.IndexedSum(w[j] * (x[p, q] - x[j, q]) / (1 + distance), (j, 0, 49))
+    function = td.lambdify([x, w], td.TensorComprehension(force, (p, 50), (q, columns)))
+    assert "x_turned" in function.source
+    points, weights = (np.random.default_rng(n).normal(size=shape) for n, shape in enumerate(((50, columns), 50)))
+    apart = points[:, None] - points
+    expected = np.einsum("j,pjq,pj->pq", weights, apart, 1 / (1 + (apart**2).sum(2)))
+    np.testing.assert_allclose(function(points, weights), expected, rtol=1e-12, atol=1e-13)

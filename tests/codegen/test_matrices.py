@@ -308,3 +308,19 @@ def test_products_within_sums_are_shared():
     )]  # fmt: skip
     for found, value in zip(td.lambdify((X, U, V, W), exprs, "numpy")(x0, u, v, w0), wanted, strict=True):
         np.testing.assert_allclose(found, value, rtol=1e-12)
+
+
+def test_operands_lie_as_what_they_read():
+    """The residuals of a factorisation are one array, filled row by row, which both products read."""
+    r, g = td.TensorSymbol("r", (60, 50)), td.TensorSymbol("g", (60, 50))
+    u, v = td.TensorSymbol("u", (60, 16)), td.TensorSymbol("v", (50, 16))
+    model = td.IndexedSum(u[i, k] * v[j, k], (k, 0, 15))
+    loss = td.IndexedSum(g[i, j] * (r[i, j] - model) ** 2, (i, 0, 59), (j, 0, 49))
+    function = td.lambdify([r, g, u, v], tuple(td.gradient(loss, [u, v])))
+    reads = set(re.findall(r"\b[rg]\[(\w+), (\w+)\]", function.source))
+    filled = set(re.findall(r"^ +t\d*\[(\w+), (\w+)\] = .*\bg\[", function.source, re.MULTILINE))
+    assert len(filled) == 1 and all(row.startswith("i0") for row, _ in reads)
+    arrays = [np.random.default_rng(0).normal(size=[int(n) for n in t.shape]) for t in (r, g, u, v)]
+    residual = -2 * arrays[1] * (arrays[0] - arrays[2] @ arrays[3].T)
+    for found, expected in zip(function(*arrays), (residual @ arrays[3], residual.T @ arrays[2]), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)

@@ -50,6 +50,22 @@ def test_windows_of_short_rows():
         np.testing.assert_allclose(function(weights, seed), expected, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize("width", [2, 9])
+def test_a_window_of_a_table_is_counted_from_its_start(width):
+    """Where the index of a sum runs through a table, and the window through the row: few steps, each along the row."""
+    x, w, t = td.TensorSymbol("x", 200 + width), td.TensorSymbol("w", width), td.TensorSymbol("t", 200)
+    value = td.IndexedSum(x[i + k] * w[k], (k, 0, width - 1))
+    loss = td.IndexedSum((sympy.tanh(value) - t[i]) ** 2, (i, 0, 199))
+    function = td.lambdify([x, w, t], td.gradient(loss, x))
+    in_steps = re.search(rf"for i in range\({width}\):\n +for p in range\(max\(", function.source)
+    assert in_steps
+    arrays = [np.random.default_rng(0).normal(size=size) for size in (200 + width, width, 200)]
+    values = np.tanh(np.correlate(arrays[0], arrays[1], "valid")[:200])
+    seed = 2 * (values - arrays[2]) * (1 - values**2)
+    expected = np.append(np.convolve(seed, arrays[1]), 0.0)
+    np.testing.assert_allclose(function(*arrays), expected, rtol=1e-12, atol=1e-12)
+
+
 def without_compute(source):
     """The text of a module without the function that allocates the result."""
     kernels, allocates, _ = source.partition("def compute(")

@@ -17,7 +17,7 @@ from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule import cpu
 from sympy_tensordiff.codegen.schedule.cuda import THREAD
 from sympy_tensordiff.codegen.schedule.nests import exactly, span, start
-from sympy_tensordiff.codegen.schedule.primitives import rfactor, split, split_sums
+from sympy_tensordiff.codegen.schedule.primitives import jam, rfactor, split, split_sums
 from sympy_tensordiff.codegen.schedule.verify import NestLaws
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -75,6 +75,28 @@ def test_a_schedule_computes_what_the_loop_does(seed):
     found = run([begin, *scheduled(loop, rng, names.fresh)], names, x=x, n=size)
     expected = REDUCTIONS[reduction](terms) if terms else STARTS[reduction]
     assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_jammed_sums_of_rows_are_the_same_bit_for_bit(seed):
+    """Terms are added in the order in which they were, however many at a time, and those that are left, too."""
+    rng = random.Random(seed)
+    size, columns = rng.randint(1, 40), rng.randint(1, 5)
+    x = np.random.default_rng(seed).normal(size=(size + 1, columns))
+    j, total = Affine.variable("j"), Load("total", (Affine.variable("j"),))
+    value = Operation("mul", (Load("x", (i, j)), Load("x", (n - i, j))))
+    row = span("j", Affine(), Affine.of(columns), [Set(total, value, "sum")])
+    loop = replace(random_loop(rng, "sum"), body=(row,))
+    begin = Set(Name("s"), Number(0))
+    names = Names(["i", "j", "n", "s", "x", "total"], ["at"])
+    results = []
+    for body in ([loop], jam(loop, rng.randint(1, 9), names.fresh)):
+        found = np.zeros(columns)
+        printer = NumbaPrinter(names, Kernel("x", (), ()), frozenset())
+        printer.body([begin, *body], 0)
+        exec("\n".join(printer.lines), {"at": int, "real": float, "x": x, "n": size, "total": found})
+        results.append(found)
+    np.testing.assert_array_equal(*results)
 
 
 STORE = Set(Load("x", (i,)), Name("s"))
@@ -204,6 +226,7 @@ RULES = {
     "carry": td.TensorComprehension(td.IndexedSum(v[k], (k, 0, p)), (p, size)),
     "gather": td.TensorComprehension(sympy.exp(v[idx[p, q]]), (p, size), (q, size)),
     "jam": td.TensorComprehension(td.IndexedSum(rows[q, k] * sympy.exp(v[k]), (k, 0, size - 1)), (q, 3)),
+    "jam rows": td.TensorComprehension(td.IndexedSum(v[k] * w[k, q], (k, 0, size - 1)), (q, size)),
     "rfactor": td.IndexedMax(v[k], (k, 0, size - 1)),
     "split": td.IndexedSum(v[k], (k, 0, size - 1)),
     "near angles": td.TensorComprehension(sympy.sin(v[p]), (p, size)),
