@@ -31,7 +31,7 @@ VALUES = (
     ("result", "once", "never"),
     [
         (ROWS, ["    idx_i = idx[i]\n", "f_i*A[at(idx_i), j]"], []),
-        (BAGS, ["pairs_i_k = pairs[i, k]", "A[at(pairs_i_k), j]*w_i_k"], []),
+        (BAGS, ["pairs_i_k = pairs[i, k]", "w_i_k*A[at(pairs_i_k), j]"], []),
         # The one behind the condition is outside of its array for the last i.
         (BESIDE, ["A[at(idx[i + 1]), j]"], ["idx_i", "idx_entry"]),
         (td.gradient(ENERGY, table), ["idx_i = idx[i]\n", "pairs_i_k = pairs[i, k]"], []),
