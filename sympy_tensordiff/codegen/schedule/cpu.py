@@ -30,6 +30,7 @@ from sympy_tensordiff.codegen.schedule.short_rows import short_row
 from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
 from sympy_tensordiff.codegen.walk import EXTREMA, bounds, forms, scalars
 from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.data import data_entries
 
 CHAINS = 8
 """As many maxima are computed side by side."""
@@ -237,6 +238,8 @@ def is_sum_of_rows(loop: Loop) -> bool:
     if len(values) > JAM_WEIGHT or any(isinstance(v, Operation) and v.function not in ARITHMETIC for v in values):
         return False
     if any(isinstance(value, Load) and value.array == add.target.array for value in values):
+        return False
+    if any(data_entries(forms(row.body))):  # rows that data select are not read faster: 0.84 of the row embedding
         return False
     return not any(loop.variable in form.atoms() for form in (*(b.form for b in bounds(row)), *add.target.index))
 
