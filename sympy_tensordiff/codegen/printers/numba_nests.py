@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.loops import Alloc, Ends, Fused, If, Kernel, Loop, Set, Statement
+from sympy_tensordiff.codegen.printers.base import ATOM, POWER
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import task_text, without_unused_real
 from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.parallel import head_text
-from sympy_tensordiff.codegen.scalars import Name
+from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.schedule.cpu import Nest
 from sympy_tensordiff.codegen.walk import filled_arrays
 from sympy_tensordiff.integer.affine import Affine
+
+
+def integer_form(value: Scalar) -> Affine | None:
+    """A value as an integer form; None where it is none.
+
+    >>> k = Affine.variable("k")
+    >>> print(integer_form(Operation("add", (IndexValue(k), Number(-1)))))
+    k - 1
+    """
+    if isinstance(value, IndexValue):
+        return value.form
+    if isinstance(value, Number) and isinstance(value.value, int):
+        return Affine.of(value.value)
+    if not isinstance(value, Operation) or value.function not in ("add", "neg"):
+        return None
+    total = Affine()
+    for part in map(integer_form, value.arguments):
+        if part is None:
+            return None
+        total += part
+    return total if value.function == "add" else total * -1
 
 
 class NumbaPrinter(NestPrinter):
@@ -40,6 +62,13 @@ class NumbaPrinter(NestPrinter):
         """One index of a read or of a target: an entry of the array, as the verifier has proven."""
         counts = form.constant >= 0 and all(factor > 0 and atom in self.counted for atom, factor in form.terms)
         return self.form(form) if counts else f"at({self.form(form)})"
+
+    def power(self, base: Scalar, exponent: Scalar) -> tuple[str, int]:
+        form = integer_form(exponent)
+        if isinstance(exponent, Number) or form is None:
+            return super().power(base, exponent)
+        # Products by squaring: in loops of few steps, LLVM sees how many.
+        return f"real({self.scalar(base, POWER + 1)}**({self.form(form)}))", ATOM
 
     def head_text(self, statement: Loop | If) -> str:
         if isinstance(statement, If) or statement.step == 1:
