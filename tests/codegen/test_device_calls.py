@@ -348,7 +348,9 @@ def with_library(name):
         interface = value.__cuda_array_interface__
         count = int(np.prod(interface["shape"])) * np.dtype(interface["typestr"]).itemsize
         memory = (ctypes.c_char * count).from_address(interface["data"][0])
-        return FakeCUDAArray(np.frombuffer(memory, interface["typestr"]).reshape(interface["shape"]))
+        found = FakeCUDAArray(np.frombuffer(memory, interface["typestr"]).reshape(interface["shape"]))
+        found.owner = value  # as Numba's own does
+        return found
 
     LOG.clear()
     with pytest.MonkeyPatch.context() as patch:
@@ -372,7 +374,7 @@ def of_the_callers_kind(name, stream):
             np.testing.assert_allclose(value.array, right, rtol=1e-12)
         assert {number for what, number in LOG if what == "wait"} == {used or 1}  # the default stream is 1 there
         entered = [number for what, number in LOG if what == "enter"]
-        assert entered == ([] if used == 5 else [used] * 3)  # two results and a temporary
+        assert entered == ([] if used == 5 else [used] * 5)  # two results, a temporary and the parts of two sums
         assert not [what for what, _ in LOG if what == "host waits"]
         # What another stream reads is kept until that has come by.
         assert len(function._device_calls.held) == (used != 5)

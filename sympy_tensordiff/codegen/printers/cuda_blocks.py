@@ -36,11 +36,6 @@ def shared(shape, lengths):
     outer, inner = lengths
     if math.prod(shape) > {MOST_ENTRIES} or min(lengths) < 1 or outer*inner < {LEAST_VALUES}:
         return None
-    return in_blocks(shape, inner)
-
-
-def in_blocks(shape, inner):
-    """The grid and the block for one block per entry: threads share a loop of so many rounds, and one around it."""
     width = min({THREADS}, fitting(inner))
     *others, rows, columns = (1, 1, *shape)
     return (columns, rows, math.prod(others)), (width, {THREADS} // width, 1)
@@ -153,7 +148,7 @@ def only_inner(statement: Loop | If) -> Loop | If | None:
 
 
 def lengths(
-    kernel: Kernel, shared: Shared, names: Names, box: Sequence[Affine], known: Mapping[str, str]
+    kernel: Kernel, shared: Shared, names: Names, box: Sequence[Affine], known: Mapping[str, Affine]
 ) -> tuple[str, str] | None:
     """The numbers of rounds of the two loops, for the host, who knows those of some variables.
 
@@ -163,7 +158,12 @@ def lengths(
     printer = FormPrinter(names)
     texts = []
     for loop in (shared.along, shared.across):
-        text = "1" if loop is None else known.get(loop.variable) or host_rounds(loop, own, printer)
+        if loop is None:
+            text: str | None = "1"
+        elif loop.variable in known:
+            text = printer.form(known[loop.variable])
+        else:
+            text = _host_rounds(loop, own, printer)
         if text is None:
             return None
         texts.append(text)
@@ -174,18 +174,18 @@ def lengths(
     return texts[0], texts[1]
 
 
-def host_rounds(loop: Loop, own: set[str], printer: FormPrinter) -> str | None:
-    """How many rounds a loop has, at most, without the names that only the kernel knows; None if these tell it."""
+def known_bounds(loop: Loop, own: set[str]) -> tuple[list[Bound], list[Bound]] | None:
+    """The bounds of a loop without the names that only the kernel knows; None if these tell how many rounds it has."""
     lows, highs = ([b for b in found if own.isdisjoint(b.form.atoms())] for found in (loop.lows, loop.highs))
-    if not lows or not highs or any(b.form.compounds() for b in (*lows, *highs)):
+    return None if not lows or not highs or any(b.form.compounds() for b in (*lows, *highs)) else (lows, highs)
+
+
+def _host_rounds(loop: Loop, own: set[str], printer: FormPrinter) -> str | None:
+    """How many rounds a loop has, at most, for the host; None if it cannot tell."""
+    if (found := known_bounds(loop, own)) is None:
         return None
-    return difference(printer, lows, highs)
-
-
-def difference(printer: FormPrinter, lows: Sequence[Bound], highs: Sequence[Bound]) -> str:
-    """How many rounds a loop has with these bounds, where it has any."""
-    low = printer.lower(lows)
-    return printer.stop(highs) if low == "0" else f"{printer.stop(highs)} - ({low})"
+    low, stop = printer.lower(found[0]), printer.stop(found[1])
+    return stop if low == "0" else f"{stop} - ({low})"
 
 
 class BlockPrinter(CudaPrinter):

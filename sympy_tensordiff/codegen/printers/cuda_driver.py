@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Kernel, Program, Scatter
 from sympy_tensordiff.codegen.printers.blocks import INDENT
-from sympy_tensordiff.codegen.printers.cuda_launches import Launched, Launcher
-from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, size_lines, used_arguments
+from sympy_tensordiff.codegen.printers.cuda_parts import Stages
+from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, shape_text, size_lines, used_arguments
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.walk import function_name, uses
+from sympy_tensordiff.integer.affine import Affine
 
 LAUNCH = '''
 @functools.cache
@@ -36,25 +38,7 @@ def fitting(extent):
 '''
 
 LAUNCH_NAMES = frozenset(
-    {
-        "functools",
-        "np",
-        "stream",
-        "empty",
-        "run",
-        "run_on_device",
-        "launch",
-        "fitting",
-        "shared",
-        "blocks",
-        "tiled",
-        "tiles",
-        "size",
-        "cut",
-        "parted",
-        "fill",
-        "in_blocks",
-    }
+    {"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "fitting", "shared", "blocks"}
 )
 
 # The results' names may have an underscore appended, so that both are kept free.
@@ -66,8 +50,27 @@ def device_names(program: Program) -> set[str]:
     return {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE}
 
 
+class Launched(NamedTuple):
+    """What is passed to the functions of a kernel: the one with a thread per entry, perhaps one with a block."""
+
+    parameters: Sequence[str]
+    blocks: tuple[str, str] | None
+    """How many rounds the two loops have that the threads of a block share."""
+
+    def lines(self, kernel: Kernel, box: tuple[Affine, ...], names: Names) -> list[str]:
+        """The lines that launch one of them."""
+        function, shape = function_name(kernel), shape_text(box, FormPrinter(names))
+        passed = f"({', '.join(self.parameters)})"
+        threads = f"{function}[(*launch({shape}), stream)]{passed}"
+        if self.blocks is None:
+            return [threads]
+        blocks = f"{function}_in_blocks[(*blocks, stream)]{passed}"
+        choice = f"blocks = shared({shape}, ({', '.join(self.blocks)}))"
+        return [choice, "if blocks:", INDENT + blocks, "else:", INDENT + threads]
+
+
 def compute_text(
-    program: Program,
+    stages: Stages,
     names: Names,
     launched: Mapping[str, Launched],
     by_library: Mapping[str, Sequence[str]],
@@ -78,6 +81,7 @@ def compute_text(
     ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
+    program = stages.program
     temporaries = Temporaries(program, names)
     shapes = Prover(program).shapes
     lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
@@ -86,21 +90,25 @@ def compute_text(
     lines += [f"{names(a.name)} = {names(a.name)}.reshape(-1)" for a in flat if len(a.shape) > 1]
     for kernel in program.kernels:
         made = None if isinstance(kernel, Scatter) else temporaries.get(kernel.array)
+        new: list[str] = []
         if made is not None:
             dtype = f"{names(program.outputs[0].name)}.dtype"
-            lines.append(f"{names(made.name)} = empty({temporaries.entries(made)}, {dtype}, stream=stream)")
+            new = [f"{names(made.name)} = empty({temporaries.entries(made)}, {dtype}, stream=stream)"]
+        whole = stages.whole.get(kernel.array)
+        lines += new if whole is None else []
         if not isinstance(kernel, Kernel):
             lines += by_library[kernel.array]
             continue
-        printer = FormPrinter(names)
-        launch = Launcher(launched[function_name(kernel)], names).lines()
+        printer, box = FormPrinter(names), kernel.box(shapes)
+        launch = launched[function_name(kernel)].lines(kernel, box, names)
+        launch = launch if whole is None else [*new, *launch]
         # A grid without blocks cannot be launched.
-        box = kernel.box(shapes)
         uncertain = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
         launch = [f"if {' and '.join(uncertain)}:", *(INDENT + line for line in launch)] if uncertain else launch
-        if not isinstance(kernel, Scatter) and kernel.array in by_library:
+        if not isinstance(kernel, Scatter) and (whole or kernel.array) in by_library:
             launch = ["if cupy is None:", *(INDENT + line for line in launch)]
-            launch += ["else:", *(INDENT + line for line in by_library[kernel.array])]
+            if whole is None:
+                launch += ["else:", *(INDENT + line for line in by_library[kernel.array])]
         lines += launch
     head = f"def run_on_device({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])
