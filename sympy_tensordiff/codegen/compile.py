@@ -33,7 +33,6 @@ from sympy_tensordiff.codegen.results import fit, nesting
 from sympy_tensordiff.codegen.scratch import Runs
 from sympy_tensordiff.codegen.signature import documentation, in_order, signature
 from sympy_tensordiff.codegen.sizes import check_determined
-from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.split import split_deep
 from sympy_tensordiff.codegen.targets import check_out
 from sympy_tensordiff.codegen.threads import (
@@ -72,7 +71,6 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if parallel and backend != "numba":
         raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
     check_determined(program)
-    program = softmax_in_loops(program, backend)
     if backend != "numba":
         return split_large(split_deep(program))
     # To NumPy and CUDA, the order of axes in memory matters little.

@@ -14,7 +14,6 @@ from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.together import nest_of
-from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.steps import (
     describe,
     describe_kernel,
@@ -30,7 +29,6 @@ from sympy_tensordiff.integer.affine import Affine
 
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
-    program = softmax_in_loops(program, backend)
     if backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
         program = in_reading_order(with_correlations(program))
     lines = ["arguments:"]

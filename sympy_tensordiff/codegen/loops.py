@@ -339,7 +339,7 @@ class Apply:
 
     ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan where that is
     negative); "logabsdet", that of its absolute value; "cofactor", the derivative of the determinant,
-    ``options[0]`` times (1 or more) by the matrix; "logsumexp" over the axes ``options``. The axes
+    ``options[0]`` times (1 or more) by the matrix. The axes
     of the value are put into the order ``axes`` where that is not empty. "factors" are the triangular factors
     of a matrix, with one row more, which says how the rows were exchanged: by Cholesky's method of a positive
     definite matrix (``options[0]`` is 2), by the same method where it succeeds of a symmetric one (1), else as

@@ -70,8 +70,6 @@ def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
             return total
         return total + prod(lengths[label] for label in step.matrix.labels) * lengths[step.matrix.labels[-1]] // 3
     assert isinstance(step, Apply)
-    if step.function == "logsumexp":
-        return prod(shapes[step.operand])
     if step.function == "factors":
         return int(prod(shapes[step.operand]) * shapes[step.operand][-1] // 3)
     return int(
@@ -194,8 +192,6 @@ def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, 
 
 
 def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    if step.function == "logsumexp":
-        return tuple([extent for axis, extent in enumerate(shape) if axis not in step.options])
     shape = _matrix_of(shape, where) if step.factored else shape
     if not _is_square(shape):
         raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")

@@ -408,7 +408,7 @@ def test_laws_of_library_calls(message):
 def test_lawful_library_calls():
     for step, shape in [
         (PRODUCT, (N,)), (SOLUTION, (N, M)), (Apply("r", "cofactor", "S", (2,)), (N,) * 4),
-        (Apply("r", "logsumexp", "A", (0,)), (M,)), (Apply("r", "det", "S"), ()),
+        (Apply("r", "det", "S"), ()),
         (TANGENT, (N, N)), (Apply("r", "inv", "S", axes=(1, 0), factor=-1), (N, N)),
     ]:  # fmt: skip
         verify(one_step(step, *shape))

@@ -188,13 +188,6 @@ def cofactor_tangent(x, direction):
     m = np.diag(rest @ np.diag(turned)) - rest*turned.T
     return np.round(np.linalg.det(u)*np.linalg.det(v))*(u @ m @ v)
 ''',
-    "logsumexp": '''
-def logsumexp(x, axes):
-    """log(sum(exp(x))) over the axes, without the overflow of exp."""
-    greatest = np.max(x, axis=axes, keepdims=True)
-    greatest = np.where(np.isfinite(greatest), greatest, np.zeros_like(greatest))
-    return np.log(np.sum(np.exp(x - greatest), axis=axes)) + np.squeeze(greatest, axes)
-''',
 }
 """The functions that library calls need besides NumPy's own."""
 
@@ -264,7 +257,6 @@ class _Printer:
             "logdet": f"log_determinant({matrix})",
             "logabsdet": f"np.linalg.slogdet({matrix})[1]",
             "cofactor": f"cofactor({matrix}, {', '.join(map(str, step.options))})",
-            "logsumexp": f"logsumexp({matrix}, {step.options})",
             "factors": f"factorized({matrix}, {', '.join(map(str, step.options))}, {self.title(step.operand)})",
         }
         if step.factored:
