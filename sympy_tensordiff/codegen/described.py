@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.in_loops import calls_in_loops
 from sympy_tensordiff.codegen.loops import Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
 from sympy_tensordiff.codegen.printers.forms import Names
@@ -15,6 +14,7 @@ from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.together import nest_of
 from sympy_tensordiff.codegen.steps import (
+    calls_in_loops,
     describe,
     describe_kernel,
     describe_scatter,

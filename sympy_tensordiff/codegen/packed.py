@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 
-from sympy_tensordiff.codegen.costs import is_worth_packing
-from sympy_tensordiff.codegen.hints import Hints
+from sympy_tensordiff.codegen.costs import Hints, is_worth_packing
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import (
     Accumulator,

@@ -13,27 +13,24 @@ from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
 from sympy_tensordiff.codegen.correlations import with_correlations
-from sympy_tensordiff.codegen.empty_axes import Sizes
+from sympy_tensordiff.codegen.costs import Hints
 from sympy_tensordiff.codegen.expand import expanded, repeated_calls, without_twins
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
-from sympy_tensordiff.codegen.masks import with_masks
-from sympy_tensordiff.codegen.nested import ordered_sums
 from sympy_tensordiff.codegen.packed import with_packed_pairs
-from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.results import SINGLE, flatten
-from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
+from sympy_tensordiff.codegen.shared import ordered_sums
+from sympy_tensordiff.codegen.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
-from sympy_tensordiff.codegen.terms import in_terms
+from sympy_tensordiff.codegen.terms import defined_at_zero, in_terms
 from sympy_tensordiff.codegen.ties import with_kept_values
-from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.verify import verify, with_masks
 from sympy_tensordiff.codegen.walk import uses
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
 from sympy_tensordiff.graph.functions import Partial

@@ -9,15 +9,13 @@ from math import prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen import loops, scalars
-from sympy_tensordiff.codegen.diagonals import split_diagonals
-from sympy_tensordiff.codegen.hints import Hints
+from sympy_tensordiff.codegen.costs import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.materialise import is_dear
-from sympy_tensordiff.codegen.plan import Candidate, Context, Planner, index_forms
-from sympy_tensordiff.codegen.scatters import Part, split_scatters
+from sympy_tensordiff.codegen.plan import Candidate, Context, Planner, Starts, index_forms
+from sympy_tensordiff.codegen.scatters import Part, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.shared import shared_parts, uses
-from sympy_tensordiff.codegen.starts import Starts
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row, Variable

@@ -13,7 +13,13 @@ from typing import TypeVar
 
 import sympy
 
-from sympy_tensordiff.codegen.calls import (
+from sympy_tensordiff.codegen.contract import in_pairs
+from sympy_tensordiff.codegen.costs import Hints
+from sympy_tensordiff.codegen.exponentials import finite
+from sympy_tensordiff.codegen.identifiers import unique
+from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
+from sympy_tensordiff.codegen.materialise import (
+    arrays_of,
     determinant,
     direction_place,
     factorized,
@@ -21,12 +27,6 @@ from sympy_tensordiff.codegen.calls import (
     is_product,
     solved_place,
 )
-from sympy_tensordiff.codegen.contract import in_pairs
-from sympy_tensordiff.codegen.exponentials import finite
-from sympy_tensordiff.codegen.hints import Hints
-from sympy_tensordiff.codegen.identifiers import unique
-from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
-from sympy_tensordiff.codegen.materialise import arrays_of
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.entries import entry
 from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable

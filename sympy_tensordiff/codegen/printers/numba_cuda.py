@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sympy_tensordiff.codegen.in_loops import calls_in_loops
 from sympy_tensordiff.codegen.loops import (
     Apply,
     Contraction,
@@ -59,6 +58,7 @@ from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
 from sympy_tensordiff.codegen.schedule.cuda import COMBINED, THREAD, thread_nest
 from sympy_tensordiff.codegen.schedule.verify import NestLaws
+from sympy_tensordiff.codegen.steps import calls_in_loops
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, uses
 from sympy_tensordiff.integer.affine import Affine
 
