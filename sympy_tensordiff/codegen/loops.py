@@ -71,14 +71,14 @@ class Loop:
     """``for variable`` from the greatest of ``lows`` to the least of ``highs``, both included; may be empty.
 
     After scheduling, a ``step`` other than 1 takes every so manieth value; -1 runs from the last value to the first.
-    With a ``bind``, its values are those of a coordinate of threads or blocks: "grid.x", "block.x", "thread.x".
+    With a ``bind``, its values are those of a coordinate of threads: "grid.x", "grid.y", "grid.z".
     """
 
     variable: str
     lows: tuple[Bound, ...]
     highs: tuple[Bound, ...]
     body: tuple[Statement, ...]
-    step: int = 1
+    step: int | Affine = 1
     bind: str = ""
 
 

@@ -207,9 +207,9 @@ def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
 
 
 def tested_forms(statement: Statement) -> list[Affine]:
-    """The forms in the bounds of a loop and in the conditions of a guard."""
+    """The forms in the bounds and the step of a loop, and in the conditions of a guard."""
     if isinstance(statement, Loop):
-        return [bound.form for bound in bounds(statement)]
+        return [bound.form for bound in bounds(statement)] + [s for s in (statement.step,) if isinstance(s, Affine)]
     return [row.form for row in statement.conditions] if isinstance(statement, If) else []
 
 

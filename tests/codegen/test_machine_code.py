@@ -55,28 +55,15 @@ def check(name, folder, variants):
             assert integers <= 5 * loads or not loads, f"{where}: {integers} for {loads} loads"
 
 
-@pytest.mark.parametrize("number", range(2))
-def test_blocks_of_two_loops(number, tmp_path):
-    """Where the length of the inner loop is a number, threads go on in steps that are numbers."""
-    n = td.indices("n")
-    z = td.TensorSymbol("z", ((9, 600), (n, 600))[number])
-    function = td.lambdify(z, td.einsum("ij,ij->", z, z), "cuda")
-    kernel = ("fill_result_in_blocks", "fill_result_parts_in_blocks")[number]
-    module, capability = load_source(function.source, "test"), ((8, 0), (9, 0))[number]
-    loads, integers = assembler.assemble(module, function.program, kernel, "float32", capability, tmp_path).innermost()
-    assert 0 < integers <= 5 * loads
-
-
 def is_counted(text):
     """Whether a kernel has long sums whose values take integers for nothing but places, and these are affine."""
     rounds = re.findall(r"while (\w+) < (\w+):", text)
-    steps = [(stop, re.search(rf"\b{variable} \+= (1|256)$", text, re.MULTILINE)) for variable, stop in rounds]
-    loops = [(stop, int(step[1])) for stop, step in steps if step]
+    loops = [stop for name, stop in rounds if re.search(rf"\b{name} \+= \d+$", text, re.MULTILINE)]
     # Short loops are unrolled, which makes one of those over the grid the innermost, or their counting is most of them.
-    is_long = bool(loops) and not (loops[-1][0].isdigit() and int(loops[-1][0]) < 32 * loops[-1][1])
+    is_long = bool(loops) and not (loops[-1].isdigit() and int(loops[-1]) < 32)
     # Functions take numbers apart as integers; places that data or quotients tell have to be computed. The compiler
-    # cannot unroll loops of blocks whose width is found at the call.
-    other = re.search(r"math\.|//|%|max\(|min\(|real\([a-z]|uint64\([^)]*\[|\+= cuda", text)
+    # cannot unroll loops of parts whose number is found at the call.
+    other = re.search(r"math\.|//|%|max\(|min\(|real\([a-z]|uint64\([^)]*\[|\+= \w+_count", text)
     return is_long and not other and re.search(r" \+= .*\[", text) is not None
 
 
@@ -98,7 +85,7 @@ def test_programs(name, tmp_path):
     check(name, tmp_path, VARIANTS[:2])
 
 
-# Long sums, tables, windows, quotients, sums in blocks and in parts: the kernels of the other rows, and those of other
+# Long sums, tables, windows, quotients, sums in parts: the kernels of the other rows, and those of other
 # strides and dilations of convolutions, are made of the same.
 SOME = (
     "paper",

@@ -379,44 +379,23 @@ ARGUMENTS = ('a', 'b')
     assert (
         text[text.index("@cuda.jit\ndef fill") : text.index("@functools")]
         == '''@cuda.jit
-def fill_c_parts(c_parts, a, b, L, M, N, c_count, c_length):
-    """Fill c_parts[part, i, j], one thread per entry."""
+def fill_c_parts(c_parts, a, b, L, M, N, c_count):
+    """Fill c_parts[i, j, part], one thread per entry."""
     real = c_parts.dtype.type
-    j, first_y, part = cuda.grid(3)
+    part, first_y, i = cuda.grid(3)
     _, step_y, step_z = cuda.gridsize(3)
-    if j < N:
-        while part < c_count:
-            i = first_y
-            while i < L:
+    if part < c_count:
+        while i < L:
+            j = first_y
+            while j < N:
                 acc = real(0)
-                k = c_length*part
-                k_stop = min(M, c_length + c_length*part)
-                while k < k_stop:
+                k = part
+                while k < M:
                     acc += a[uint64(i*M + k)]*b[uint64(k*N + j)]
-                    k += 1
-                c_parts[uint64((part*L + i)*N + j)] = acc
-                i += step_y
-            part += step_z
-
-
-@cuda.jit
-def fill_c_parts_in_blocks(c_parts, a, b, L, M, N, c_count, c_length):
-    """Fill c_parts[part, i, j], one block per entry."""
-    real = c_parts.dtype.type
-    parts = cuda.shared.array(256, real)
-    j = cuda.blockIdx.x
-    i = cuda.blockIdx.y
-    part = cuda.blockIdx.z
-    acc = real(0)
-    acc_part = real(0)
-    k = c_length*part + cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x
-    k_stop = min(M, c_length + c_length*part)
-    while k < k_stop:
-        acc_part += a[uint64(i*M + k)]*b[uint64(k*N + j)]
-        k += 256
-    acc += block_sum(acc_part, parts)
-    if cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0:
-        c_parts[uint64((part*L + i)*N + j)] = acc
+                    k += c_count
+                c_parts[uint64((i*N + j)*c_count + part)] = acc
+                j += step_y
+            i += step_z
 
 
 @cuda.jit
@@ -431,7 +410,7 @@ def fill_c(c, c_parts, L, N, c_count):
             part = 0
             part_stop = c_count
             while part < part_stop:
-                acc += c_parts[uint64((part*L + i)*N + j)]
+                acc += c_parts[uint64((i*N + j)*c_count + part)]
                 part += 1
             c[uint64(i*N + j)] = acc
             i += step_y
@@ -446,17 +425,12 @@ def fill_c(c, c_parts, L, N, c_count):
     L = a.shape[0]
     M = a.shape[1]
     N = b.shape[1]
-    c_count = max(min(M//4096, 528//max(1, L*N)), 1)
-    c_length = (M - 1)//c_count + 1
+    c_count = max(min(M//96, 135168//max(1, L*N)), 1)
     a = a.reshape(-1)
     b = b.reshape(-1)
     c = c.reshape(-1)
-    c_parts = empty(c_count*L*N, c.dtype, stream=stream)
-    blocks = shared((c_count, L, N), (1, c_length))
-    if blocks:
-        fill_c_parts_in_blocks[(*blocks, stream)](c_parts, a, b, L, M, N, c_count, c_length)
-    else:
-        fill_c_parts[(*launch((c_count, L, N)), stream)](c_parts, a, b, L, M, N, c_count, c_length)
+    c_parts = empty(L*N*c_count, c.dtype, stream=stream)
+    fill_c_parts[(*launch((L, N, c_count)), stream)](c_parts, a, b, L, M, N, c_count)
     fill_c[(*launch((L, N)), stream)](c, c_parts, L, N, c_count)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Kernel, Program, Scatter
@@ -12,7 +11,6 @@ from sympy_tensordiff.codegen.printers.cuda_parts import Stages
 from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, shape_text, size_lines, used_arguments
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.walk import function_name, uses
-from sympy_tensordiff.integer.affine import Affine
 
 LAUNCH = '''
 @functools.cache
@@ -37,9 +35,7 @@ def fitting(extent):
     return 1 << (extent - 1).bit_length()
 '''
 
-LAUNCH_NAMES = frozenset(
-    {"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "fitting", "shared", "blocks"}
-)
+LAUNCH_NAMES = frozenset({"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "fitting"})
 
 # The results' names may have an underscore appended, so that both are kept free.
 _DEVICE = ("_device", "__device")
@@ -50,34 +46,15 @@ def device_names(program: Program) -> set[str]:
     return {f"{a.name}{tail}" for a in program.outputs for tail in _DEVICE}
 
 
-class Launched(NamedTuple):
-    """What is passed to the functions of a kernel: the one with a thread per entry, perhaps one with a block."""
-
-    parameters: Sequence[str]
-    blocks: tuple[str, str] | None
-    """How many rounds the two loops have that the threads of a block share."""
-
-    def lines(self, kernel: Kernel, box: tuple[Affine, ...], names: Names) -> list[str]:
-        """The lines that launch one of them."""
-        function, shape = function_name(kernel), shape_text(box, FormPrinter(names))
-        passed = f"({', '.join(self.parameters)})"
-        threads = f"{function}[(*launch({shape}), stream)]{passed}"
-        if self.blocks is None:
-            return [threads]
-        blocks = f"{function}_in_blocks[(*blocks, stream)]{passed}"
-        choice = f"blocks = shared({shape}, ({', '.join(self.blocks)}))"
-        return [choice, "if blocks:", INDENT + blocks, "else:", INDENT + threads]
-
-
 def compute_text(
     stages: Stages,
     names: Names,
-    launched: Mapping[str, Launched],
+    passed: Mapping[str, Sequence[str]],
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
     """The function that launches the kernels.
 
-    ``launched`` has the functions of each, by the name of the first one.
+    ``passed`` are the parameters of their functions, by the names of these.
     ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
@@ -99,9 +76,9 @@ def compute_text(
         if not isinstance(kernel, Kernel):
             lines += by_library[kernel.array]
             continue
-        printer, box = FormPrinter(names), kernel.box(shapes)
-        launch = launched[function_name(kernel)].lines(kernel, box, names)
-        launch = launch if whole is None else [*new, *launch]
+        printer, box, function = FormPrinter(names), kernel.box(shapes), function_name(kernel)
+        grid = f"(*launch({shape_text(box, printer)}), stream)"
+        launch = [*(new if whole else []), f"{function}[{grid}]({', '.join(passed[function])})"]
         # A grid without blocks cannot be launched.
         uncertain = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
         launch = [f"if {' and '.join(uncertain)}:", *(INDENT + line for line in launch)] if uncertain else launch

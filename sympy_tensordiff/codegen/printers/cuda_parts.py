@@ -1,13 +1,14 @@
-"""Long sums of few entries on CUDA in two stages: kernels for parts of the sums, and kernels that add these.
+"""Sums of few entries on CUDA in stages: kernels for parts of the sums, and kernels that add these.
 
-The loop of a sum is cut into parts, which are an axis of an array. How many parts there are and how long they are is
-computed from the sizes, as other sizes are, before any kernel runs. So both stages are kernels like all others, nothing
-is added atomically, and the same values are added in the same order in every run.
+Kernels have one thread for each entry. Where these are few, the loop of a sum is dealt out to parts, which are an axis
+of an array: a part takes every so manieth round, so that neighbours read what lies side by side. How many parts there
+are is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all others,
+no thread waits for another one, and the same values are added in the same order in every run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from sympy_tensordiff.codegen.loops import (
     Add,
     Array,
     Bound,
+    If,
     Kernel,
     Let,
     Loop,
@@ -27,147 +29,171 @@ from sympy_tensordiff.codegen.loops import (
     Step,
     Store,
 )
-from sympy_tensordiff.codegen.printers.cuda_blocks import (
-    THREADS,
-    known_bounds,
-    only_inner,
-    shared_statements,
-    with_joined_sums,
-)
 from sympy_tensordiff.codegen.scalars import Load, Name, Scalar
-from sympy_tensordiff.codegen.schedule.cuda import COMBINED
 from sympy_tensordiff.codegen.schedule.nests import ZERO, span
-from sympy_tensordiff.codegen.walk import all_names, array_shapes, own_names, rewrite, statements, subexpressions
+from sympy_tensordiff.codegen.walk import (
+    Around,
+    added,
+    all_names,
+    array_shapes,
+    own_names,
+    rewrite,
+    statements,
+    subexpressions,
+    used_names,
+)
 from sympy_tensordiff.integer.affine import Affine, quotient
 from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import quotient_by, times
 
-BLOCKS = 4 * 132
-"""So many blocks of 256 threads with 64 registers are in work at a time on 132 multiprocessors."""
+THREADS = 4 * 132 * 256
+"""So many threads with 64 registers are in work at a time on 132 multiprocessors."""
 
 LEAST_ROUNDS = 96
 """What a thread adds up in a part, at least: writing and reading the parts costs as much as a few products."""
 
-LEAST_ROUNDS_OF_BLOCKS = 16 * THREADS
-"""What a block adds up in a part, at least."""
-
 SHORT = 24
 """Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
 
+FREE = frozenset({"sum", "max", "min"})
+"""The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
+
 
 class Stages(NamedTuple):
-    """A program whose long sums are computed in two stages."""
+    """A program whose sums are computed in stages, and the arrays of parts with those whose entries they make up."""
 
     program: Program
-    rounds: Mapping[str, Mapping[str, Affine] | None]
-    """Of the arrays of parts, how many rounds the loops that are cut have; None where a thread fills each entry."""
-    whole: Mapping[str, str]
-    """The arrays of parts, and those whose entries are made of them."""
+    whole: dict[str, str]
 
 
 def in_stages(program: Program) -> Stages:
-    """The program in which kernels that are long sums of few entries have a first stage.
+    """The program in which kernels that are long sums of few entries have stages before them.
 
     Law: every result is the same, but for the order in which the terms of a sum are added.
     """
-    taken, shapes = all_names(program), array_shapes(program)
+    work = _Stages(program)
     steps: list[Step] = []
-    sizes, temporaries = list(program.sizes), list(program.temporaries)
-    rounds: dict[str, dict[str, Affine] | None] = {}
-    whole: dict[str, str] = {}
     for step in program.kernels:
-        found = _in_parts(with_joined_sums(step), shapes[step.array], taken) if isinstance(step, Kernel) else None
-        if found is None:
-            steps.append(step)
-            continue
-        first, *_ = found.kernels
-        steps += found.kernels
-        sizes += found.sizes
-        temporaries.append(found.array)
-        rounds[first.array] = found.rounds
-        whole[first.array] = step.array
-    new = replace(program, kernels=tuple(steps), sizes=tuple(sizes), temporaries=tuple(temporaries))
-    return Stages(new, rounds, whole)
+        stages = work.stages(with_joined_sums(step), step.array) if isinstance(step, Kernel) else []
+        steps += stages if len(stages) > 1 else [step]
+    arrays = tuple([Array(name, work.shapes[name]) for name in work.whole])
+    new = replace(program, kernels=tuple(steps), sizes=tuple(work.sizes), temporaries=(*program.temporaries, *arrays))
+    return Stages(new, work.whole)
 
 
 def describe_parts(program: Program) -> str | None:
-    """Whose sums are cut into parts, in a line of ``.plan``."""
-    arrays = list(in_stages(program).whole.values())
-    return f"in parts, of up to {BLOCKS} blocks in all: {', '.join(arrays)}" if arrays else None
+    """Whose sums are computed in parts, in a line of ``.plan``."""
+    arrays = dict.fromkeys(in_stages(program).whole.values())
+    return f"in parts, where there are less than {THREADS} entries: {', '.join(arrays)}" if arrays else None
 
 
-class _Parts(NamedTuple):
-    """The two kernels of a sum, the array between them, and what is computed before; rounds as in `Stages`."""
+class _Stages:
+    def __init__(self, program: Program) -> None:
+        self.taken = all_names(program)
+        self.shapes = array_shapes(program)
+        self.sizes = list(program.sizes)
+        self.whole: dict[str, str] = {}
+        self.levels: dict[str, int] = {}
+        """Of the axes of parts, how often the sum has been cut that they number."""
 
-    kernels: tuple[Kernel, Kernel]
-    array: Array
-    sizes: tuple[Size, ...]
-    rounds: dict[str, Affine] | None
+    def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
+        """The kernels in the place of one, which serves an ``array``; itself where its sums are cut in no call.
+
+        The parts may be few and long as well, or too many to be added by one thread: each is looked at once more.
+        Of several axes there are many entries: of these one sum alone is cut, and there are few parts.
+        """
+        sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
+        for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
+            statement = kernel.body[number]
+            assert isinstance(statement, Loop | If)
+            if (found := self.cut(kernel, number, statement, array)) is not None:
+                first, second = found
+                return [*self.stages(first, array), *self.stages(second, array)]
+        return [kernel]
+
+    def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
+        """A kernel for the parts of a sum, and one that adds them; None where no loop is cut."""
+        start, needed = _start(kernel.body, outer), _needed(kernel.body[:number], outer)
+        if start is None or needed is None:
+            return None
+        most = 2 if len(kernel.axes) < 2 else 1
+        chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
+        own = set(own_names(kernel))
+        lengths = {loop.variable: length for loop in chain if (length := _rounds(loop, own)) is not None}
+        free = [loop for loop in chain if loop.variable in lengths]
+        if not free:
+            return None
+        # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
+        values = [s.value for s in statements([outer]) if isinstance(s, Let | Add)]
+        is_across = bool(kernel.axes) and _place(values, kernel.axes[-1]) > _place(values, chain[-1].variable)
+        sign = 1 if is_across else -1
+        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sign * _place(values, loop.variable)))
+        loop, shape = free[0], self.shapes[kernel.array]
+        count = self.count(kernel.array, shape, lengths[loop.variable], [lengths[one.variable] for one in free[1:]])
+        if count is None:
+            return None
+        name, part = self.fresh(f"{kernel.array}_parts"), unique("part", self.taken | own)
+        self.taken.add(part)
+        self.levels[part] = self.levels.get(loop.variable, 0) + 1
+        low = loop.lows[0].form + Affine.variable(part)
+
+        def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+            if not isinstance(statement, Loop) or statement.variable != loop.variable:
+                return (statement,)
+            return (replace(statement, lows=(Bound(low),), step=count),)
+
+        order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
+        self.shapes[name] = (count, *shape) if is_across else (*shape, count)
+        self.whole[name] = array
+        first = Kernel(name, order, (*needed, start, *rewrite([outer], change), Store(Name(start.name))))
+        read = Add(start.name, Load(name, tuple(map(Affine.variable, order))), start.reduction)
+        body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
+        used = {used for statement in body for used in used_names(statement)}
+        return first, replace(kernel, body=tuple([s for s in body if not isinstance(s, Let) or s.name in used]))
+
+    def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
+        """How many parts a loop of so many rounds has, with ``inner`` ones in each; None where it always is one."""
+        rest = times(*inner)
+        enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
+        most = least([*enough, quotient_by(Affine.of(THREADS), greatest([times(*shape), Affine.of(1)]))])
+        if most.is_constant:
+            return most if most.constant > 1 else None
+        self.sizes.append(Size(self.fresh(f"{array}_count"), (most, Affine.of(1))))
+        return Affine.variable(self.sizes[-1].name)
+
+    def fresh(self, wish: str) -> str:
+        name = unique(wish, self.taken)
+        self.taken.add(name)
+        return name
 
 
-def _in_parts(kernel: Kernel, shape: tuple[Affine, ...], taken: set[str]) -> _Parts | None:
-    """Both stages of a kernel; None where its sum has a loop that cannot be cut, or is cut in no call."""
-    if isinstance(kernel, Scatter) or len(kernel.body) != 3:
-        return None
-    start, outer, store = kernel.body
-    if not isinstance(start, Accumulator) or start.reduction not in COMBINED or not isinstance(outer, Loop):
-        return None
-    chain = [outer]
-    while isinstance(inner := only_inner(chain[-1]), Loop):
-        chain.append(inner)
-    own = set(own_names(kernel))
-    lengths = {id(loop): _rounds(loop, own) for loop in chain}
-    # Values along the last axis lie side by side: these stay together.
-    values = [s.value for s in statements([outer]) if isinstance(s, Let | Add)]
-    free = [loop for loop in chain if lengths[id(loop)] is not None]
-    free.sort(key=lambda loop: (_is_short(lengths[id(loop)]), _place(values, loop.variable)))
-    if not free:
-        return None
-    loop, total = free[0], lengths[id(free[0])]
-    assert total is not None
-    others = [length for one in chain if one is not loop and (length := lengths[id(one)]) is not None]
-    is_across = _is_across(kernel, shape, values, chain[-1])
-    count = _count(kernel, shape, total, times(*others), is_across)
-    if count.is_constant and count.constant < 2:
-        return None
-    name, *names = (unique(f"{kernel.array}_{wish}", taken) for wish in ("parts", "count", "length"))
-    part = unique("part", taken | own)
-    number, sizes = count, list[Size]()
-    if not count.is_constant:
-        number = Affine.variable(names[0])
-        sizes.append(Size(names[0], (count, Affine.of(1))))
-    length = quotient_by(total + number - 1, number)
-    if not length.is_constant:
-        sizes.append(Size(names[1], (length,)))
-        length = Affine.variable(names[1])
-    taken.update((name, *names))
-    low = loop.lows[0].form + times(Affine.variable(part), length)
-    cut = replace(loop, lows=(Bound(low),), highs=(*loop.highs, Bound(low + length - 1)))
-
-    def change(statement: Statement, _: object) -> tuple[Statement, ...]:
-        is_cut = isinstance(statement, Loop) and statement.variable == loop.variable
-        return (replace(cut, body=statement.body) if is_cut and isinstance(statement, Loop) else statement,)
-
-    axes = (part, *kernel.axes)
-    first = Kernel(name, axes, (start, *rewrite([outer], change), Store(Name(start.name))))
-    read = Add(start.name, Load(name, tuple(map(Affine.variable, axes))), start.reduction)
-    second = replace(kernel, body=(start, span(part, ZERO, number, [read]), store))
-    return _Parts(
-        (first, second), Array(name, (number, *shape)), tuple(sizes), None if is_across else {loop.variable: length}
-    )
+def _start(body: Sequence[Statement], outer: Statement) -> Accumulator | None:
+    """What begins the one reduction that a statement does, and nothing else; None where that has to keep its order."""
+    adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
+    starts = [s for s in body if isinstance(s, Accumulator) and s.name in adds and s.reduction in FREE]
+    return starts[0] if len(adds) == 1 == len(starts) and starts[0].name not in others else None
 
 
-def _count(kernel: Kernel, shape: Sequence[Affine], total: Affine, inner: Affine, is_across: bool) -> Affine:
-    """How many parts a loop of ``total`` rounds has at most, with as many ``inner`` ones in each; may be none."""
-    shared, own = shared_statements(kernel), set(own_names(kernel))
-    loops = [loop for loop in (shared[0].along, shared[0].across) if loop is not None] if shared else []
-    has_blocks = bool(loops) and all(known_bounds(loop, own) for loop in loops) and not is_across
-    places, rounds = (BLOCKS, LEAST_ROUNDS_OF_BLOCKS) if has_blocks else (BLOCKS * THREADS, LEAST_ROUNDS)
-    if inner.is_constant:
-        enough = [quotient(total, max(1, rounds // max(1, inner.constant)))]
-    else:
-        enough = [total, quotient(times(total, inner), rounds)]
-    return least([*enough, quotient_by(Affine.of(places), greatest([times(*shape), Affine.of(1)]))])
+def _needed(before: Sequence[Statement], outer: Statement) -> list[Let] | None:
+    """What is computed for a statement before it; None where that takes other sums."""
+    wanted, found = used_names(outer), list[Let]()
+    for statement in reversed(before):
+        if isinstance(statement, Let) and statement.name in wanted:
+            found.insert(0, statement)
+            wanted |= used_names(statement)
+    return None if any(isinstance(s, Accumulator) and s.name in wanted for s in before) else found
+
+
+def _chain(statement: Statement) -> list[Loop]:
+    """A loop and those inside of it, each of which does nothing but the next one and what is computed once for it."""
+    found: list[Loop] = []
+    while isinstance(statement, Loop | If):
+        found += [statement] if isinstance(statement, Loop) else []
+        _, rest = _parted(statement.body)
+        if len(rest) != 1:
+            break
+        statement = rest[0]
+    return found
 
 
 def _rounds(loop: Loop, own: set[str]) -> Affine | None:
@@ -178,15 +204,8 @@ def _rounds(loop: Loop, own: set[str]) -> Affine | None:
     return least([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
 
 
-def _is_short(length: Affine | None) -> bool:
-    return length is not None and length.is_constant and length.constant < SHORT
-
-
-def _is_across(kernel: Kernel, shape: Sequence[Affine], values: Sequence[Scalar], inner: Loop) -> bool:
-    """Whether enough entries side by side read what lies nearer than what the rounds of the innermost loop read."""
-    if not kernel.axes or (shape[-1].is_constant and shape[-1].constant < THREADS):
-        return False
-    return _place(values, kernel.axes[-1]) > _place(values, inner.variable)
+def _is_short(length: Affine) -> bool:
+    return length.is_constant and length.constant < SHORT
 
 
 def _place(values: Sequence[Scalar], variable: str) -> int:
@@ -194,3 +213,36 @@ def _place(values: Sequence[Scalar], variable: str) -> int:
     loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
     places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
     return max(places, default=-1 - sum(len(load.index) for load in loads))
+
+
+# ---------------------------------------------------------------------------- sums of sums
+
+
+def with_joined_sums(kernel: Kernel) -> Kernel:
+    """The kernel with one sum in place of a sum of sums, so that the rounds of both can be dealt out."""
+    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
+
+
+def _joined(statement: Statement) -> Statement:
+    if not isinstance(statement, Loop | If):
+        return statement
+    lets, rest = _parted(statement.body)
+    if len(rest) != 3:
+        return statement
+    start, inner, add = rest
+    if not (isinstance(start, Accumulator) and isinstance(inner, Loop | If) and isinstance(add, Add)):
+        return statement
+    is_sum = add.value == Name(start.name) and add.reduction == start.reduction and add.reduction in FREE
+    if not is_sum or any(start.name in used_names(other) for other in (*lets, inner)):
+        return statement
+    other = add.name
+
+    def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
+        return (replace(part, name=other) if isinstance(part, Add) and part.name == start.name else part,)
+
+    return replace(statement, body=(*lets, *rewrite([inner], adding)))
+
+
+def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """What is computed once for an inner loop, and the other statements."""
+    return [s for s in body if isinstance(s, Let)], [s for s in body if not isinstance(s, Let)]
