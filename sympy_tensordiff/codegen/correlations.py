@@ -28,7 +28,7 @@ from sympy_tensordiff.codegen.loops import (
     View,
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Number
-from sympy_tensordiff.codegen.steps import extents, not_compiled, operands
+from sympy_tensordiff.codegen.steps import extents, not_compiled
 from sympy_tensordiff.codegen.tiling import spares_copies, tiling
 from sympy_tensordiff.codegen.walk import all_names, filled_arrays, uses
 from sympy_tensordiff.errors import VerificationError
@@ -84,7 +84,7 @@ class _Finder:
         labels = tuple([(names[label], extent) for label, extent in lengths.items()])
         gone: list[Step] = []
         views = []
-        for operand in operands(step):
+        for operand in step.operands:
             forms = [Affine.variable(names[label]) for label in operand.labels]
             copy = self.copied(operand.array, step)
             view = View(operand.array, tuple(forms))

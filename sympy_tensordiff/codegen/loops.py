@@ -260,18 +260,47 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
-    """Fills ``array``: the entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
-
-    Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
-    The entries are multiplied by ``factor`` then, as those of the other calls.
-    """
+class Product:
+    """Fills ``array``, with axes for the labels ``output``, with something of two operands, times ``factor``."""
 
     array: str
     output: tuple[int, ...]
     left: Operand
     right: Operand
     factor: int | Fraction | float = 1
+
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        """Both of them."""
+        return self.left, self.right
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction(Product):
+    """The entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
+
+    Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Solve(Product):
+    """A contraction of the inverse of ``left``, a matrix, with ``right``.
+
+    One of the two labels of the matrix stands in ``right`` and is summed over, the other in ``output``.
+    The array of ``left`` holds factors, see `Apply`, where ``factored`` names the matrix itself.
+    """
+
+    factored: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CofactorTangent(Product):
+    """The derivative of the cofactors of ``left``, a matrix, in the direction ``right``.
+
+    One label stands for the rows, one for the columns, in ``output`` and in both operands; an operand
+    that has them in the other order is transposed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,37 +329,6 @@ class Correlation:
     def array(self) -> str:
         """The array that is filled."""
         return self.output.array
-
-
-@dataclass(frozen=True, slots=True)
-class Solve:
-    """Fills ``array`` as a contraction of the inverse of ``matrix`` with ``right`` would.
-
-    One of the two labels of the matrix stands in ``right`` and is summed over, the other in ``output``.
-    The array of ``matrix`` holds factors, see `Apply`, where ``factored`` names the matrix itself.
-    """
-
-    array: str
-    output: tuple[int, ...]
-    matrix: Operand
-    right: Operand
-    factor: int | Fraction | float = 1
-    factored: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CofactorTangent:
-    """Fills ``array`` with the derivative of the cofactors of ``matrix`` in the direction ``right``.
-
-    One label stands for the rows, one for the columns, in ``output`` and in both operands; an operand
-    that has them in the other order is transposed.
-    """
-
-    array: str
-    output: tuple[int, ...]
-    matrix: Operand
-    right: Operand
-    factor: int | Fraction | float = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +382,6 @@ class Fused:
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 
 
-Product: TypeAlias = "Contraction | Solve | CofactorTangent"
 Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused"
 
 

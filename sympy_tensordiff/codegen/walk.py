@@ -15,8 +15,6 @@ from sympy_tensordiff.codegen.loops import (
     Apply,
     Argument,
     Bound,
-    CofactorTangent,
-    Contraction,
     Correlation,
     Ends,
     Fused,
@@ -24,10 +22,10 @@ from sympy_tensordiff.codegen.loops import (
     Kernel,
     Let,
     Loop,
+    Product,
     Program,
     Scatter,
     Set,
-    Solve,
     Statement,
     Step,
     Store,
@@ -238,15 +236,13 @@ class Uses:
 
 def uses(kernel: Step) -> Uses:
     """What has to be passed to a step besides the array that it fills."""
-    if isinstance(kernel, Contraction):
+    if isinstance(kernel, Product):
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), ())
     if isinstance(kernel, Correlation):
         own = {label for label, _ in kernel.labels}
         used = [*kernel.output.index, *kernel.left.index, *kernel.right.index, *(extent for _, extent in kernel.labels)]
         integers = sorted({name for form in used for name in form.atoms()} - own)
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
-    if isinstance(kernel, Solve | CofactorTangent):
-        return Uses(tuple(dict.fromkeys((kernel.matrix.array, kernel.right.array))), (), ())
     if isinstance(kernel, Apply):
         return Uses((kernel.operand,), (), ())
     if isinstance(kernel, Fused):
