@@ -304,24 +304,17 @@ class CofactorTangent(Product):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """An array at one index form per axis, over the labels of a `Correlation` and sizes."""
-
-    array: str
-    index: tuple[Affine, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Correlation:
     """Fills ``array``: zeros, to which ``factor*left*right`` is added at each point of the ``labels``.
 
-    A label runs from 0 up to its extent. A product of matrices is one in which each index is a label; here windows
-    are read, ``left[2*i + a]``, or added up, ``output[2*i + a]``. Every point is inside of all three arrays.
+    A label runs from 0 up to its extent; indices are forms over labels and sizes. A product of matrices is one in
+    which each index is a label; here windows are read, ``left[2*i + a]``, or added up, ``output[2*i + a]``. Every point
+    is inside of all three arrays.
     """
 
-    output: View
-    left: View
-    right: View
+    output: Load
+    left: Load
+    right: Load
     labels: tuple[tuple[str, Affine], ...]
     factor: int | Fraction | float = 1
 
