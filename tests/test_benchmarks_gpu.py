@@ -86,7 +86,7 @@ def test_the_sanitizer_runs_all_rows(monkeypatch, tmp_path, capfd) -> None:
     assert len(calls) == 6 and f"--tool racecheck {wanted}" in calls
     monkeypatch.setenv("FINDS", "racecheck")
     assert gpu.main(["--sanitize"]) == 1
-    assert "failed: racecheck --quick, racecheck --rows matmul" in capfd.readouterr().out
+    assert "failed: racecheck --quick, racecheck --rows fir" in capfd.readouterr().out
 
 
 def test_without_the_sanitizer(monkeypatch, tmp_path, capsys) -> None:

@@ -17,7 +17,7 @@ import sympy
 
 from sympy_tensordiff.codegen.api import lambdify
 from sympy_tensordiff.codegen.arguments import ArgumentChecker
-from sympy_tensordiff.codegen.empty_axes import EmptyAxes
+from sympy_tensordiff.codegen.sizes import EmptyAxes
 from sympy_tensordiff.derivative.api import jvp, vjp
 from sympy_tensordiff.errors import ArgumentError, BackendError
 from sympy_tensordiff.structure.values import unused

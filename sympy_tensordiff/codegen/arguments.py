@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sympy_tensordiff.codegen.device_arrays import DeviceArray, check_as_it_is
-from sympy_tensordiff.codegen.empty_axes import EmptyAxes, refuse_empty
 from sympy_tensordiff.codegen.loops import Argument, Check, DataCheck, Program
-from sympy_tensordiff.codegen.sizes import Solved, solve_sizes
+from sympy_tensordiff.codegen.sizes import EmptyAxes, Solved, refuse_empty, solve_sizes
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, OutOfShapeError, TensorDiffError
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.polyhedron import find_point

@@ -13,11 +13,10 @@ from functools import partial
 from typing import Any
 
 from sympy_tensordiff.codegen.functions import operation
-from sympy_tensordiff.codegen.identifiers import unique
+from sympy_tensordiff.codegen.identifiers import named, unique
 from sympy_tensordiff.codegen.loops import NOWHERE, Check, DataCheck
 from sympy_tensordiff.codegen.lower import CONDITIONS
 from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Scalar
-from sympy_tensordiff.codegen.storage import named
 from sympy_tensordiff.codegen.verify import escape_at, failing
 from sympy_tensordiff.errors import OutOfShapeError
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable

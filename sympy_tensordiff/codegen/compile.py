@@ -17,7 +17,6 @@ from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.described import driver_lines, plan_text
 from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
 from sympy_tensordiff.codegen.device_call import DeviceCalls, explained, require_device
-from sympy_tensordiff.codegen.empty_axes import MOST, Builder, EmptyAxes, Sizes
 from sympy_tensordiff.codegen.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
@@ -25,17 +24,13 @@ from sympy_tensordiff.codegen.held import Held, forget, hold
 from sympy_tensordiff.codegen.interrupts import undivided
 from sympy_tensordiff.codegen.loops import NOWHERE, DataCheck, Program
 from sympy_tensordiff.codegen.notice import noticed
-from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
-from sympy_tensordiff.codegen.recent import Recent, remember
-from sympy_tensordiff.codegen.results import fit, nesting
-from sympy_tensordiff.codegen.scratch import Runs
+from sympy_tensordiff.codegen.recent import Recent, Runs, remember
+from sympy_tensordiff.codegen.results import check_out, fit, nesting
 from sympy_tensordiff.codegen.signature import documentation, in_order, signature
-from sympy_tensordiff.codegen.sizes import check_determined
-from sympy_tensordiff.codegen.softmax import softmax_in_loops
-from sympy_tensordiff.codegen.split import split_deep
-from sympy_tensordiff.codegen.targets import check_out
+from sympy_tensordiff.codegen.sizes import MOST, Builder, EmptyAxes, Sizes, check_determined
+from sympy_tensordiff.codegen.split import split_deep, split_large
 from sympy_tensordiff.codegen.threads import (
     blockable,
     guarded,
@@ -72,7 +67,6 @@ def _checked(program: Program, backend: str, parallel: bool | None) -> Program:
     if parallel and backend != "numba":
         raise ArgumentError(f"parallel=True is for the backend 'numba', not for {backend!r}: leave it out")
     check_determined(program)
-    program = softmax_in_loops(program, backend)
     if backend != "numba":
         return split_large(split_deep(program))
     # To NumPy and CUDA, the order of axes in memory matters little.

@@ -20,10 +20,19 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.absorb import Extents, Labelled, Products, is_outer
-from sympy_tensordiff.codegen.calls import is_computed
-from sympy_tensordiff.codegen.hints import Hints
-from sympy_tensordiff.codegen.paths import Path, contraction_path, operation_count, path_from, products
+from sympy_tensordiff.codegen.costs import Hints
+from sympy_tensordiff.codegen.materialise import is_computed
+from sympy_tensordiff.codegen.paths import (
+    Extents,
+    Labelled,
+    Path,
+    Products,
+    contraction_path,
+    is_outer,
+    operation_count,
+    path_from,
+    products,
+)
 from sympy_tensordiff.graph.contractions import is_core, is_view
 from sympy_tensordiff.graph.entries import entry
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable

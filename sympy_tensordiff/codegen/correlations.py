@@ -25,10 +25,9 @@ from sympy_tensordiff.codegen.loops import (
     Scatter,
     Step,
     Store,
-    View,
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Number
-from sympy_tensordiff.codegen.steps import extents, not_compiled, operands
+from sympy_tensordiff.codegen.steps import extents, not_compiled
 from sympy_tensordiff.codegen.tiling import spares_copies, tiling
 from sympy_tensordiff.codegen.walk import all_names, filled_arrays, uses
 from sympy_tensordiff.errors import VerificationError
@@ -84,17 +83,17 @@ class _Finder:
         labels = tuple([(names[label], extent) for label, extent in lengths.items()])
         gone: list[Step] = []
         views = []
-        for operand in operands(step):
+        for operand in step.operands:
             forms = [Affine.variable(names[label]) for label in operand.labels]
             copy = self.copied(operand.array, step)
-            view = View(operand.array, tuple(forms))
+            view = Load(operand.array, tuple(forms))
             if copy is not None:
                 kernel, load = copy
                 index = dict(zip(kernel.axes, forms, strict=True))
-                view = View(load.array, tuple([form.substitute(index) for form in load.index]))
+                view = Load(load.array, tuple([form.substitute(index) for form in load.index]))
                 gone.append(kernel)
             views.append(view)
-        output = View(step.array, tuple([Affine.variable(names[label]) for label in step.output]))
+        output = Load(step.array, tuple([Affine.variable(names[label]) for label in step.output]))
         last: Step = step
         windows = self.windows(step, output, labels)
         if windows is not None:
@@ -133,8 +132,8 @@ class _Finder:
         return writers[0] if type(writers[0]) is Kernel else None
 
     def windows(
-        self, step: Contraction, output: View, labels: Sequence[tuple[str, Affine]]
-    ) -> tuple[View, Kernel, list[Step]] | None:
+        self, step: Contraction, output: Load, labels: Sequence[tuple[str, Affine]]
+    ) -> tuple[Load, Kernel, list[Step]] | None:
         """Where a kernel that sums windows of a product has its sums, that kernel, and others that go with it."""
         readers = self.readers.get(step.array, [])
         if step.array not in self.temporaries or len(readers) != 1 or len(self.writers[step.array]) != 1:
@@ -156,7 +155,7 @@ class _Finder:
             self.prover.proves(row.substitute(values), box) for row in (*axis_rows(kernel, self.prover.shapes), *rows)
         ):
             return None
-        return View(kernel.array, tuple([form.substitute(values) for form in index])), kernel, fills
+        return Load(kernel.array, tuple([form.substitute(values) for form in index])), kernel, fills
 
     def zeros(self, scatter: Scatter) -> list[Step] | None:
         """What fills an array with the zeros to which a scatter adds, where nothing else does; else None."""
@@ -224,7 +223,7 @@ def check_correlation(step: Correlation, prover: Prover) -> None:
     """Raise `VerificationError` where a step would read or write outside of an array."""
     box = _box(step.labels)
     for view in (step.output, step.left, step.right):
-        for axis, row in prover.axes_inside(Load(view.array, view.index), prover.shapes[view.array], box):
+        for axis, row in prover.axes_inside(view, prover.shapes[view.array], box):
             raise VerificationError(
                 f"correlation {step.array}: axis {axis} of {view.array} at {view.index[axis]} needs {row}"
             )

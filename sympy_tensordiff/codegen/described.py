@@ -9,13 +9,12 @@ from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import Fused, Kernel, Program, Scatter
 from sympy_tensordiff.codegen.printers.cuda_parts import describe_parts
-from sympy_tensordiff.codegen.printers.cuda_tiles import describe_tiles
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.together import nest_of
-from sympy_tensordiff.codegen.softmax import softmax_in_loops
 from sympy_tensordiff.codegen.steps import (
+    calls_in_loops,
     describe,
     describe_kernel,
     describe_scatter,
@@ -30,7 +29,6 @@ from sympy_tensordiff.integer.affine import Affine
 
 def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
     """What a program computes, in which order, and why the temporaries exist; ``driver`` tells of its calls."""
-    program = softmax_in_loops(program, backend)
     if backend == "numba":  # only compiled loops run several kernels together, over arrays in reading order
         program = in_reading_order(with_correlations(program))
     lines = ["arguments:"]
@@ -69,13 +67,12 @@ def plan_text(program: Program, backend: str, driver: Sequence[str]) -> str:
 
 
 def driver_lines(bounded: Program, fused: Program, backend: str, parallel: bool | None) -> list[str]:
-    """What calls the kernels, and which of them run on all cores, in tiles or in parts.
+    """What calls the kernels, and which of them run on all cores or in parts.
 
     ``bounded`` is the program that is printed, ``fused`` the one whose kernels run together where they can.
     """
     if backend == "cuda":
-        found = [describe_tiles(bounded), describe_parts(bounded)]
-        return [line for line in found if line]
+        return list(filter(None, [describe_parts(calls_in_loops(bounded))]))
     if backend != "numba":
         return []
     library = not_compiled(fused)

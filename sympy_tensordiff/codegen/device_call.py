@@ -25,7 +25,7 @@ from sympy_tensordiff.codegen.device_arrays import (
     stream_handle,
 )
 from sympy_tensordiff.codegen.loops import Argument, Program
-from sympy_tensordiff.codegen.targets import check_device_out
+from sympy_tensordiff.codegen.results import check_device_out
 from sympy_tensordiff.errors import (
     ArgumentError,
     ArgumentTypeError,

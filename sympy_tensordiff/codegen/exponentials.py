@@ -219,7 +219,7 @@ class _Exponentials:
         if not own:
             return replace(found, rest=graph.sum(variables, inner_rows, found.rest))
         term = self.sum_of(own)
-        greatest = self._finite(graph.reduce("max", variables, inner_rows, term))
+        greatest = finite(graph, graph.reduce("max", variables, inner_rows, term))
         self.terms[greatest] = variables, term
         below = graph.call(sympy.exp, (graph.add((term, graph.neg(greatest))),))
         rest = graph.sum(variables, inner_rows, graph.mul((below, found.rest)))
@@ -235,7 +235,7 @@ class _Exponentials:
         shifts = [self.sum_of(term.shift) for term in terms]
         greatest = graph.call(sympy.Max, shifts)
         if greatest not in shifts:
-            greatest = self._finite(greatest)
+            greatest = finite(graph, greatest)
         parts = []
         for shift, term in zip(shifts, terms, strict=True):
             below = graph.add((shift, graph.neg(greatest)))
@@ -251,12 +251,12 @@ class _Exponentials:
             True,
         )
 
-    def _finite(self, shift: Node) -> Node:
-        """A shift, or 0 where it is infinite: all terms are 0 then, or one is infinite."""
-        graph = self.graph
-        size = graph.call(sympy.Abs, (shift,))
-        # No infinite constant is needed to tell: twice infinity is not greater.
-        return graph.select(graph.compare("lt", size, graph.scale(2, size)), shift, graph.zero)
+
+def finite(graph: Graph, shift: Node) -> Node:
+    """A shift, or 0 where it is infinite: all terms are 0 then, or one is infinite."""
+    size = graph.call(sympy.Abs, (shift,))
+    # No infinite constant is needed to tell: twice infinity is not greater.
+    return graph.select(graph.compare("lt", size, graph.scale(2, size)), shift, graph.zero)
 
 
 def _behind_guards(total: Node) -> list[Node]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from sympy_tensordiff.codegen.functions import implementation as of_scipy
 from sympy_tensordiff.codegen.scalars import External
-from sympy_tensordiff.codegen.special import implementation as of_scipy
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
 
 Implementations = dict[External, Callable[..., Any]]

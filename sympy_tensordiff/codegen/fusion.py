@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Accumulator, Array, Fused, Kernel, Loop, Program, Scatter, Step, Store
-from sympy_tensordiff.codegen.partition import LARGE
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.schedule.rows import row_plan
+from sympy_tensordiff.codegen.split import LARGE
 from sympy_tensordiff.codegen.walk import filled_arrays, forms, loops, outer_names, own_names, scalars, uses
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine

@@ -71,14 +71,14 @@ class Loop:
     """``for variable`` from the greatest of ``lows`` to the least of ``highs``, both included; may be empty.
 
     After scheduling, a ``step`` other than 1 takes every so manieth value; -1 runs from the last value to the first.
-    With a ``bind``, its values are those of a coordinate of threads or blocks: "grid.x", "block.x", "thread.x".
+    With a ``bind``, its values are those of a coordinate of threads: "grid.x", "grid.y", "grid.z".
     """
 
     variable: str
     lows: tuple[Bound, ...]
     highs: tuple[Bound, ...]
     body: tuple[Statement, ...]
-    step: int = 1
+    step: int | Affine = 1
     bind: str = ""
 
 
@@ -260,12 +260,8 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Contraction:
-    """Fills ``array``: the entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
-
-    Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
-    The entries are multiplied by ``factor`` then, as those of the other calls.
-    """
+class Product:
+    """Fills ``array``, with axes for the labels ``output``, with something of two operands, times ``factor``."""
 
     array: str
     output: tuple[int, ...]
@@ -273,26 +269,52 @@ class Contraction:
     right: Operand
     factor: int | Fraction | float = 1
 
+    @property
+    def operands(self) -> tuple[Operand, Operand]:
+        """Both of them."""
+        return self.left, self.right
+
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """An array at one index form per axis, over the labels of a `Correlation` and sizes."""
+class Contraction(Product):
+    """The entry at the labels ``output`` is the sum of ``left*right`` over the other labels.
 
-    array: str
-    index: tuple[Affine, ...]
+    Each label of ``output`` stands there once, and in an operand; the others stand in both operands.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Solve(Product):
+    """A contraction of the inverse of ``left``, a matrix, with ``right``.
+
+    One of the two labels of the matrix stands in ``right`` and is summed over, the other in ``output``.
+    The array of ``left`` holds factors, see `Apply`, where ``factored`` names the matrix itself.
+    """
+
+    factored: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CofactorTangent(Product):
+    """The derivative of the cofactors of ``left``, a matrix, in the direction ``right``.
+
+    One label stands for the rows, one for the columns, in ``output`` and in both operands; an operand
+    that has them in the other order is transposed.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
     """Fills ``array``: zeros, to which ``factor*left*right`` is added at each point of the ``labels``.
 
-    A label runs from 0 up to its extent. A product of matrices is one in which each index is a label; here windows
-    are read, ``left[2*i + a]``, or added up, ``output[2*i + a]``. Every point is inside of all three arrays.
+    A label runs from 0 up to its extent; indices are forms over labels and sizes. A product of matrices is one in
+    which each index is a label; here windows are read, ``left[2*i + a]``, or added up, ``output[2*i + a]``. Every point
+    is inside of all three arrays.
     """
 
-    output: View
-    left: View
-    right: View
+    output: Load
+    left: Load
+    right: Load
     labels: tuple[tuple[str, Affine], ...]
     factor: int | Fraction | float = 1
 
@@ -303,43 +325,12 @@ class Correlation:
 
 
 @dataclass(frozen=True, slots=True)
-class Solve:
-    """Fills ``array`` as a contraction of the inverse of ``matrix`` with ``right`` would.
-
-    One of the two labels of the matrix stands in ``right`` and is summed over, the other in ``output``.
-    The array of ``matrix`` holds factors, see `Apply`, where ``factored`` names the matrix itself.
-    """
-
-    array: str
-    output: tuple[int, ...]
-    matrix: Operand
-    right: Operand
-    factor: int | Fraction | float = 1
-    factored: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CofactorTangent:
-    """Fills ``array`` with the derivative of the cofactors of ``matrix`` in the direction ``right``.
-
-    One label stands for the rows, one for the columns, in ``output`` and in both operands; an operand
-    that has them in the other order is transposed.
-    """
-
-    array: str
-    output: tuple[int, ...]
-    matrix: Operand
-    right: Operand
-    factor: int | Fraction | float = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Apply:
     """Fills ``array`` with a function of one whole array.
 
     ``function``: "inv"; "det"; "logdet", the logarithm of the determinant (nan where that is
     negative); "logabsdet", that of its absolute value; "cofactor", the derivative of the determinant,
-    ``options[0]`` times (1 or more) by the matrix; "logsumexp" over the axes ``options``. The axes
+    ``options[0]`` times (1 or more) by the matrix. The axes
     of the value are put into the order ``axes`` where that is not empty. "factors" are the triangular factors
     of a matrix, with one row more, which says how the rows were exchanged: by Cholesky's method of a positive
     definite matrix (``options[0]`` is 2), by the same method where it succeeds of a symmetric one (1), else as
@@ -384,7 +375,6 @@ class Fused:
         return tuple([kernel.array for kernel in self.kernels if kernel.array not in rows])
 
 
-Product: TypeAlias = "Contraction | Solve | CofactorTangent"
 Step: TypeAlias = "Kernel | Product | Correlation | Apply | Fused"
 
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import prod
 
-from sympy_tensordiff.codegen.costs import is_worth_packing
-from sympy_tensordiff.codegen.hints import Hints
+from sympy_tensordiff.codegen.costs import Hints, is_worth_packing
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
@@ -32,7 +31,7 @@ from sympy_tensordiff.codegen.loops import (
 )
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load, Name
-from sympy_tensordiff.codegen.steps import extents, operands
+from sympy_tensordiff.codegen.steps import extents
 from sympy_tensordiff.codegen.storage import Entry
 from sympy_tensordiff.codegen.walk import all_names, array_shapes, uses
 from sympy_tensordiff.graph.nodes import Graph
@@ -114,10 +113,8 @@ class _Packing:
         before = after = entries = 0
         for step in readers:
             labels = {label: self.hints(extent) for label, extent in extents(step, self.shapes).items()}
-            halved = [
-                own for operand in operands(step) if operand.array == name and (own := _own(operand, step, found))
-            ]
-            if len(halved) < sum(operand.array == name for operand in operands(step)):
+            halved = [own for operand in step.operands if operand.array == name and (own := _own(operand, step, found))]
+            if len(halved) < sum(operand.array == name for operand in step.operands):
                 return False
             before += prod(labels.values())
             entries += prod(labels[label] for label in step.output)
@@ -145,7 +142,7 @@ class _Packing:
                 temporaries.append(Array(found.name, tuple(shape)))
                 pairs = f"{found.distances * found.extent} of {found.extent**2} pairs of indices"
                 notes.append(f"{found.name}: {pairs}, which may be exchanged")
-            elif isinstance(step, Contraction) and any(operand.array in self.packed for operand in operands(step)):
+            elif isinstance(step, Contraction) and any(operand.array in self.packed for operand in step.operands):
                 array, kernels = self.multiplied(step)
                 steps += kernels
                 temporaries.append(array)
@@ -167,14 +164,14 @@ class _Packing:
         """The array of a product of packed arrays, the product, and the kernel that spreads it."""
         name = self.fresh(step.array)
         pairs: list[tuple[int, int, Packed]] = []
-        for operand in operands(step):
+        for operand in step.operands:
             found = self.packed.get(operand.array)
             own = None if found is None else _own(operand, step, found)
             if found is not None and own is not None:
                 pairs.append((step.output.index(own[0]), step.output.index(own[1]), found))
         left, right = (
             Operand(self.packed[operand.array].name if operand.array in self.packed else operand.array, operand.labels)
-            for operand in operands(step)
+            for operand in step.operands
         )
         shape = list(self.shapes[step.array])
         for place, _, found in pairs:

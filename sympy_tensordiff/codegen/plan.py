@@ -310,3 +310,45 @@ def _integer_inverse(
         if again != vector:
             return None
     return [tuple(row) for row in rows]
+
+
+# ---------------------------------------------------------------------------- where axes are counted from
+# Where the axes of tables are counted from: the same for parts that differ in nothing else, so that one serves all.
+
+
+class Starts:
+    """Remembers the candidates of one program."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._first: dict[Node, tuple[int, ...]] = {}
+        """The starts of the first candidate, by its node with axes that start at 0."""
+
+    def as_before(self, found: Candidate) -> Candidate:
+        """A candidate whose axes are counted from where those of the first one were that is equal otherwise."""
+        starts = tuple(_start(found, axis) for axis in found.axes)
+        first = self._first.setdefault(self._moved(found, [-start for start in starts]).node, starts)
+        return self._moved(found, [one - start for one, start in zip(first, starts, strict=True)])
+
+    def _moved(self, found: Candidate, by: Sequence[int]) -> Candidate:
+        """The same with axes that are less by so much, so that the constants beside them are more."""
+        if not any(by):
+            return found
+        places = {axis: Affine.variable(axis) + n for axis, n in zip(found.axes, by, strict=True)}
+        return replace(
+            found,
+            node=self.graph.substitute(found.node, places),
+            forms=tuple([form - n for form, n in zip(found.forms, by, strict=True)]),
+            rows=tuple([row.substitute(places) for row in found.rows]),
+            lows=tuple([tuple([low - n for low in lows]) for lows, n in zip(found.lows, by, strict=True)]),
+            highs=tuple([tuple([high - n for high in highs]) for highs, n in zip(found.highs, by, strict=True)]),
+        )
+
+
+def _start(found: Candidate, axis: int) -> int:
+    """The least constant beside an axis in index forms, which is more by 1 where the axis is counted from 1 less."""
+    constants = []
+    for form in (form for part in reachable(found.node) for form in index_forms(part)):
+        if (factor := form.coefficient(axis)) and len(form.atoms() & frozenset(found.axes)) == 1:
+            constants.append((abs(factor), (form.constant if factor > 0 else -form.constant) // abs(factor)))
+    return min(constants, default=(1, 0))[1]

@@ -7,36 +7,37 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import sympy
-
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.call_checks import Names, checks_of_reads
 from sympy_tensordiff.codegen.copies import without_aliases, without_copies, without_unread
 from sympy_tensordiff.codegen.correlations import with_correlations
-from sympy_tensordiff.codegen.empty_axes import Sizes
+from sympy_tensordiff.codegen.costs import Hints
 from sympy_tensordiff.codegen.expand import expanded, repeated_calls, without_twins
 from sympy_tensordiff.codegen.exponentials import without_large_exponentials
 from sympy_tensordiff.codegen.facts import Prover
-from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.hints import Hints
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Check, Program
 from sympy_tensordiff.codegen.lower import Lowering
-from sympy_tensordiff.codegen.masks import with_masks
-from sympy_tensordiff.codegen.nested import ordered_sums
 from sympy_tensordiff.codegen.packed import with_packed_pairs
-from sympy_tensordiff.codegen.powers import defined_at_zero
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.results import SINGLE, flatten
-from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
+from sympy_tensordiff.codegen.shared import ordered_sums
+from sympy_tensordiff.codegen.signature import (
+    check_complete,
+    check_functions,
+    expected_sizes,
+    extents_of_argument,
+    over_names,
+    read_arguments,
+)
+from sympy_tensordiff.codegen.sizes import Sizes, check_determined, solve_sizes
 from sympy_tensordiff.codegen.tensors import Definition, define_arrays
-from sympy_tensordiff.codegen.terms import in_terms
+from sympy_tensordiff.codegen.terms import defined_at_zero, in_terms
 from sympy_tensordiff.codegen.ties import with_kept_values
-from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.verify import verify, with_masks
 from sympy_tensordiff.codegen.walk import uses
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, OutOfShapeError
-from sympy_tensordiff.graph.functions import Partial
 from sympy_tensordiff.graph.nodes import Graph, Node, reachable
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -50,7 +51,6 @@ from sympy_tensordiff.simplify.logistic import without_overflow
 from sympy_tensordiff.simplify.outside_reads import check_reads
 from sympy_tensordiff.simplify.recognition import recognise
 from sympy_tensordiff.symbolic.lift import as_operand, lift_native
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 
 def build_program(
@@ -85,10 +85,10 @@ def build_program(
     args = args if isinstance(args, Sequence) else [args]
     reader.use((*exprs, *args))
     nodes = read_with_ranges(reader, exprs)
-    _check_functions(nodes)
+    check_functions(nodes)
     args = [lift_native(arg, reader.tensors.values()) for arg in args]
-    arguments, names, arrays = _arguments(reader, args)
-    _check_complete(graph, nodes, names, arrays)
+    arguments, names, arrays = read_arguments(reader, args)
+    check_complete(graph, nodes, names, arrays)
     known_sizes = size_variables([*reader.leaves(), *nodes])
     grant_divisors(graph, reader.divisors, [*reader.leaves(), *nodes])
     check_reads(reader, nodes)
@@ -100,7 +100,7 @@ def build_program(
     if fixed:
         nodes, tensors = at_sizes(graph, nodes, fixed), at_sizes(graph, tensors, fixed)
     arguments = tuple(
-        replace(a, **_extents(reader, arg, fixed, names)) if a.kind == "array" else a
+        replace(a, **extents_of_argument(reader, arg, fixed, names)) if a.kind == "array" else a
         for a, arg in zip(arguments, args, strict=True)
     )
     assembled = partial(
@@ -114,7 +114,7 @@ def build_program(
         tensors=tensors,
         temporaries=temporaries,
         structure=structure,
-        hints=_hints(reader, {} if sizes is None else sizes),
+        hints=expected_sizes(reader, {} if sizes is None else sizes),
         expand=expand,
         library=library,
         search=search,
@@ -123,7 +123,7 @@ def build_program(
     program = assembled(of_rows=of_rows if rows and temporaries else None)
     if of_rows and not of_rows <= _kept_by_rows(program):
         program = assembled()
-    known = [_named(extent, names) for extent in extents if extent.atoms() <= names.keys()]
+    known = [over_names(extent, names) for extent in extents if extent.atoms() <= names.keys()]
     return replace(program, extents=() if fixed else tuple(known), search=again if program.data_checks else None)
 
 
@@ -146,96 +146,6 @@ def _kept_by_rows(program: Program) -> set[str]:
 def _build_search(args: Any, expr: Any, options: Mapping[str, Any], numbers: Sequence[int]) -> Program:
     """The searches of some checks of data; a function that pickles."""
     return build_program(args, expr, search=numbers, **options)
-
-
-def _hints(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
-    """What the user expects sizes to be; a key is a symbol or its name."""
-    if not isinstance(sizes, Mapping):
-        raise ArgumentTypeError(f"sizes must be a mapping such as {{n: 300}}, not {sizes!r}")
-    known = {str(symbol.name): variable for symbol, variable in reader.free.items()}
-    found = {}
-    for key, size in sizes.items():
-        name = str(getattr(key, "name", key))
-        if name not in known:
-            raise ArgumentError(f"sizes has a value for {name}, which is no size of the expression or its arguments")
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ArgumentTypeError(f"sizes[{name}] must be a positive int, not {size!r}")
-        found[known[name]] = size
-    return Hints(found)
-
-
-def _extents(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
-    """The shape of an argument, and the range of its integers with what tells it."""
-    shape = tuple([_named(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
-    below = reader.graph.below.get(tensor.name)
-    if below is None:
-        return {"shape": shape}
-    selects = f"it is declared with below={tensor.below}, and"
-    if tensor.below is None:
-        read, axis = reader.selections[tensor.name]
-        form = read.data[axis]
-        index = shown(form.substitute({v: Affine.variable(reader.graph.names[v]) for v in form.atoms()}))
-        array = read.args[0].data[0] if read.args[0].op == "tensor" else "a tensor, which holds computed values,"
-        selects = f"the index {index} of axis {axis} of {array}"
-    return {"shape": shape, "below": _named(below.substitute(fixed), names), "selects": selects}
-
-
-def _named(form: Any, names: dict[Any, str]) -> Any:
-    return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
-
-
-def _arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
-    """The parameters, the names of scalars and integers, and those of the tensors."""
-    found: list[Argument] = []
-    names: dict[Any, str] = {}
-    arrays: dict[str, str] = {}
-    for arg in args:
-        taken = {a.name for a in found}
-        label = str(getattr(arg, "name", arg))
-        name = unique(label, taken)
-        if any(a.label == label for a in found):
-            raise ArgumentError(f"two arguments are called {label}: each symbol may stand in args once")
-        if isinstance(arg, TensorSymbol):
-            reader.tensor(arg)
-            arrays[arg.name] = name
-            kind: Any = "integer" if arg.dtype is int else "real"
-            found.append(Argument("array", name, label, dtype=kind, symmetric=arg.symmetric))
-        elif isinstance(arg, sympy.Symbol | sympy.Idx) and reader.is_integer(arg):
-            names[reader.variable(arg)] = name
-            found.append(Argument("integer", name, label))
-        elif isinstance(arg, sympy.Symbol):
-            names[reader.read(arg)] = name
-            found.append(Argument("scalar", name, label))
-        else:
-            raise ArgumentTypeError(
-                f"{arg!r} cannot be an argument of a kernel: give tensor symbols, scalar symbols and integer symbols"
-            )
-    return tuple(found), names, arrays
-
-
-def _check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
-    """Every tensor and scalar of the expressions is an argument."""
-    missing: dict[str, None] = {name: None for name in graph.integers if name not in arrays}
-    for node in reachable(*nodes):
-        if node.op == "tensor" and node.data[0] not in arrays:
-            missing[node.data[0]] = None
-        if node.op == "scalar" and isinstance(node.data, sympy.Symbol) and node not in names:
-            missing[str(node.data)] = None
-    if missing:
-        raise ArgumentError(f"{', '.join(missing)} occurs in the expression, but not in args: add it to args")
-
-
-def _check_functions(nodes: Sequence[Node]) -> None:
-    """One name means one function."""
-    known: dict[str, Any] = {}
-    for node in reachable(*nodes):
-        if node.op == "call" and is_external(node):
-            function = node.data.function if isinstance(node.data, Partial) else node.data
-            if known.setdefault(function.__name__, function) != function:
-                raise ArgumentError(
-                    f"two different functions are called {function.__name__} (other assumptions, or one is "
-                    "SymPy's): give them different names"
-                )
 
 
 def assemble(

@@ -6,10 +6,20 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import sympy
+
+from sympy_tensordiff.codegen.costs import Hints
+from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import Argument, Program
 from sympy_tensordiff.codegen.results import SINGLE
-from sympy_tensordiff.errors import ArgumentTypeError
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.graph.functions import Partial
+from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.read import Reader
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.extrema import shown
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 OPTIONS = ("out", "stream")
 """The keywords of a call that are no arguments of the expression."""
@@ -99,3 +109,97 @@ def _said(argument: Argument) -> str:
 def _results(structure: str) -> str:
     count = structure.count(SINGLE)
     return "the result" if structure == SINGLE else f"a tuple of {count} {'result' if count == 1 else 'results'}"
+
+
+# ---------------------------------------------------------------------------- what users give
+
+
+def expected_sizes(reader: Reader, sizes: Mapping[Any, int]) -> Hints:
+    """What the user expects sizes to be; a key is a symbol or its name."""
+    if not isinstance(sizes, Mapping):
+        raise ArgumentTypeError(f"sizes must be a mapping such as {{n: 300}}, not {sizes!r}")
+    known = {str(symbol.name): variable for symbol, variable in reader.free.items()}
+    found = {}
+    for key, size in sizes.items():
+        name = str(getattr(key, "name", key))
+        if name not in known:
+            raise ArgumentError(f"sizes has a value for {name}, which is no size of the expression or its arguments")
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ArgumentTypeError(f"sizes[{name}] must be a positive int, not {size!r}")
+        found[known[name]] = size
+    return Hints(found)
+
+
+def extents_of_argument(reader: Reader, tensor: TensorSymbol, fixed: Any, names: dict[Any, str]) -> dict[str, Any]:
+    """The shape of an argument, and the range of its integers with what tells it."""
+    shape = tuple([over_names(reader.affine(extent).substitute(fixed), names) for extent in tensor.shape])
+    below = reader.graph.below.get(tensor.name)
+    if below is None:
+        return {"shape": shape}
+    selects = f"it is declared with below={tensor.below}, and"
+    if tensor.below is None:
+        read, axis = reader.selections[tensor.name]
+        form = read.data[axis]
+        index = shown(form.substitute({v: Affine.variable(reader.graph.names[v]) for v in form.atoms()}))
+        array = read.args[0].data[0] if read.args[0].op == "tensor" else "a tensor, which holds computed values,"
+        selects = f"the index {index} of axis {axis} of {array}"
+    return {"shape": shape, "below": over_names(below.substitute(fixed), names), "selects": selects}
+
+
+def over_names(form: Any, names: dict[Any, str]) -> Any:
+    """A form over names in place of variables."""
+    return form.substitute({v: form.variable(names[v]) for v in form.atoms()})
+
+
+def read_arguments(reader: Reader, args: Sequence[Any]) -> tuple[tuple[Argument, ...], dict[Any, str], dict[str, str]]:
+    """The parameters, the names of scalars and integers, and those of the tensors."""
+    found: list[Argument] = []
+    names: dict[Any, str] = {}
+    arrays: dict[str, str] = {}
+    for arg in args:
+        taken = {a.name for a in found}
+        label = str(getattr(arg, "name", arg))
+        name = unique(label, taken)
+        if any(a.label == label for a in found):
+            raise ArgumentError(f"two arguments are called {label}: each symbol may stand in args once")
+        if isinstance(arg, TensorSymbol):
+            reader.tensor(arg)
+            arrays[arg.name] = name
+            kind: Any = "integer" if arg.dtype is int else "real"
+            found.append(Argument("array", name, label, dtype=kind, symmetric=arg.symmetric))
+        elif isinstance(arg, sympy.Symbol | sympy.Idx) and reader.is_integer(arg):
+            names[reader.variable(arg)] = name
+            found.append(Argument("integer", name, label))
+        elif isinstance(arg, sympy.Symbol):
+            names[reader.read(arg)] = name
+            found.append(Argument("scalar", name, label))
+        else:
+            raise ArgumentTypeError(
+                f"{arg!r} cannot be an argument of a kernel: give tensor symbols, scalar symbols and integer symbols"
+            )
+    return tuple(found), names, arrays
+
+
+def check_complete(graph: Graph, nodes: Sequence[Node], names: dict[Any, str], arrays: dict[str, str]) -> None:
+    """Every tensor and scalar of the expressions is an argument."""
+    missing: dict[str, None] = {name: None for name in graph.integers if name not in arrays}
+    for node in reachable(*nodes):
+        if node.op == "tensor" and node.data[0] not in arrays:
+            missing[node.data[0]] = None
+        if node.op == "scalar" and isinstance(node.data, sympy.Symbol) and node not in names:
+            missing[str(node.data)] = None
+    if missing:
+        raise ArgumentError(f"{', '.join(missing)} occurs in the expression, but not in args: add it to args")
+
+
+def check_functions(nodes: Sequence[Node]) -> None:
+    """One name means one function."""
+    known: dict[str, Any] = {}
+    for node in reachable(*nodes):
+        if node.op == "call" and is_external(node):
+            function = node.data.function if isinstance(node.data, Partial) else node.data
+            if known.setdefault(function.__name__, function) != function:
+                raise ArgumentError(
+                    f"two different functions are called {function.__name__} (other assumptions, or one is "
+                    "SymPy's): give them different names"
+                )

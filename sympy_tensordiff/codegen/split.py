@@ -6,12 +6,39 @@ to the left, overflows the stack of its compiler.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
-from sympy_tensordiff.codegen.loops import Kernel, Let, Program, Statement
-from sympy_tensordiff.codegen.masks import with_masks
-from sympy_tensordiff.codegen.scalars import Name, Operation, Scalar
-from sympy_tensordiff.codegen.walk import Around, array_shapes, own_names, parts, rewrite, scalars, values, with_parts
+from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Array,
+    Kernel,
+    Let,
+    Loop,
+    Program,
+    Scatter,
+    Statement,
+    Step,
+    Store,
+)
+from sympy_tensordiff.codegen.scalars import Load, Name, Operation, Scalar
+from sympy_tensordiff.codegen.verify import with_masks
+from sympy_tensordiff.codegen.walk import (
+    Around,
+    all_names,
+    array_shapes,
+    filled,
+    own_names,
+    parts,
+    rewrite,
+    scalars,
+    used_names,
+    values,
+    with_parts,
+    with_values,
+)
+from sympy_tensordiff.integer.affine import Affine
 
 DEPTH = 30
 """How deep the parts are cut."""
@@ -116,3 +143,127 @@ class _Splitter:
         while f"part{self.number}" in self.taken or f"part{self.number}" in self.outside:
             self.number += 1
         return f"part{self.number}"
+
+
+# ---------------------------------------------------------------------------- kernels that are too large
+# Kernels too large for a compiler are cut into several, with temporaries for what one hands to the next.
+#
+# Compilers take more than linear time for a function. So in a large kernel each value that is used
+# twice, each sum, and each value that has grown large is computed by a kernel of its own, entry by
+# entry; the others stay with the one place where they are used.
+
+
+LARGE = 300
+"""Kernels of more scalar operations and reads than this are cut."""
+
+PIECE = 60
+"""A value of more than this gets a kernel of its own."""
+
+SHARED = 4
+"""So does a value of more than this that is used more than once."""
+
+
+def split_large(program: Program) -> Program:
+    """The program with bounded kernels, as far as they consist of more than one large loop."""
+    if all(_weight(kernel.body) <= LARGE for kernel in program.nests):
+        return program
+    taken = all_names(program)
+    kernels: list[Step] = []
+    arrays: list[Array] = []
+    shapes = array_shapes(program)
+    for kernel in program.kernels:
+        if not isinstance(kernel, Kernel) or isinstance(kernel, Scatter) or _weight(kernel.body) <= LARGE:
+            kernels.append(kernel)
+            continue
+        pieces = _Pieces(kernel, taken)
+        kernels += pieces.kernels
+        arrays += [Array(name, shapes[kernel.array]) for name in pieces.made]
+    return replace(program, kernels=tuple(kernels), temporaries=(*program.temporaries, *arrays))
+
+
+def _weight(body: Iterable[Statement]) -> int:
+    return sum(1 for _ in scalars(body))
+
+
+class _Pieces:
+    """The kernels that one kernel becomes; ``made`` are the new arrays, all of the shape of its own."""
+
+    def __init__(self, kernel: Kernel, taken: set[str]) -> None:
+        self.kernel = kernel
+        self.taken = taken
+        self.kernels: list[Kernel] = []
+        self.made: list[str] = []
+        self.loads: dict[str, Load] = {}
+        self.positions = {id(statement): number for number, statement in enumerate(kernel.body)}
+        self.declared = {s.name: s for s in kernel.body if isinstance(s, Let | Accumulator)}
+        # What defines each name at top level, and the weight of that with all names it needs that have no array.
+        self.definitions: dict[str, list[Statement]] = {}
+        self.weights: dict[str, int] = {}
+        self.cut()
+
+    def cut(self) -> None:
+        """Make the kernels in the order of the text."""
+        body = self.kernel.body
+        uses = Counter(name for statement in body for name in used_names(statement))
+        conditions: set[str] = set()
+        last = {name: number for number, statement in enumerate(body) for name in filled(statement)}
+        for number, statement in enumerate(body):
+            if isinstance(statement, Let | Accumulator):
+                self.definitions[statement.name] = [statement]
+                self.weights[statement.name] = 0
+            for name in filled(statement):
+                if not isinstance(statement, Let | Accumulator):
+                    others = [self.declared[other] for other in filled(statement) if other != name]
+                    self.definitions[name] += [*others, statement]
+                self.weights[name] += _weight([statement]) + self.below(statement)
+            if isinstance(statement, Let) and _is_condition(statement.value, conditions):
+                conditions.add(statement.name)
+                continue
+            for name in filled(statement):
+                large = self.weights[name] > (SHARED if uses[name] > 1 else PIECE)
+                if last[name] == number and (large or isinstance(statement, Loop)):
+                    self.store(name)
+        result = body[-1]
+        self.kernels.append(replace(self.kernel, body=self.piece([], result)))
+
+    def below(self, statement: Statement) -> int:
+        """The weight of the names without an array that a statement uses."""
+        return sum(
+            self.weights[name] for name in used_names(statement) if name in self.weights and name not in self.loads
+        )
+
+    def store(self, name: str) -> None:
+        """A kernel for the value of a name."""
+        number = len(self.made) + 1
+        while (array := f"{self.kernel.array}_part{number}") in self.taken:
+            number += 1
+        self.taken.add(array)
+        self.made.append(array)
+        body = self.piece(self.definitions[name], Store(Name(name)))
+        self.kernels.append(Kernel(array, self.kernel.axes, body))
+        self.loads[name] = Load(array, tuple(Affine.variable(axis) for axis in self.kernel.axes))
+
+    def piece(self, body: list[Statement], store: Statement) -> tuple[Statement, ...]:
+        """The statements with all that define what they use; the names with arrays are read."""
+        needed = {name for statement in body for name in filled(statement)}
+        statements = {self.positions[id(statement)]: statement for statement in body}
+        stack = [name for statement in [*body, store] for name in used_names(statement)]
+        while stack:
+            name = stack.pop()
+            if name in self.definitions and name not in self.loads and name not in needed:
+                needed.add(name)
+                for statement in self.definitions[name]:
+                    statements[self.positions[id(statement)]] = statement
+                    stack += used_names(statement)
+        ordered = [statements[position] for position in sorted(statements)]
+        return with_values([*ordered, store], self.read)
+
+    def read(self, value: Scalar) -> Scalar:
+        """The read that takes the place of a name."""
+        return self.loads.get(value.name, value) if isinstance(value, Name) else value
+
+
+def _is_condition(value: Scalar, conditions: set[str]) -> bool:
+    if isinstance(value, Name):
+        return value.name in conditions
+    return isinstance(value, Operation) and value.function in ("lt", "le", "eq", "ne", "and", "or", "not")

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import (
+    Accumulator,
+    Add,
     AddAt,
     Apply,
+    Bound,
     CofactorTangent,
     Contraction,
     Correlation,
     Fused,
     Kernel,
-    Operand,
+    Loop,
     Product,
     Program,
     Scatter,
     Solve,
+    Statement,
     Step,
+    Store,
 )
-from sympy_tensordiff.codegen.walk import loops, statements
+from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation, Scalar
+from sympy_tensordiff.codegen.walk import array_shapes, loops, outer_names, statements
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -40,17 +48,12 @@ def is_compiled_whole(program: Program) -> bool:
     return has_several and not not_compiled(program)
 
 
-def operands(step: Product) -> tuple[Operand, Operand]:
-    """The two operands of a product."""
-    return (step.left if isinstance(step, Contraction) else step.matrix), step.right
-
-
 def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
     """The extent of each label."""
     found: dict[int, Affine] = {}
-    for operand in operands(step):
+    for operand in step.operands:
         shape = shapes[operand.array]
-        if isinstance(step, Solve) and step.factored and operand is step.matrix:
+        if isinstance(step, Solve) and step.factored and operand is step.left:
             shape = (*shape[:-2], shape[-1], shape[-1])
         found.update(zip(operand.labels, shape, strict=True))
     return found
@@ -59,19 +62,17 @@ def extents(step: Product, shapes: Shapes) -> dict[int, Affine]:
 def multiplications(step: Step, shapes: Mapping[str, Sequence[int]]) -> int:
     """About how many multiplications a library call makes, for arrays of these shapes."""
     if isinstance(step, CofactorTangent):
-        return int(5 * shapes[step.matrix.array][0] ** 3)
+        return int(5 * shapes[step.left.array][0] ** 3)
     if isinstance(step, Contraction | Solve):
         lengths: dict[int, int] = {}
-        for op in operands(step)[::-1]:  # the axes of factors are longer than those of their matrix
+        for op in step.operands[::-1]:  # the axes of factors are longer than those of their matrix
             for label, length in zip(op.labels, shapes[op.array], strict=True):
                 lengths.setdefault(label, length)
         total = prod(lengths.values())
         if not isinstance(step, Solve) or step.factored:
             return total
-        return total + prod(lengths[label] for label in step.matrix.labels) * lengths[step.matrix.labels[-1]] // 3
+        return total + prod(lengths[label] for label in step.left.labels) * lengths[step.left.labels[-1]] // 3
     assert isinstance(step, Apply)
-    if step.function == "logsumexp":
-        return prod(shapes[step.operand])
     if step.function == "factors":
         return int(prod(shapes[step.operand]) * shapes[step.operand][-1] // 3)
     return int(
@@ -99,9 +100,9 @@ def describe(step: Step, shapes: Shapes) -> str:
         return f"fill {step.array}: to {target} add {_times(step)}{'*'.join(factors)}: {work} products"
     known = extents(step, shapes)
     letters = {label: _LETTERS[n % len(_LETTERS)] for n, label in enumerate(sorted(known))}
-    texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in operands(step)]
+    texts = [f"{op.array}[{', '.join(letters[label] for label in op.labels)}]" for op in step.operands]
     if isinstance(step, Solve):
-        texts[0] = f"inv({step.factored or step.matrix.array})" + texts[0][len(step.matrix.array) :]
+        texts[0] = f"inv({step.factored or step.left.array})" + texts[0][len(step.left.array) :]
     axes = ", ".join(letters[label] for label in step.output)
     if isinstance(step, CofactorTangent):
         length = _factor(known[step.output[0]])
@@ -110,10 +111,10 @@ def describe(step: Step, shapes: Shapes) -> str:
     work = "*".join(_factor(extent) for _, extent in sorted(known.items()))
     how = ""
     if isinstance(step, Solve):
-        *batch, row, column = [_factor(known[label]) for label in step.matrix.labels]
+        *batch, row, column = [_factor(known[label]) for label in step.left.labels]
         how, work = " by solving equations", f"{'*'.join([*batch, row, row, column])}/3 + {work}"
         if step.factored:
-            how, work = f" by {step.matrix.array}", work.partition(" + ")[2]
+            how, work = f" by {step.left.array}", work.partition(" + ")[2]
     return f"fill {step.array}[{axes}] = {_times(step)}sum of {'*'.join(texts)}{how}: {work} products"
 
 
@@ -156,7 +157,7 @@ def _factor(form: Affine) -> str:
 def check_step(step: Product | Apply, written: Shapes, shape: tuple[Affine, ...]) -> None:
     """Raise `VerificationError` where a library call does not fit its arrays; ``shape`` is that of what it fills."""
     where = f"{type(step).__name__} {step.array}"
-    names = [step.operand] if isinstance(step, Apply) else [operand.array for operand in operands(step)]
+    names = [step.operand] if isinstance(step, Apply) else [operand.array for operand in step.operands]
     for name in names:
         if name not in written:
             raise VerificationError(f"{where}: {name} is read before it is written")
@@ -171,31 +172,29 @@ def check_step(step: Product | Apply, written: Shapes, shape: tuple[Affine, ...]
 def _product_shape(step: Product, written: Shapes, where: str) -> tuple[Affine, ...]:
     known: dict[int, Affine] = {}
     if isinstance(step, Solve) and step.factored:
-        written = {**written, step.matrix.array: _matrix_of(written[step.matrix.array], where)}
-    for operand in operands(step):
+        written = {**written, step.left.array: _matrix_of(written[step.left.array], where)}
+    for operand in step.operands:
         if len(operand.labels) != len(written[operand.array]):
             raise VerificationError(f"{where}: {len(operand.labels)} labels for the axes of {operand.array}")
         for label, extent in zip(operand.labels, written[operand.array], strict=True):
             if known.setdefault(label, extent) != extent:
                 raise VerificationError(f"{where}: a label has the extents {known[label]} and {extent}")
-    left, right = (set(operand.labels) for operand in operands(step))
+    left, right = (set(operand.labels) for operand in step.operands)
     output = set(step.output)
     if len(output) != len(step.output) or not output <= known.keys() or not (left ^ right) <= output:
         raise VerificationError(f"{where}: the labels {step.output} are no output of {left} and {right}")
     if isinstance(step, Solve):
-        matrix = written[step.matrix.array]
-        own, batch = set(step.matrix.labels[-2:]), set(step.matrix.labels[:-2])
+        matrix = written[step.left.array]
+        own, batch = set(step.left.labels[-2:]), set(step.left.labels[:-2])
         fits = len(own) == 2 and batch <= right & output and not batch & own
         if not fits or not _is_square(matrix) or len(own & right) != 1 or own <= output:
             raise VerificationError(f"{where}: one axis of a square matrix is summed over")
-    if isinstance(step, CofactorTangent) and not (left == right == output and _is_square(written[step.matrix.array])):
+    if isinstance(step, CofactorTangent) and not (left == right == output and _is_square(written[step.left.array])):
         raise VerificationError(f"{where}: two square matrices are needed, under the labels {step.output}")
     return tuple([known[label] for label in step.output])
 
 
 def _apply_shape(step: Apply, shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
-    if step.function == "logsumexp":
-        return tuple([extent for axis, extent in enumerate(shape) if axis not in step.options])
     shape = _matrix_of(shape, where) if step.factored else shape
     if not _is_square(shape):
         raise VerificationError(f"{where}: a square matrix is needed, not an array of shape {shape}")
@@ -220,3 +219,37 @@ def _matrix_of(shape: tuple[Affine, ...], where: str) -> tuple[Affine, ...]:
 
 def _is_square(shape: tuple[Affine, ...]) -> bool:
     return len(shape) >= 2 and shape[-2] == shape[-1]
+
+
+# ---------------------------------------------------------------------------- products of matrices as loop nests
+# Products of matrices as loop nests, for a backend that may have no library.
+
+
+def calls_in_loops(program: Program) -> Program:
+    """The program with a kernel, one instance per entry, for each contraction."""
+    shapes, taken = array_shapes(program), outer_names(program)
+    steps = [_contraction(s, shapes, taken) if isinstance(s, Contraction) else s for s in program.kernels]
+    return replace(program, kernels=tuple(steps))
+
+
+def _contraction(step: Contraction, shapes: Shapes, taken: set[str]) -> Kernel:
+    known = extents(step, shapes)
+    summed = [label for label in sorted(known) if label not in step.output]
+    own: set[str] = set()
+    names: dict[int, str] = {}
+    for letter, labels in (("i", step.output), ("k", summed)):
+        for n, label in enumerate(labels):
+            names[label] = unique(f"{letter}{n}", taken, own)
+            own.add(names[label])
+    total = unique("s", taken, own)
+    loads = [
+        Load(operand.array, tuple([Affine.variable(names[label]) for label in operand.labels]))
+        for operand in (step.left, step.right)
+    ]
+    inner: Statement = Add(total, Operation("mul", tuple(loads)))
+    for label in reversed(summed):
+        inner = Loop(names[label], (Bound(Affine.of(0)),), (Bound(known[label] - 1),), (inner,))
+    value: Scalar = Name(total)
+    if step.factor != 1:
+        value = Operation("mul", (Number(step.factor), value))
+    return Kernel(step.array, tuple([names[label] for label in step.output]), (Accumulator(total), inner, Store(value)))

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, NamedTuple
 
 from sympy_tensordiff.codegen import loops, scalars
-from sympy_tensordiff.codegen.diagonals import split_diagonals
-from sympy_tensordiff.codegen.hints import Hints
-from sympy_tensordiff.codegen.identifiers import unique
+from sympy_tensordiff.codegen.costs import Hints
+from sympy_tensordiff.codegen.identifiers import named, unique
 from sympy_tensordiff.codegen.loops import Store
 from sympy_tensordiff.codegen.materialise import is_dear
-from sympy_tensordiff.codegen.plan import Candidate, Context, Planner, index_forms
-from sympy_tensordiff.codegen.scatters import Part, split_scatters
+from sympy_tensordiff.codegen.plan import Candidate, Context, Planner, Starts, index_forms
+from sympy_tensordiff.codegen.scatters import Part, split_diagonals, split_scatters
 from sympy_tensordiff.codegen.shared import shared_parts, uses
-from sympy_tensordiff.codegen.starts import Starts
 from sympy_tensordiff.graph.nodes import RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.integer.affine import Affine, Row, Variable
-from sympy_tensordiff.integer.data import DataEntry, data_entries
+from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.multiples import divided_by
 from sympy_tensordiff.integer.polyhedron import implied
 
@@ -416,20 +413,6 @@ class Storage:
     def _additions(self, variables: Sequence[int], part: Part, block: Block) -> Recursion[tuple[loops.Statement, ...]]:
         """The loops of a scatter over further ``variables``, with what they do; `lower.Lowering` says how."""
         raise NotImplementedError
-
-
-def named(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    """A form over names in place of variables, and over the arrays that hold tensors of integers in place of these."""
-    return _with_arrays(form.substitute({v: Affine.variable(names[v]) for v in form.atoms()}), names, arrays)
-
-
-def _with_arrays(form: Affine, names: Mapping[Any, str], arrays: Mapping[str, str]) -> Affine:
-    found: dict[Variable, Affine] = {}
-    for entry in data_entries([form]):
-        index = tuple([_with_arrays(inner, names, arrays) for inner in entry.index])
-        below = None if entry.below is None else named(entry.below, names, arrays)
-        found[entry] = Affine.variable(DataEntry(arrays[entry.tensor], index, below))
-    return form.substitute(found) if found else form
 
 
 def kind_of(node: Node) -> tuple[str, Any]:

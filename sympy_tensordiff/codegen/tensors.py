@@ -7,10 +7,19 @@ lowered as what a user writes in index notation is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from sympy_tensordiff.codegen.calls import (
+import sympy
+
+from sympy_tensordiff.codegen.contract import in_pairs
+from sympy_tensordiff.codegen.costs import Hints
+from sympy_tensordiff.codegen.exponentials import finite
+from sympy_tensordiff.codegen.identifiers import unique
+from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
+from sympy_tensordiff.codegen.materialise import (
+    arrays_of,
     determinant,
     direction_place,
     factorized,
@@ -18,17 +27,14 @@ from sympy_tensordiff.codegen.calls import (
     is_product,
     solved_place,
 )
-from sympy_tensordiff.codegen.contract import in_pairs
-from sympy_tensordiff.codegen.hints import Hints
-from sympy_tensordiff.codegen.identifiers import unique
-from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Operand, Product, Solve, Step
-from sympy_tensordiff.codegen.materialise import arrays_of
 from sympy_tensordiff.graph.contractions import is_view
 from sympy_tensordiff.graph.entries import entry
-from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, RANGED, Graph, Node, ranges, reachable
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.simplify.recognition import ORDERED, recognise
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ def define_arrays(
     if not any(root.whole for root in roots):
         return [Definition(name, _array(graph, name, root), root) for name, root in zip(results, roots, strict=True)]
     pairs = recognise(graph, in_pairs(graph, roots, hints), rules=ORDERED)
-    return _Definitions(graph, pairs, results, arrays, taken).found
+    return _with_shares(graph, _Definitions(graph, pairs, results, arrays, taken).found, taken)
 
 
 def _array(graph: Graph, name: str, node: Node) -> Node:
@@ -156,6 +162,9 @@ class _Definitions:
     def definition(self, node: Node) -> Definition:
         name = self.names[node]
         array = _array(self.graph, name, node)
+        if node.op == "lse":  # see `_with_shares`
+            tensor = self.arrays.get(node.args[0], node.args[0])
+            return Definition(name, array, self.graph.logsumexp(node.data, tensor))
         step = self.moved_step(node, name) if node in self.moved else self.step(node, name)
         if step is not None:
             return Definition(name, array, step=step)
@@ -174,8 +183,6 @@ class _Definitions:
                 return Apply(name, "cofactor", self.name(node.args[0]), (node.data,))
             case "cof":
                 return self.of_factors(name, "det", node.args[0])
-            case "lse":
-                return Apply(name, "logsumexp", self.name(node.args[0]), node.data)
         return self.product(node, name) if is_product(node) else None
 
     def of_factors(self, name: str, function: str, matrix: Node) -> Apply:
@@ -270,3 +277,102 @@ class _Definitions:
         for arg in node.args:
             args.append((yield self.scalar(arg)))
         return graph.with_args(node, args)
+
+
+# ---------------------------------------------------------------------------- logarithms of sums of exponentials
+# ``t[i] = log(sum_j exp(z[i, j]))`` is ``shift[i] + log(total[i])`` with ``power[i, j] = exp(z[i, j] - shift[i])``,
+# ``total[i] = sum_j power[i, j]`` and the greatest entry of a row as its shift, or 0 where that is infinite. What other
+# arrays need as ``exp(z[i, j] - t[i])``, a softmax, is ``power[i, j]/total[i]``: one exponential for both, and the
+# shares sum to 1 however large the entries are, for the rounding of ``t`` has no part in them.
+
+
+def _with_shares(graph: Graph, definitions: Sequence[Definition], taken: Container[str]) -> list[Definition]:
+    """The definitions, those of logarithms and of what needs their shares in index notation."""
+    rest, found = list(definitions), list[Definition]()
+    names = {definition.name for definition in definitions}
+    while rest:
+        first = rest.pop(0)
+        if first.entries is None or first.entries.op != "lse":
+            found.append(first)
+            continue
+        work = _Logarithm(graph, first, taken, names)
+        shared = {id(one): new for one in rest if (new := work.with_shares(one.entries)) is not one.entries}
+        rest = [replace(one, entries=shared.get(id(one), one.entries)) for one in rest]
+        found += work.definitions(bool(shared))
+    return found
+
+
+class _Logarithm:
+    """The arrays in the place of one logarithm of sums of exponentials; ``names`` gets theirs."""
+
+    def __init__(self, graph: Graph, definition: Definition, taken: Container[str], names: set[str]) -> None:
+        assert definition.entries is not None
+        self.graph, self.definition = graph, definition
+        (self.tensor,), self.summed = definition.entries.args, definition.entries.data
+        self.axes = [graph.fresh(f"i{n}") for n in range(len(self.tensor.shape))]
+        self.arrays: dict[str, Node] = {}
+        for what in ("shift", "power", "total", "share"):
+            name = unique(f"{definition.name}_{what}", taken, names)
+            names.add(name)
+            shape = self.tensor.shape if what == "power" else self.outer(self.tensor.shape)
+            self.arrays[what] = graph.tensor(f"array {name}", tuple(shape))
+
+    def outer(self, items: Sequence[T]) -> list[T]:
+        """What belongs to the axes that are not summed."""
+        return [item for axis, item in enumerate(items) if axis not in self.summed]
+
+    def with_shares(self, entries: Node | None) -> Node | None:
+        """Entries with shares in the place of exponentials of what the logarithm has been subtracted from."""
+        if entries is None or self.definition.array not in (parts := reachable(entries)):
+            return entries
+        done: dict[Node, Node] = {}
+        for node in parts:
+            index = self.index(node)
+            new = self.graph.with_args(node, [done[arg] for arg in node.args])
+            done[node] = (
+                new if index is None else self.graph.mul([self.read("power", index), self.read("share", index)])
+            )
+        return done[entries]
+
+    def index(self, node: Node) -> Sequence[Affine] | None:
+        """The index of the entry of which a node is the exponential, less the logarithm; None for other nodes."""
+        if node.op != "call" or node.data is not sympy.exp or node.args[0].op != "add":
+            return None
+        terms = node.args[0].args
+        for own, other in (terms, terms[::-1]) if len(terms) == 2 else ():
+            if own.op == "read" and own.args[0] is self.tensor:
+                logarithm = self.graph.read(self.definition.array, self.outer(own.data))
+                if other is self.graph.neg(logarithm):
+                    index: Sequence[Affine] = own.data
+                    return index
+        return None
+
+    def read(self, what: str, index: Sequence[Affine]) -> Node:
+        return self.graph.read(self.arrays[what], index if what == "power" else self.outer(index))
+
+    def definitions(self, is_shared: bool) -> Iterator[Definition]:
+        """The arrays of the logarithm, with its shares where these are wanted."""
+        graph, index = self.graph, [Affine.variable(axis) for axis in self.axes]
+        inner = [axis for axis in self.axes if axis not in self.outer(self.axes)]
+        rows = ranges(inner, [self.tensor.shape[axis] for axis in self.summed])
+        entry = graph.read(self.tensor, index)
+        yield self.defined("shift", finite(graph, graph.reduce("max", inner, rows, entry)))
+        power = graph.call(sympy.exp, (graph.add((entry, graph.neg(self.read("shift", index)))),))
+        if is_shared:
+            yield self.defined("power", power)
+            power = self.read("power", index)
+        yield self.defined("total", graph.sum(inner, rows, power))
+        total = self.read("total", index)
+        if is_shared:
+            yield self.defined("share", graph.pow(total, graph.const(-1)))
+        value = graph.add((graph.call(sympy.log, (total,)), self.read("shift", index)))
+        yield replace(self.definition, entries=self.comprehension(value, self.outer(self.axes)))
+
+    def defined(self, what: str, value: Node) -> Definition:
+        array = self.arrays[what]
+        axes = self.axes if what == "power" else self.outer(self.axes)
+        return Definition(array.data[0].removeprefix("array "), array, self.comprehension(value, axes))
+
+    def comprehension(self, value: Node, axes: Sequence[int]) -> Node:
+        extents = [self.tensor.shape[self.axes.index(axis)] for axis in axes]
+        return self.graph.comprehension(axes, extents, value) if axes else value

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from sympy_tensordiff.codegen.loops import Correlation, View
+from sympy_tensordiff.codegen.loops import Correlation
+from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.steps import Shapes
 from sympy_tensordiff.integer.affine import Affine
 
@@ -45,8 +46,8 @@ class Tiling:
     is computed.
     """
 
-    left: View
-    right: View
+    left: Load
+    right: Load
     rows: str
     lanes: str
     terms: str
@@ -79,7 +80,7 @@ def tiling(step: Correlation, shapes: Shapes) -> Tiling | None:
     return None if best is None else best[1]
 
 
-def own_axis(view: View, label: str) -> int | None:
+def own_axis(view: Load, label: str) -> int | None:
     """The axis of which a label is the index, if it stands in no other one."""
     places = [place for place, form in enumerate(view.index) if label in form.atoms()]
     return places[0] if len(places) == 1 and view.index[places[0]] == Affine.variable(label) else None
@@ -90,7 +91,7 @@ def length(extent: Affine) -> int:
     return extent.constant if extent.is_constant else UNKNOWN
 
 
-def _whole(view: View, label: str, extent: Affine, shapes: Shapes) -> int | None:
+def _whole(view: Load, label: str, extent: Affine, shapes: Shapes) -> int | None:
     """The axis which a label runs along from its first entry to its last one."""
     place = own_axis(view, label)
     return place if place is not None and shapes[view.array][place] == extent else None
@@ -115,7 +116,7 @@ def _tasks(
     return tuple(found), None
 
 
-def _occurs_once(view: View, label: str) -> bool:
+def _occurs_once(view: Load, label: str) -> bool:
     return sum(label in form.atoms() for form in view.index) == 1
 
 
@@ -124,7 +125,7 @@ def _longest(labels: Sequence[str], lengths: Mapping[str, int]) -> str | None:
     return max(reversed(labels), key=lambda v: lengths[v]) if labels else None
 
 
-def _labels(view: View, lengths: Mapping[str, int]) -> set[str]:
+def _labels(view: Load, lengths: Mapping[str, int]) -> set[str]:
     return {name for form in view.index for name in form.atoms() if name in lengths}
 
 

@@ -15,8 +15,6 @@ from sympy_tensordiff.codegen.loops import (
     Apply,
     Argument,
     Bound,
-    CofactorTangent,
-    Contraction,
     Correlation,
     Ends,
     Fused,
@@ -24,10 +22,10 @@ from sympy_tensordiff.codegen.loops import (
     Kernel,
     Let,
     Loop,
+    Product,
     Program,
     Scatter,
     Set,
-    Solve,
     Statement,
     Step,
     Store,
@@ -207,9 +205,9 @@ def bounds(loop: Loop | Ends) -> tuple[Bound, ...]:
 
 
 def tested_forms(statement: Statement) -> list[Affine]:
-    """The forms in the bounds of a loop and in the conditions of a guard."""
+    """The forms in the bounds and the step of a loop, and in the conditions of a guard."""
     if isinstance(statement, Loop):
-        return [bound.form for bound in bounds(statement)]
+        return [bound.form for bound in bounds(statement)] + [s for s in (statement.step,) if isinstance(s, Affine)]
     return [row.form for row in statement.conditions] if isinstance(statement, If) else []
 
 
@@ -238,15 +236,13 @@ class Uses:
 
 def uses(kernel: Step) -> Uses:
     """What has to be passed to a step besides the array that it fills."""
-    if isinstance(kernel, Contraction):
+    if isinstance(kernel, Product):
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), ())
     if isinstance(kernel, Correlation):
         own = {label for label, _ in kernel.labels}
         used = [*kernel.output.index, *kernel.left.index, *kernel.right.index, *(extent for _, extent in kernel.labels)]
         integers = sorted({name for form in used for name in form.atoms()} - own)
         return Uses(tuple(dict.fromkeys((kernel.left.array, kernel.right.array))), (), tuple(integers))
-    if isinstance(kernel, Solve | CofactorTangent):
-        return Uses(tuple(dict.fromkeys((kernel.matrix.array, kernel.right.array))), (), ())
     if isinstance(kernel, Apply):
         return Uses((kernel.operand,), (), ())
     if isinstance(kernel, Fused):

@@ -68,15 +68,6 @@ class Machine:
         ]
         return max(counts, default=(0, 0))
 
-    def products(self) -> dict[str, int]:
-        """The numbers of products, loads from shared memory and integer instructions in the loop with most products."""
-        kinds = {"products": ("FFMA", "DFMA"), "shared": ("LDS",), "integers": _INTEGER}
-        counts = [
-            {kind: sum(name.startswith(starts) for name in names) for kind, starts in kinds.items()}
-            for names in self._innermost_loops()
-        ]
-        return max(counts, key=lambda count: count["products"])
-
     def _innermost_loops(self) -> Iterator[list[str]]:
         names: list[str] = []
         labels: dict[str, int] = {}
@@ -125,9 +116,7 @@ def assemble(
     source, cubin, target = folder / "kernel.ptx", folder / "kernel.cubin", f"-arch=sm_{capability[0]}{capability[1]}"
     source.write_text(ptx)
     assembler = tools()
-    limit = getattr(module, kernel).targetoptions.get("max_registers")
-    options = [target, "-v", *(["-maxrregcount", str(limit)] if limit else [])]
-    done = subprocess.run([assembler / "ptxas", *options, source, "-o", cubin], capture_output=True, text=True)
+    done = subprocess.run([assembler / "ptxas", target, "-v", source, "-o", cubin], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     code = subprocess.run([assembler / "nvdisasm", "-c", cubin], capture_output=True, text=True, check=True).stdout
     return Machine(ptx, done.stderr, code)
@@ -138,7 +127,7 @@ def _signature(module: ModuleType, program: Program, function: Any, dtype: str) 
 
     real = getattr(numba_types, dtype)
     signature = {}
-    filled = [name.removeprefix("add_") for name in kernels(module) if name.startswith("add_")]
+    filled = [next(iter(inspect.signature(vars(module)[name].py_func).parameters)) for name in kernels(module)]
     for name in (*(array.name for array in (*program.outputs, *program.temporaries)), *filled):
         signature[name] = numba_types.Array(real, 1, "C")
     for argument in program.arguments:

@@ -137,7 +137,7 @@ def test_diagonals_and_outer_products_need_no_square_matrix():
     """(diag(p) - p p^T) A, (S + lam I) x, and a gradient that is an outer product, times a matrix."""
     jacobian = td.jacobian(td.softmax(td.einsum("ij,j->i", A, y)), y)
     program = build_program([A, y], jacobian)
-    assert totals(program, n=50, m=3) == 2 * 50 * 3 + 50
+    assert totals(program, n=50, m=3) == 2 * 50 * 3 + 2 * 50
     assert all(len(array.shape) < 2 for array in program.temporaries)
     square, lam = td.TensorSymbol("S", (n, n)), sympy.Symbol("lam", real=True)
     shifted = td.TensorAdd(square, td.einsum(",ij->ij", lam, td.DeltaTensor((n,))))
@@ -163,7 +163,7 @@ def test_the_plan_shows_the_order_and_its_work():
     square = td.TensorSymbol("S", (n, n))
     function = td.lambdify([square, x], (td.einsum("ij,j->i", td.inv(square), x), td.logsumexp(x)), "numpy")
     assert "sum of inv(S)[i, j]*x[j] by solving equations: n*n*n/3 + n*n products" in function.plan
-    assert "fill result1 = logsumexp(x, 0)" in function.plan
+    assert "fill result1_shift\n  3. fill result1_total\n  4. fill result1" in function.plan
 
 
 def test_the_numbers_of_operations():
@@ -171,7 +171,7 @@ def test_the_numbers_of_operations():
     v = td.TensorSymbol("v", 6)
     work = {
         td.einsum("ij,jk->ik", square, square): 216, td.inv(square): 216, td.det(square): 216,
-        td.einsum("ij,j->i", td.inv(square), v): 36 + 72, td.adj(square): 216, td.logsumexp(square): 36,
+        td.einsum("ij,j->i", td.inv(square), v): 36 + 72, td.adj(square): 216, td.logsumexp(square): 72,
         td.TensorCofactor(2, square): 6**5, td.jvp(td.adj(square), square, square): 5 * 216,
     }  # fmt: skip
     for expr, expected in work.items():
@@ -408,7 +408,7 @@ def test_laws_of_library_calls(message):
 def test_lawful_library_calls():
     for step, shape in [
         (PRODUCT, (N,)), (SOLUTION, (N, M)), (Apply("r", "cofactor", "S", (2,)), (N,) * 4),
-        (Apply("r", "logsumexp", "A", (0,)), (M,)), (Apply("r", "det", "S"), ()),
+        (Apply("r", "det", "S"), ()),
         (TANGENT, (N, N)), (Apply("r", "inv", "S", axes=(1, 0), factor=-1), (N, N)),
     ]:  # fmt: skip
         verify(one_step(step, *shape))

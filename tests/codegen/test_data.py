@@ -38,9 +38,8 @@ from sympy_tensordiff.codegen.loops import (
     Scatter,
     Store,
 )
-from sympy_tensordiff.codegen.masks import with_masks
 from sympy_tensordiff.codegen.scalars import IndexValue, Number
-from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.verify import verify, with_masks
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, DataIndexError, VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row
 

@@ -16,8 +16,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.device_arrays import is_on_device, stream_handle
-from sympy_tensordiff.codegen.dlpack import Exported, Memory, read_capsule
+from sympy_tensordiff.codegen.device_arrays import Exported, Memory, is_on_device, read_capsule, stream_handle
 from sympy_tensordiff.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -348,7 +347,9 @@ def with_library(name):
         interface = value.__cuda_array_interface__
         count = int(np.prod(interface["shape"])) * np.dtype(interface["typestr"]).itemsize
         memory = (ctypes.c_char * count).from_address(interface["data"][0])
-        return FakeCUDAArray(np.frombuffer(memory, interface["typestr"]).reshape(interface["shape"]))
+        found = FakeCUDAArray(np.frombuffer(memory, interface["typestr"]).reshape(interface["shape"]))
+        found.owner = value  # as Numba's own does
+        return found
 
     LOG.clear()
     with pytest.MonkeyPatch.context() as patch:
@@ -372,7 +373,8 @@ def of_the_callers_kind(name, stream):
             np.testing.assert_allclose(value.array, right, rtol=1e-12)
         assert {number for what, number in LOG if what == "wait"} == {used or 1}  # the default stream is 1 there
         entered = [number for what, number in LOG if what == "enter"]
-        assert entered == ([] if used == 5 else [used] * 3)  # two results and a temporary
+        # Two results, a temporary, and the parts of two sums, which have parts themselves.
+        assert entered == ([] if used == 5 else [used] * 7)
         assert not [what for what, _ in LOG if what == "host waits"]
         # What another stream reads is kept until that has come by.
         assert len(function._device_calls.held) == (used != 5)

@@ -8,11 +8,11 @@ import sympy
 from fuzz import random_function
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import partition, split
+from sympy_tensordiff.codegen import split
+from sympy_tensordiff.codegen import split as partition
 from sympy_tensordiff.codegen.compile import BACKENDS, compile_program, print_source
-from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.program import build_program
-from sympy_tensordiff.codegen.split import split_deep
+from sympy_tensordiff.codegen.split import split_deep, split_large
 from sympy_tensordiff.codegen.verify import verify
 from sympy_tensordiff.codegen.walk import scalars
 

@@ -15,11 +15,10 @@ from programs import CASES, L, M, N, array, i, j, k, load, op, result, single, t
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.loops import Contraction, Kernel, Operand, Program, Store
-from sympy_tensordiff.codegen.masks import with_masks
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.program import build_program
 from sympy_tensordiff.codegen.scalars import Load, Name
-from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.verify import verify, with_masks
 from sympy_tensordiff.codegen.walk import scalars
 
 

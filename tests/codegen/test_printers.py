@@ -369,19 +369,37 @@ def test_cuda_text():
         == """import functools
 import math
 
-from numba import config, cuda, uint64
+from numba import cuda, uint64
 
 ARGUMENTS = ('a', 'b')
-
-LIMITED = {} if config.ENABLE_CUDASIM else {"max_registers": 64}
 
 
 """
     )
     assert (
-        text[text.index("@cuda.jit\ndef fill") : text.index("@cuda.jit(**LIMITED)\ndef fill_c_in_tiles4")]
+        text[text.index("@cuda.jit\ndef fill") : text.index("@functools")]
         == '''@cuda.jit
-def fill_c(c, a, b, L, M, N):
+def fill_c_parts(c_parts, a, b, L, M, N, c_count):
+    """Fill c_parts[i, j, part], one thread per entry."""
+    real = c_parts.dtype.type
+    part, first_y, i = cuda.grid(3)
+    _, step_y, step_z = cuda.gridsize(3)
+    if part < c_count:
+        while i < L:
+            j = first_y
+            while j < N:
+                acc = real(0)
+                k = part
+                while k < M:
+                    acc += a[uint64(i*M + k)]*b[uint64(k*N + j)]
+                    k += c_count
+                c_parts[uint64((i*N + j)*c_count + part)] = acc
+                j += step_y
+            i += step_z
+
+
+@cuda.jit
+def fill_c(c, c_parts, L, N, c_count):
     """Fill c[i, j], one thread per entry."""
     real = c.dtype.type
     j, i = cuda.grid(2)
@@ -389,30 +407,13 @@ def fill_c(c, a, b, L, M, N):
     if j < N:
         while i < L:
             acc = real(0)
-            k = 0
-            while k < M:
-                acc += a[uint64(i*M + k)]*b[uint64(k*N + j)]
-                k += 1
+            part = 0
+            part_stop = c_count
+            while part < part_stop:
+                acc += c_parts[uint64((i*N + j)*c_count + part)]
+                part += 1
             c[uint64(i*N + j)] = acc
             i += step_y
-
-
-@cuda.jit
-def fill_c_in_blocks(c, a, b, L, M, N):
-    """Fill c[i, j], one block per entry."""
-    real = c.dtype.type
-    parts = cuda.shared.array(256, real)
-    j = cuda.blockIdx.x
-    i = cuda.blockIdx.y
-    acc = real(0)
-    acc_part = real(0)
-    k = cuda.threadIdx.y*cuda.blockDim.x + cuda.threadIdx.x
-    while k < M:
-        acc_part += a[uint64(i*M + k)]*b[uint64(k*N + j)]
-        k += 256
-    acc += block_sum(acc_part, parts)
-    if cuda.threadIdx.x == 0 and cuda.threadIdx.y == 0:
-        c[uint64(i*N + j)] = acc
 
 
 '''
@@ -424,42 +425,13 @@ def fill_c_in_blocks(c, a, b, L, M, N):
     L = a.shape[0]
     M = a.shape[1]
     N = b.shape[1]
+    c_count = max(min(M//96, 135168//max(1, L*N)), 1)
     a = a.reshape(-1)
     b = b.reshape(-1)
     c = c.reshape(-1)
-    size = c.dtype.itemsize
-    tiles = tiled(1, L, N, M, {4: 64, 8: 32}[size])
-    cut = parted(tiles, 96, 1, M)
-    if cut:
-        k_parts, k_length = cut
-        c_parts = empty(k_parts*L*N, c.dtype, stream=stream)
-        fill = {4: fill_c_parts_in_tiles4, 8: fill_c_parts_in_tiles8}[size]
-        fill[(tiles, k_parts), 256, stream](c_parts, a, b, L, M, N, k_length, k_parts)
-        add_c_parts[(*launch((L, N)), stream)](c, c_parts, L, N, k_parts)
-    elif tiles >= 16:
-        fill = {4: fill_c_in_tiles4, 8: fill_c_in_tiles8}[size]
-        fill[tiles, 256, stream](c, a, b, L, M, N)
-    else:
-        blocks = shared((L, N), (1, M))
-        if blocks:
-            cut = parted(L*N, 4096, 1, M)
-            if cut:
-                k_parts, k_length = cut
-                c_parts = empty(k_parts*L*N, c.dtype, stream=stream)
-                blocks = in_blocks((k_parts, L, N), k_length)
-                fill_c_parts_in_blocks[(*blocks, stream)](c_parts, a, b, L, M, N, k_length, k_parts)
-                add_c_parts[(*launch((L, N)), stream)](c, c_parts, L, N, k_parts)
-            else:
-                fill_c_in_blocks[(*blocks, stream)](c, a, b, L, M, N)
-        else:
-            cut = parted(-(-L*N // 256), 96, 1, M)
-            if cut:
-                k_parts, k_length = cut
-                c_parts = empty(k_parts*L*N, c.dtype, stream=stream)
-                fill_c_parts[(*launch((k_parts, L, N)), stream)](c_parts, a, b, L, M, N, k_length, k_parts)
-                add_c_parts[(*launch((L, N)), stream)](c, c_parts, L, N, k_parts)
-            else:
-                fill_c[(*launch((L, N)), stream)](c, a, b, L, M, N)
+    c_parts = empty(L*N*c_count, c.dtype, stream=stream)
+    fill_c_parts[(*launch((L, N, c_count)), stream)](c_parts, a, b, L, M, N, c_count)
+    fill_c[(*launch((L, N)), stream)](c, c_parts, L, N, c_count)
 
 
 def run(a, b, c, stream=0):

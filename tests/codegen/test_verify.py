@@ -43,9 +43,8 @@ from sympy_tensordiff.codegen.loops import (
     Size,
     Store,
 )
-from sympy_tensordiff.codegen.masks import with_masks
 from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Operation
-from sympy_tensordiff.codegen.verify import verify
+from sympy_tensordiff.codegen.verify import verify, with_masks
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 

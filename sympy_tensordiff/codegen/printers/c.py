@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.in_loops import calls_in_loops
 from sympy_tensordiff.codegen.loops import NOWHERE, Fused, Program, Scatter, Step
-from sympy_tensordiff.codegen.partition import split_large
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_elementary import c_functions
 from sympy_tensordiff.codegen.printers.c_library import helpers
@@ -26,8 +24,8 @@ from sympy_tensordiff.codegen.printers.driver import Functions, Temporaries, mod
 from sympy_tensordiff.codegen.printers.forms import UNARY
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
-from sympy_tensordiff.codegen.softmax import softmax_in_loops
-from sympy_tensordiff.codegen.split import split_deep
+from sympy_tensordiff.codegen.split import split_deep, split_large
+from sympy_tensordiff.codegen.steps import calls_in_loops
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, NotInCError
 from sympy_tensordiff.integer.affine import Affine
 
@@ -78,7 +76,7 @@ def print_c(program: Program, options: COptions) -> CSource:
 
 def _file(program: Program, options: COptions) -> _File:
     """The file of a program, whose products of matrices are such, other calls for sums loops."""
-    program = with_correlations(softmax_in_loops(program, "c"))
+    program = with_correlations(program)
     pairs = zip(program.kernels, calls_in_loops(program).kernels, strict=True)
     program = replace(program, kernels=tuple([step if is_product(step) else loops for step, loops in pairs]))
     program = in_reading_order(split_large(split_deep(program)))

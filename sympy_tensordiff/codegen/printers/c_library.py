@@ -276,7 +276,7 @@ class CallPrinter:
         self.forms = CForms(names, shapes)
         self.factor = factor
         self.lines: list[str] = []
-        operand = step.operand if isinstance(step, Apply) else step.matrix.array
+        operand = step.operand if isinstance(step, Apply) else step.left.array
         *batch, _, n = shapes[operand]
         self.operand, self.batch, self.n = operand, list(batch), n
         self.work = names.fresh("work")
@@ -373,7 +373,7 @@ class CallPrinter:
         self.loops(axes, f"{self.entry(step.array, index)} = {self.factor}{self.entry(columns, [row, column])};", depth)
 
     def solve(self, step: Solve, factors: str, batch: list[str], depth: int) -> None:
-        *labels, first, second = step.matrix.labels
+        *labels, first, second = step.left.labels
         summed, free = (second, first) if first in step.output else (first, second)
         names = dict(zip(labels, batch, strict=True))
         extents = dict(zip(step.right.labels, self.forms.shapes[step.right.array], strict=True))

@@ -249,6 +249,7 @@ class CPrinter(CForms, NestPrinter):
             return f"if ({self.conditions(statement.conditions)})"
         own, low, stop = self.names(statement.variable), self.lower(statement.lows), self.stop(statement.highs)
         step = statement.step
+        assert isinstance(step, int)
         if step < 0:
             return f"for (ptrdiff_t {own} = {stop} - 1; {own} >= {low}; {own} -= {-step})"
         return f"for (ptrdiff_t {own} = {low}; {own} < {stop}; {own}{'++' if step == 1 else f' += {step}'})"

@@ -7,10 +7,11 @@ are summed over; over others there are loops. Blocks of both operands are copied
 
 from __future__ import annotations
 
-from sympy_tensordiff.codegen.loops import Contraction, Correlation, View
+from sympy_tensordiff.codegen.loops import Contraction, Correlation
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_nests import CForms
 from sympy_tensordiff.codegen.printers.forms import UNARY, Names
+from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.steps import Shapes, extents
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.products import slope
@@ -158,7 +159,7 @@ class ProductPrinter:
             letters = {label: names.fresh(f"i{label}") for label in sorted(known)}
             self.labels = [(letters[label], extent) for label, extent in sorted(known.items())]
             parts = ((step.array, step.output), *((o.array, o.labels) for o in (step.left, step.right)))
-            self.views = [View(name, tuple([Affine.variable(letters[a]) for a in axes])) for name, axes in parts]
+            self.views = [Load(name, tuple([Affine.variable(letters[a]) for a in axes])) for name, axes in parts]
         self.steps = [{name: self.step(view, name) for name, _ in self.labels} for view in self.views]
         wanted: dict[tuple[int, ...], str] = {(0, 1): "rows", (0, 2): "columns", (1, 2): "terms"}
         self.groups: dict[str, list[tuple[str, Affine]]] = {group: [] for group in (*wanted.values(), "loops")}
@@ -171,7 +172,7 @@ class ProductPrinter:
         for group in self.groups.values():
             group.sort(key=lambda label: place.get(label[0], -1))
 
-    def step(self, view: View, label: str) -> str:
+    def step(self, view: Load, label: str) -> str:
         """By how much a label moves the place in an array; "" if it does not."""
         texts = []
         for axis, form in enumerate(view.index):
@@ -191,7 +192,7 @@ class ProductPrinter:
         )
         return f"least({TERMS}, {terms})*({ROWS} + least({COLUMNS}, {columns} + {TILE[1] - 1}))"
 
-    def start(self, view: View) -> str:
+    def start(self, view: Load) -> str:
         """Where an array is read, or written, at the first values of all labels but those of loops."""
         inner = {name: Affine() for group in ("rows", "columns", "terms") for name, _ in self.groups[group]}
         return f"{self.names(view.array)} + {self.forms.flat(view.array, [f.substitute(inner) for f in view.index])}"

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.loops import Correlation, View
+from sympy_tensordiff.codegen.loops import Correlation
 from sympy_tensordiff.codegen.printers.base import number_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text, passed_names
 from sympy_tensordiff.codegen.printers.forms import PRODUCT, UNARY, FormPrinter, Names
 from sympy_tensordiff.codegen.printers.tiles import BYTES
+from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.steps import Shapes
 from sympy_tensordiff.codegen.tiling import ROWS, Tiling, length, own_axis, tiling
 from sympy_tensordiff.codegen.walk import function_name
@@ -131,8 +132,8 @@ class _Printer:
         lengths.append(f"{self.copy}.shape[{len(self.order)}]")
         comma = "," * (len(lengths) == 1)
         self.line(1, f"{sums} = np.zeros(({', '.join(lengths)}{comma}), {self.target}.dtype)")
-        left, copy = self.tiles.left, View(self.copy, tuple([self.tiles.right.index[axis] for axis in self.order]))
-        own = View(sums, tuple([self.step.output.index[axis] for axis in self.free]))
+        left, copy = self.tiles.left, Load(self.copy, tuple([self.tiles.right.index[axis] for axis in self.order]))
+        own = Load(sums, tuple([self.step.output.index[axis] for axis in self.free]))
         strides = {
             view.array: self.strides(text, len(view.index))
             for view, text in ((left, self.names(left.array)), (copy, self.copy), (own, sums))
@@ -187,22 +188,22 @@ class _Printer:
             test = f"{over} == 0 and {test}"
         self.line(depth, f"if {test}:")
 
-    def tile(self, depth: int, own: View, left: View, right: View, strides: dict[str, list[str]]) -> None:
+    def tile(self, depth: int, own: Load, left: Load, right: Load, strides: dict[str, list[str]]) -> None:
         """Append the call for a block."""
         tiles = self.tiles
         zero = {label: Affine() for label in (tiles.lanes, tiles.terms)}
         # Where a task has one block of rows, those of its sums begin with it.
         first = [Affine() if axis == self.block else form for axis, form in zip(self.free, own.index, strict=True)]
 
-        def place(view: View) -> str:
+        def place(view: Load) -> str:
             return self.total([form.substitute(zero) for form in view.index], strides[view.array])
 
-        def step(view: View, label: str) -> str:
+        def step(view: Load, label: str) -> str:
             return self.total([Affine.of(form.coefficient(label)) for form in view.index], strides[view.array])
 
         rows = f"min({ROWS}, {self.extent(tiles.rows, UNARY)} - {self.texts[tiles.rows]})"
         lanes = f"{right.array}.shape[{len(right.index)}]"
-        arguments = [own.array, place(View(own.array, tuple(first))), step(own, tiles.rows)]
+        arguments = [own.array, place(Load(own.array, tuple(first))), step(own, tiles.rows)]
         arguments += [self.names(left.array), place(left), step(left, tiles.rows), step(left, tiles.terms)]
         arguments += [right.array, place(right), step(right, tiles.terms)]
         self.line(depth, f"add_tile({', '.join([*arguments, rows, lanes, self.extent(tiles.terms)])})")

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Kernel, Program, Scatter
 from sympy_tensordiff.codegen.printers.blocks import INDENT
-from sympy_tensordiff.codegen.printers.cuda_launches import Launched, Launcher
-from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, size_lines, used_arguments
+from sympy_tensordiff.codegen.printers.cuda_parts import Stages
+from sympy_tensordiff.codegen.printers.driver import Temporaries, run_parameters, shape_text, size_lines, used_arguments
 from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
 from sympy_tensordiff.codegen.walk import function_name, uses
 
@@ -35,27 +35,7 @@ def fitting(extent):
     return 1 << (extent - 1).bit_length()
 '''
 
-LAUNCH_NAMES = frozenset(
-    {
-        "functools",
-        "np",
-        "stream",
-        "empty",
-        "run",
-        "run_on_device",
-        "launch",
-        "fitting",
-        "shared",
-        "blocks",
-        "tiled",
-        "tiles",
-        "size",
-        "cut",
-        "parted",
-        "fill",
-        "in_blocks",
-    }
-)
+LAUNCH_NAMES = frozenset({"functools", "np", "stream", "empty", "run", "run_on_device", "launch", "fitting"})
 
 # The results' names may have an underscore appended, so that both are kept free.
 _DEVICE = ("_device", "__device")
@@ -67,17 +47,18 @@ def device_names(program: Program) -> set[str]:
 
 
 def compute_text(
-    program: Program,
+    stages: Stages,
     names: Names,
-    launched: Mapping[str, Launched],
+    passed: Mapping[str, Sequence[str]],
     by_library: Mapping[str, Sequence[str]],
 ) -> str:
     """The function that launches the kernels.
 
-    ``launched`` has the functions of each, by the name of the first one.
+    ``passed`` are the parameters of their functions, by the names of these.
     ``by_library`` has lines that fill arrays otherwise, instead of kernels where there is the library.
     Where temporaries lie is left to the caller, whose library may have memory at hand.
     """
+    program = stages.program
     temporaries = Temporaries(program, names)
     shapes = Prover(program).shapes
     lines = ['"""Launch the kernels on a stream; all arrays are on the device."""', *size_lines(program, names)]
@@ -86,21 +67,25 @@ def compute_text(
     lines += [f"{names(a.name)} = {names(a.name)}.reshape(-1)" for a in flat if len(a.shape) > 1]
     for kernel in program.kernels:
         made = None if isinstance(kernel, Scatter) else temporaries.get(kernel.array)
+        new: list[str] = []
         if made is not None:
             dtype = f"{names(program.outputs[0].name)}.dtype"
-            lines.append(f"{names(made.name)} = empty({temporaries.entries(made)}, {dtype}, stream=stream)")
+            new = [f"{names(made.name)} = empty({temporaries.entries(made)}, {dtype}, stream=stream)"]
+        whole = stages.whole.get(kernel.array)
+        lines += new if whole is None else []
         if not isinstance(kernel, Kernel):
             lines += by_library[kernel.array]
             continue
-        printer = FormPrinter(names)
-        launch = Launcher(launched[function_name(kernel)], names).lines()
+        printer, box, function = FormPrinter(names), kernel.box(shapes), function_name(kernel)
+        grid = f"(*launch({shape_text(box, printer)}), stream)"
+        launch = [*(new if whole else []), f"{function}[{grid}]({', '.join(passed[function])})"]
         # A grid without blocks cannot be launched.
-        box = kernel.box(shapes)
         uncertain = [f"{printer.form(extent)} > 0" for extent in box if not temporaries.is_positive(extent)]
         launch = [f"if {' and '.join(uncertain)}:", *(INDENT + line for line in launch)] if uncertain else launch
-        if not isinstance(kernel, Scatter) and kernel.array in by_library:
+        if not isinstance(kernel, Scatter) and (whole or kernel.array) in by_library:
             launch = ["if cupy is None:", *(INDENT + line for line in launch)]
-            launch += ["else:", *(INDENT + line for line in by_library[kernel.array])]
+            if whole is None:
+                launch += ["else:", *(INDENT + line for line in by_library[kernel.array])]
         lines += launch
     head = f"def run_on_device({', '.join(map(names, run_parameters(program)))}, stream=0, empty=cuda.device_array):"
     return "\n".join([head, *(INDENT + line for line in lines)])

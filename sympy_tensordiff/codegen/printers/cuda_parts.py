@@ -1,246 +1,248 @@
-"""Long sums of few entries on CUDA in two stages: kernels for parts of the sum, and one that makes entries of these.
+"""Sums of few entries on CUDA in stages: kernels for parts of the sums, and kernels that add these.
 
-The loops around a sum are cut into parts, which are axes of an array that lives as long as the call. Any kernel that
-fills entries fills this array as well: a thread or a block for each entry, or tiles. Nothing is added atomically, and
-how loops are cut depends on sizes only, so that the same values are added in the same order in every run.
+Kernels have one thread for each entry. Where these are few, the loop of a sum is dealt out to parts, which are an axis
+of an array: a part takes every so manieth round, so that neighbours read what lies side by side. How many parts there
+are is computed from the sizes, as other sizes are, before any kernel runs. So all stages are kernels like all others,
+no thread waits for another one, and the same values are added in the same order in every run.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import NamedTuple
 
-from sympy_tensordiff.codegen.in_loops import calls_in_loops
+from sympy_tensordiff.codegen.identifiers import unique
 from sympy_tensordiff.codegen.loops import (
     Accumulator,
     Add,
+    Array,
     Bound,
+    If,
     Kernel,
     Let,
     Loop,
     Program,
     Scatter,
+    Size,
     Statement,
+    Step,
     Store,
 )
-from sympy_tensordiff.codegen.printers import cuda_blocks
-from sympy_tensordiff.codegen.printers.cuda_blocks import host_rounds, only_inner, with_joined_sums
-from sympy_tensordiff.codegen.printers.cuda_threads import Shapes
-from sympy_tensordiff.codegen.printers.cuda_tiles import (
-    TILING,
-    Tiled,
-    last_place,
-    product_text,
-    tile_counts,
-    tiled_product,
+from sympy_tensordiff.codegen.scalars import Load, Name, Scalar
+from sympy_tensordiff.codegen.schedule.nests import ZERO, span
+from sympy_tensordiff.codegen.walk import (
+    Around,
+    added,
+    all_names,
+    array_shapes,
+    own_names,
+    rewrite,
+    statements,
+    subexpressions,
+    used_names,
 )
-from sympy_tensordiff.codegen.printers.driver import module_names
-from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
-from sympy_tensordiff.codegen.scalars import Load, Name
-from sympy_tensordiff.codegen.schedule.cuda import COMBINED
-from sympy_tensordiff.codegen.walk import array_shapes, own_names, rewrite, statements
-from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.affine import Affine, quotient
+from sympy_tensordiff.integer.extrema import greatest, least
 from sympy_tensordiff.integer.products import quotient_by, times
 
-BLOCKS = 4 * 132
-"""So many blocks of 256 threads with 64 registers are in work at a time on 132 multiprocessors."""
-
-MANY = 100
-"""Loops that have so many rounds together can be cut into parts enough."""
+THREADS = 4 * 132 * 256
+"""So many threads with 64 registers are in work at a time on 132 multiprocessors."""
 
 LEAST_ROUNDS = 96
 """What a thread adds up in a part, at least: writing and reading the parts costs as much as a few products."""
 
-LEAST_ROUNDS_OF_BLOCKS = 16 * 256
-"""What a block adds up in a part, at least."""
+SHORT = 24
+"""Loops of fewer rounds stay whole, if there are others: compilers unroll them."""
 
-_PARTED = '''
-@functools.cache
-def parted(blocks, least, rounds, *lengths):
-    """How loops are cut, so that more blocks have work: the number of parts of each and their length, one by one.
+FREE = frozenset({"sum", "max", "min"})
+"""The reductions whose order does not matter. Factors stay in order: zeros and overflows meet as they stand."""
 
-    None where so many blocks are enough, or some more would be few. A part has ``least`` rounds on average, or more;
-    ``rounds`` are those within one of these loops.
+
+class Stages(NamedTuple):
+    """A program whose sums are computed in stages, and the arrays of parts with those whose entries they make up."""
+
+    program: Program
+    whole: dict[str, str]
+
+
+def in_stages(program: Program) -> Stages:
+    """The program in which kernels that are long sums of few entries have stages before them.
+
+    Law: every result is the same, but for the order in which the terms of a sum are added.
     """
-    if min(blocks, rounds, *lengths) < 1:
-        return None
-    wanted = min(BLOCKS // blocks, rounds*math.prod(lengths) // least)
-    cut = []
-    for length in lengths:
-        size = -(-length // min(max(1, wanted), length))
-        parts = -(-length // size)
-        wanted //= parts
-        cut += [parts, size]
-    parts = math.prod(cut[::2])
-    return cut if parts > 1 and parts*blocks >= FEW else None
-'''
-
-
-def parted_text() -> str:
-    """The function of the module that decides, for the sizes of a call, how loops are cut."""
-    numbers = {"BLOCKS": BLOCKS, "FEW": TILING.least_tiles}
-    return re.sub("[A-Z]{2,}", lambda word: str(numbers[word[0]]), _PARTED.strip("\n"))
-
-
-class Cut(NamedTuple):
-    """A loop in parts: how many and how long they are is decided in a call."""
-
-    variable: str
-    rounds: str
-    """How many there are, for the host."""
-    parts: str
-    length: str
-
-
-class Parts(NamedTuple):
-    """The two kernels that fill an array in two stages."""
-
-    kernel: Kernel
-    """Fills the array of parts."""
-    shape: tuple[Affine, ...]
-    """Of that array, whose first axis has a place for each part."""
-    whole: Kernel
-    function: str
-    """The name of the function that makes entries of parts."""
-    cuts: tuple[Cut, ...]
-    is_across: bool
-    """Entries along the last axis read what lies nearer than what the rounds of the innermost loop read."""
-    rest: str
-    """Rounds of the loops inside of those that are cut, for the host."""
-
-    @property
-    def number(self) -> str:
-        """How many parts there are."""
-        return str(self.shape[0])
-
-    @property
-    def known(self) -> dict[str, str]:
-        """How many rounds the loops that are cut have in a part, at most."""
-        return {cut.variable: cut.length for cut in self.cuts}
-
-
-def in_parts(kernel: Kernel, names: Names, shapes: Shapes, tiled: Tiled | None) -> Parts | None:
-    """The two stages of a kernel, which may be computed in tiles; None where its sum is cut in no call."""
-    if isinstance(kernel, Scatter) or len(kernel.body) != 3:
-        return None
-    start, outer, store = kernel.body
-    if not isinstance(start, Accumulator) or start.reduction not in COMBINED or not isinstance(outer, Loop):
-        return None
-    assert isinstance(store, Store)
-    chain = _chain(outer)
-    printer, own = FormPrinter(names), set(own_names(kernel))
-    rounds = {loop.variable: host_rounds(loop, own, printer) for loop in chain}
-    free = [loop for loop in chain if rounds[loop.variable] and _can_be_cut(loop, own)]
-    # Values along the last axis lie side by side: these stay together.
-    values = [s.value for s in statements([outer]) if isinstance(s, Let | Add)]
-    free.sort(key=lambda loop: last_place(values, loop.variable))
-    chosen = _chosen(free, rounds)
-    is_across = bool(kernel.axes) and last_place(values, kernel.axes[-1]) > last_place(values, chain[-1].variable)
-    inner = [text for loop in chain if loop not in chosen and (text := rounds[loop.variable])]
-    rest = product_text([text if text.isalnum() else f"({text})" for text in inner])
-    if not chosen or _is_too_short(
-        [*(rounds[loop.variable] for loop in chosen), rest], kernel.box(shapes), tiled is not None
-    ):
-        return None
-    array = names.fresh(f"{names(kernel.array)}_parts")
-    cuts = tuple([_cut(loop, rounds[loop.variable] or "", names) for loop in chosen])
-    part = names.fresh(f"{names(chosen[0].variable)}_part" if len(chosen) == 1 else "part")
-    count = cuts[0].parts if len(chosen) == 1 else names.fresh("parts")
-    numbers = {cut.variable: (form, cut.length) for cut, form in zip(cuts, _numbers(part, cuts), strict=True)}
-    # Tiles write rows and columns as if each were one axis.
-    order = kernel.axes if tiled is None else (*tiled.batch, *tiled.sides[0], *tiled.sides[1])
-    extents = dict(zip(kernel.axes, kernel.box(shapes), strict=True))
-    axes = (part, *order)
-    cut_loops = rewrite([outer], lambda statement, _: (_with_cut(statement, numbers),))
-    parts = Kernel(array, axes, (start, *cut_loops, Store(Name(start.name))))
-    read = Add(start.name, Load(array, tuple(map(Affine.variable, axes))), start.reduction)
-    bounds = (Bound(Affine.of(0)),), (Bound(Affine.variable(count) - 1),)
-    whole = replace(kernel, body=(start, Loop(part, *bounds, (read,)), store))
-    shape = (Affine.variable(count), *(extents[axis] for axis in order))
-    return Parts(parts, shape, whole, names.fresh(f"add_{array}"), cuts, is_across, rest)
+    work = _Stages(program)
+    steps: list[Step] = []
+    for step in program.kernels:
+        stages = work.stages(with_joined_sums(step), step.array) if isinstance(step, Kernel) else []
+        steps += stages if len(stages) > 1 else [step]
+    arrays = tuple([Array(name, work.shapes[name]) for name in work.whole])
+    new = replace(program, kernels=tuple(steps), sizes=tuple(work.sizes), temporaries=(*program.temporaries, *arrays))
+    return Stages(new, work.whole)
 
 
 def describe_parts(program: Program) -> str | None:
-    """Whose sums can be cut into parts, and when they are, in a line of ``.plan``."""
-    program = calls_in_loops(program)
-    names, shapes = module_names(program, ()), array_shapes(program)
-    found = [with_joined_sums(kernel) for kernel in program.nests]
-    arrays = [kernel.array for kernel in found if in_parts(kernel, names, shapes, tiles_of(kernel, names, shapes))]
-    return f"in parts, where fewer than {BLOCKS // 2} blocks have work: {', '.join(arrays)}" if arrays else None
+    """Whose sums are computed in parts, in a line of ``.plan``."""
+    arrays = dict.fromkeys(in_stages(program).whole.values())
+    return f"in parts, where there are less than {THREADS} entries: {', '.join(arrays)}" if arrays else None
 
 
-def tiles_of(kernel: Kernel, names: Names, shapes: Shapes) -> Tiled | None:
-    """What tiles compute of a kernel, if they are worth it in parts at least."""
-    tiled = tiled_product(kernel)
-    return tiled if tiled is not None and tile_counts(tiled, names, shapes, 1) else None
+class _Stages:
+    def __init__(self, program: Program) -> None:
+        self.taken = all_names(program)
+        self.shapes = array_shapes(program)
+        self.sizes = list(program.sizes)
+        self.whole: dict[str, str] = {}
+        self.levels: dict[str, int] = {}
+        """Of the axes of parts, how often the sum has been cut that they number."""
+
+    def stages(self, kernel: Kernel, array: str) -> list[Kernel]:
+        """The kernels in the place of one, which serves an ``array``; itself where its sums are cut in no call.
+
+        The parts may be few and long as well, or too many to be added by one thread: each is looked at once more.
+        Of several axes there are many entries: of these one sum alone is cut, and there are few parts.
+        """
+        sums = [number for number, statement in enumerate(kernel.body) if isinstance(statement, Loop | If)]
+        for number in sums if not isinstance(kernel, Scatter) and (len(sums) == 1 or len(kernel.axes) < 2) else ():
+            statement = kernel.body[number]
+            assert isinstance(statement, Loop | If)
+            if (found := self.cut(kernel, number, statement, array)) is not None:
+                first, second = found
+                return [*self.stages(first, array), *self.stages(second, array)]
+        return [kernel]
+
+    def cut(self, kernel: Kernel, number: int, outer: Loop | If, array: str) -> tuple[Kernel, Kernel] | None:
+        """A kernel for the parts of a sum, and one that adds them; None where no loop is cut."""
+        start, needed = _start(kernel.body, outer), _needed(kernel.body[:number], outer)
+        if start is None or needed is None:
+            return None
+        most = 2 if len(kernel.axes) < 2 else 1
+        chain = [one for one in _chain(outer) if self.levels.get(one.variable, 0) < most]
+        own = set(own_names(kernel))
+        lengths = {loop.variable: length for loop in chain if (length := _rounds(loop, own)) is not None}
+        free = [loop for loop in chain if loop.variable in lengths]
+        if not free:
+            return None
+        # Neighbours read what lies side by side: rounds of the innermost loop, or else entries along the last axis.
+        values = [s.value for s in statements([outer]) if isinstance(s, Let | Add)]
+        is_across = bool(kernel.axes) and _place(values, kernel.axes[-1]) > _place(values, chain[-1].variable)
+        sign = 1 if is_across else -1
+        free.sort(key=lambda loop: (_is_short(lengths[loop.variable]), sign * _place(values, loop.variable)))
+        loop, shape = free[0], self.shapes[kernel.array]
+        count = self.count(kernel.array, shape, lengths[loop.variable], [lengths[one.variable] for one in free[1:]])
+        if count is None:
+            return None
+        name, part = self.fresh(f"{kernel.array}_parts"), unique("part", self.taken | own)
+        self.taken.add(part)
+        self.levels[part] = self.levels.get(loop.variable, 0) + 1
+        low = loop.lows[0].form + Affine.variable(part)
+
+        def change(statement: Statement, _: Around) -> tuple[Statement, ...]:
+            if not isinstance(statement, Loop) or statement.variable != loop.variable:
+                return (statement,)
+            return (replace(statement, lows=(Bound(low),), step=count),)
+
+        order = (part, *kernel.axes) if is_across else (*kernel.axes, part)
+        self.shapes[name] = (count, *shape) if is_across else (*shape, count)
+        self.whole[name] = array
+        first = Kernel(name, order, (*needed, start, *rewrite([outer], change), Store(Name(start.name))))
+        read = Add(start.name, Load(name, tuple(map(Affine.variable, order))), start.reduction)
+        body = (*kernel.body[:number], span(part, ZERO, count, [read]), *kernel.body[number + 1 :])
+        used = {used for statement in body for used in used_names(statement)}
+        return first, replace(kernel, body=tuple([s for s in body if not isinstance(s, Let) or s.name in used]))
+
+    def count(self, array: str, shape: Sequence[Affine], rounds: Affine, inner: Sequence[Affine]) -> Affine | None:
+        """How many parts a loop of so many rounds has, with ``inner`` ones in each; None where it always is one."""
+        rest = times(*inner)
+        enough = [quotient(times(rounds, rest), LEAST_ROUNDS), *([rounds] if rest != Affine.of(1) else [])]
+        most = least([*enough, quotient_by(Affine.of(THREADS), greatest([times(*shape), Affine.of(1)]))])
+        if most.is_constant:
+            return most if most.constant > 1 else None
+        self.sizes.append(Size(self.fresh(f"{array}_count"), (most, Affine.of(1))))
+        return Affine.variable(self.sizes[-1].name)
+
+    def fresh(self, wish: str) -> str:
+        name = unique(wish, self.taken)
+        self.taken.add(name)
+        return name
 
 
-def _chain(loop: Loop) -> list[Loop]:
-    """A loop and those inside of it, each of which does nothing but the next one."""
-    found = [loop]
-    while isinstance(inner := only_inner(found[-1]), Loop):
-        found.append(inner)
+def _start(body: Sequence[Statement], outer: Statement) -> Accumulator | None:
+    """What begins the one reduction that a statement does, and nothing else; None where that has to keep its order."""
+    adds, others = added([outer]), [name for s in body if s is not outer for name in added([s])]
+    starts = [s for s in body if isinstance(s, Accumulator) and s.name in adds and s.reduction in FREE]
+    return starts[0] if len(adds) == 1 == len(starts) and starts[0].name not in others else None
+
+
+def _needed(before: Sequence[Statement], outer: Statement) -> list[Let] | None:
+    """What is computed for a statement before it; None where that takes other sums."""
+    wanted, found = used_names(outer), list[Let]()
+    for statement in reversed(before):
+        if isinstance(statement, Let) and statement.name in wanted:
+            found.insert(0, statement)
+            wanted |= used_names(statement)
+    return None if any(isinstance(s, Accumulator) and s.name in wanted for s in before) else found
+
+
+def _chain(statement: Statement) -> list[Loop]:
+    """A loop and those inside of it, each of which does nothing but the next one and what is computed once for it."""
+    found: list[Loop] = []
+    while isinstance(statement, Loop | If):
+        found += [statement] if isinstance(statement, Loop) else []
+        _, rest = _parted(statement.body)
+        if len(rest) != 1:
+            break
+        statement = rest[0]
     return found
 
 
-def _can_be_cut(loop: Loop, own: set[str]) -> bool:
-    """Whether all threads have the same rounds, and the host can tell how many these are."""
-    forms = [bound.form for bound in (*loop.lows, *loop.highs)]
-    return len(loop.lows) == 1 and loop.lows[0].divisor == 1 and all(own.isdisjoint(form.atoms()) for form in forms)
+def _rounds(loop: Loop, own: set[str]) -> Affine | None:
+    """How many rounds a loop has at most, where these are the same for all entries; None where they are not."""
+    bounds = (*loop.lows, *loop.highs)
+    if len(loop.lows) > 1 or loop.lows[0].divisor > 1 or any(not own.isdisjoint(b.form.atoms()) for b in bounds):
+        return None
+    return least([quotient(high.form, high.divisor) + 1 for high in loop.highs]) - loop.lows[0].form
 
 
-def _chosen(loops: Sequence[Loop], rounds: dict[str, str | None]) -> list[Loop]:
-    """Those whose length is not known, and others until there are parts enough, the long ones first.
-
-    No more of them than needed: what is cut takes registers. Short loops are unrolled, and tiles take them together by
-    dividing by their lengths, which are numbers where they are not cut.
-    """
-    texts = {loop.variable: rounds[loop.variable] or "" for loop in loops}
-    lengths = {variable: int(text) if text.isdecimal() else None for variable, text in texts.items()}
-    found: list[str] = []
-    total = 1
-    for variable, length in sorted(lengths.items(), key=lambda item: item[1] is not None and item[1] < TILING.long):
-        if length is None or (total < MANY and length > 1):
-            found.append(variable)
-        total *= 1 if length is None else length
-    return [loop for loop in loops if loop.variable in found]
+def _is_short(length: Affine) -> bool:
+    return length.is_constant and length.constant < SHORT
 
 
-def _is_too_short(rounds: Sequence[str | None], box: Sequence[Affine], is_tiled: bool) -> bool:
-    """Whether the sums are cut in no call; a number that is not known before may be any."""
-    texts = [text or "" for text in rounds]
-    entries = prod(extent.constant for extent in box) if all(extent.is_constant for extent in box) else None
-    has_blocks = entries is not None and entries <= cuda_blocks.MOST_ENTRIES and not is_tiled
-    least = LEAST_ROUNDS_OF_BLOCKS if has_blocks else LEAST_ROUNDS
-    is_short = all(text.isdecimal() for text in texts) and prod(map(int, texts)) < 2 * least
-    most = BLOCKS // 2 * (TILING.width**2 if is_tiled else cuda_blocks.THREADS)
-    return is_short or (entries is not None and entries > most)
+def _place(values: Sequence[Scalar], variable: str) -> int:
+    """How far behind in the index of a read a variable stands: entries along the last axis lie side by side."""
+    loads = [node for value in values for node in subexpressions(value) if isinstance(node, Load)]
+    places = [at - len(load.index) for load in loads for at, form in enumerate(load.index) if variable in form.atoms()]
+    return max(places, default=-1 - sum(len(load.index) for load in loads))
 
 
-def _cut(loop: Loop, rounds: str, names: Names) -> Cut:
-    name = names(loop.variable)
-    return Cut(loop.variable, rounds, *(names.fresh(f"{name}_{tail}") for tail in ("parts", "length")))
+# ---------------------------------------------------------------------------- sums of sums
 
 
-def _numbers(part: str, cuts: Sequence[Cut]) -> list[Affine]:
-    """Which part of each loop belongs to a part of the sum; that of the last loop runs fastest."""
-    found: list[Affine] = []
-    rest = Affine.variable(part)
-    for cut in reversed(cuts[1:]):
-        count = Affine.variable(cut.parts)
-        whole = quotient_by(rest, count)
-        found.append(rest - times(whole, count))
-        rest = whole
-    return [rest, *reversed(found)]
+def with_joined_sums(kernel: Kernel) -> Kernel:
+    """The kernel with one sum in place of a sum of sums, so that the rounds of both can be dealt out."""
+    return replace(kernel, body=rewrite(kernel.body, lambda statement, _: (_joined(statement),)))
 
 
-def _with_cut(loop: Statement, cuts: Mapping[str, tuple[Affine, str]]) -> Statement:
-    """A loop with the rounds of one part, where its number and its length are given."""
-    if not isinstance(loop, Loop) or loop.variable not in cuts:
-        return loop
-    number, length = cuts[loop.variable][0], Affine.variable(cuts[loop.variable][1])
-    low = loop.lows[0].form + times(number, length)
-    return replace(loop, lows=(Bound(low),), highs=(*loop.highs, Bound(low + length - 1)))
+def _joined(statement: Statement) -> Statement:
+    if not isinstance(statement, Loop | If):
+        return statement
+    lets, rest = _parted(statement.body)
+    if len(rest) != 3:
+        return statement
+    start, inner, add = rest
+    if not (isinstance(start, Accumulator) and isinstance(inner, Loop | If) and isinstance(add, Add)):
+        return statement
+    is_sum = add.value == Name(start.name) and add.reduction == start.reduction and add.reduction in FREE
+    if not is_sum or any(start.name in used_names(other) for other in (*lets, inner)):
+        return statement
+    other = add.name
+
+    def adding(part: Statement, _: Around) -> tuple[Statement, ...]:
+        return (replace(part, name=other) if isinstance(part, Add) and part.name == start.name else part,)
+
+    return replace(statement, body=(*lets, *rewrite([inner], adding)))
+
+
+def _parted(body: Sequence[Statement]) -> tuple[list[Statement], list[Statement]]:
+    """What is computed once for an inner loop, and the other statements."""
+    return [s for s in body if isinstance(s, Let)], [s for s in body if not isinstance(s, Let)]

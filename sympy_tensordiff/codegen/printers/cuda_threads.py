@@ -9,7 +9,6 @@ from sympy_tensordiff.codegen.printers.forms import PRODUCT, SUM, UNARY, Names
 from sympy_tensordiff.codegen.printers.helpers import TYPED_HELPERS
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.scalars import External, Load, Name, Scalar
-from sympy_tensordiff.codegen.schedule.cuda import COMBINED, THREAD
 from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import DataEntry
 
@@ -24,7 +23,7 @@ class CudaPrinter(NestPrinter):
     the compiler finds out on its own by how much each of them grows.
     """
 
-    functions = NestPrinter.functions | {"floor": "floor", "ceil": "ceil"} | {name: name for name in COMBINED.values()}
+    functions = NestPrinter.functions | {"floor": "floor", "ceil": "ceil"}
 
     def __init__(self, names: Names, kernel: Kernel, shapes: Shapes) -> None:
         super().__init__(names.copy(), kernel, frozenset())
@@ -73,9 +72,6 @@ class CudaPrinter(NestPrinter):
                 self.line(depth, f"{axes[number]} = {value}")
             flat = f"{flat}//{extent}"
 
-    def variable(self, name: str) -> str:
-        return name if name in THREAD else super().variable(name)
-
     def place(self, array: str, index: Sequence[Affine]) -> str:
         """Where an entry of an array stands: the last axis runs fastest."""
         total, text = Affine.of(0), ""
@@ -117,16 +113,11 @@ class CudaPrinter(NestPrinter):
             super().statement(statement, depth)
             return
         variable, stop = self.names(statement.variable), self.stop(statement.highs)
-        first, step = self.rounds(statement)
-        self.line(depth, f"{variable} = {first}")
+        self.line(depth, f"{variable} = {self.lower(statement.lows)}")
         if not stop.isalnum():
             end = self.names.fresh(f"{variable}_stop")
             self.line(depth, f"{end} = {stop}")
             stop = end
         self.line(depth, f"while {variable} < {stop}:")
         self.body(statement.body, depth + 1)
-        self.line(depth + 1, f"{variable} += {step}")
-
-    def rounds(self, loop: Loop) -> tuple[str, str]:
-        """The first value of a loop, and by how much it grows."""
-        return self.lower(loop.lows), "1"
+        self.line(depth + 1, f"{variable} += {self.form(Affine.of(statement.step))}")

@@ -109,17 +109,6 @@ def heaviside(x, at_zero):
     """0 or 1, at_zero at 0; nan where x is nan."""
     return x if x != x else at_zero if x == 0 else 1 if x > 0 else 0
 ''',
-    "sigmoid": '''
-def sigmoid(x):
-    """1/(1 + exp(-x)) without overflow."""
-    small = math.exp(-abs(x))
-    return (small if x < 0 else 1)/(1 + small)
-''',
-    "softplus": '''
-def softplus(x):
-    """log(1 + exp(x)) without overflow."""
-    return (0 if x < 0 else x) + math.log1p(math.exp(-abs(x)))
-''',
     "cbrt": '''
 def cbrt(x):
     """The real cube root."""

@@ -25,7 +25,6 @@ from sympy_tensordiff.codegen.printers.base import number_text
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text
 from sympy_tensordiff.codegen.printers.forms import Names
-from sympy_tensordiff.codegen.steps import operands
 from sympy_tensordiff.codegen.walk import function_name
 
 Groups = Sequence[Sequence[int]]
@@ -188,13 +187,6 @@ def cofactor_tangent(x, direction):
     m = np.diag(rest @ np.diag(turned)) - rest*turned.T
     return np.round(np.linalg.det(u)*np.linalg.det(v))*(u @ m @ v)
 ''',
-    "logsumexp": '''
-def logsumexp(x, axes):
-    """log(sum(exp(x))) over the axes, without the overflow of exp."""
-    greatest = np.max(x, axis=axes, keepdims=True)
-    greatest = np.where(np.isfinite(greatest), greatest, np.zeros_like(greatest))
-    return np.log(np.sum(np.exp(x - greatest), axis=axes)) + np.squeeze(greatest, axes)
-''',
 }
 """The functions that library calls need besides NumPy's own."""
 
@@ -208,10 +200,11 @@ def library_text(step: Product | Apply, program: Program, names: Names) -> str:
         lines = printer.contraction(step)
     elif isinstance(step, Solve):
         lines = printer.solve(step)
-    elif isinstance(step, CofactorTangent):
-        lines = printer.cofactor_tangent(step)
-    else:
+    elif isinstance(step, Apply):
         lines = printer.apply(step)
+    else:
+        assert isinstance(step, CofactorTangent)
+        lines = printer.cofactor_tangent(step)
     if step.factor != 1:
         factor = number_text(step.factor) if step.factor > 0 else "-" + number_text(-step.factor)
         lines.append(f"{names(step.array)} *= {factor}")
@@ -240,8 +233,8 @@ class _Printer:
         self.given = {a.name: a.label for a in program.arguments}
         self.lengths: dict[int, str] = {}
         if not isinstance(step, Apply):
-            for operand in operands(step):
-                is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.matrix
+            for operand in step.operands:
+                is_factorized = isinstance(step, Solve) and bool(step.factored) and operand is step.left
                 for axis, label in enumerate(operand.labels):
                     axis += is_factorized and axis == len(operand.labels) - 2  # factors have a row more
                     self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
@@ -264,7 +257,6 @@ class _Printer:
             "logdet": f"log_determinant({matrix})",
             "logabsdet": f"np.linalg.slogdet({matrix})[1]",
             "cofactor": f"cofactor({matrix}, {', '.join(map(str, step.options))})",
-            "logsumexp": f"logsumexp({matrix}, {step.options})",
             "factors": f"factorized({matrix}, {', '.join(map(str, step.options))}, {self.title(step.operand)})",
         }
         if step.factored:
@@ -298,7 +290,7 @@ class _Printer:
         return [*lines, f"{self.target}[...] = {_permuted(product, order, out)}"]
 
     def solve(self, step: Solve) -> list[str]:
-        matrix, right, out = step.matrix, step.right, step.output
+        matrix, right, out = step.left, step.right, step.output
         *batch, row, column = matrix.labels
         summed, free = (column, row) if row in out else (row, column)
         rest = [label for label in out if label != free and label not in batch]
@@ -319,7 +311,7 @@ class _Printer:
 
     def cofactor_tangent(self, step: CofactorTangent) -> list[str]:
         # The derivative at a transposed matrix, in a transposed direction, is transposed, too.
-        matrix, direction = (_permuted(self.names(op.array), op.labels, step.output) for op in operands(step))
+        matrix, direction = (_permuted(self.names(op.array), op.labels, step.output) for op in step.operands)
         return [
             self.docstring(f"the derivative of the cofactors of {matrix} in the direction {direction}"),
             f"{self.target}[...] = cofactor_tangent({matrix}, {direction})",

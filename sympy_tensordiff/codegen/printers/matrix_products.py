@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.library import common_labels, entries_text, kept_labels
-from sympy_tensordiff.codegen.steps import Shapes, extents, operands
+from sympy_tensordiff.codegen.steps import Shapes, extents
 from sympy_tensordiff.codegen.walk import function_name
 
 Labels = Sequence[int]
@@ -159,7 +159,7 @@ class _Printer:
         self.target = names(step.array)
         self.lines: list[str] = []
         self.lengths: dict[int, str] = {}
-        for operand in operands(step):
+        for operand in step.operands:
             for axis, label in enumerate(operand.labels):
                 self.lengths.setdefault(label, f"{names(operand.array)}.shape[{axis}]")
 

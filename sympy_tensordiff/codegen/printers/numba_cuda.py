@@ -1,4 +1,4 @@
-"""CUDA through ``numba.cuda``: one thread per entry, or one block per entry where few of them are long sums.
+"""CUDA through ``numba.cuda``: one thread per entry, also of the parts of long sums.
 
 No locks: every entry is written by the thread it belongs to. Only a scatter, where data select the entries, has
 atomic additions. The text is the same for a device and for Numba's simulator.
@@ -6,9 +6,8 @@ atomic additions. The text is the same for a device and for Numba's simulator.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from sympy_tensordiff.codegen.in_loops import calls_in_loops
 from sympy_tensordiff.codegen.loops import (
     Apply,
     Contraction,
@@ -20,15 +19,6 @@ from sympy_tensordiff.codegen.loops import (
     Scatter,
     Statement,
 )
-from sympy_tensordiff.codegen.printers import cuda_tiles
-from sympy_tensordiff.codegen.printers.cuda_blocks import (
-    SHARED,
-    BlockPrinter,
-    combining,
-    lengths,
-    shared_statements,
-    with_joined_sums,
-)
 from sympy_tensordiff.codegen.printers.cuda_driver import (
     LAUNCH,
     LAUNCH_NAMES,
@@ -36,7 +26,6 @@ from sympy_tensordiff.codegen.printers.cuda_driver import (
     device_names,
     run_text,
 )
-from sympy_tensordiff.codegen.printers.cuda_launches import Forms, Launched
 from sympy_tensordiff.codegen.printers.cuda_library import (
     IMPORT,
     library_lines,
@@ -44,10 +33,8 @@ from sympy_tensordiff.codegen.printers.cuda_library import (
     require_library,
 )
 from sympy_tensordiff.codegen.printers.cuda_library import OWN_NAMES as LIBRARY_NAMES
-from sympy_tensordiff.codegen.printers.cuda_parts import in_parts, parted_text, tiles_of
+from sympy_tensordiff.codegen.printers.cuda_parts import in_stages
 from sympy_tensordiff.codegen.printers.cuda_threads import CudaPrinter, Shapes
-from sympy_tensordiff.codegen.printers.cuda_tile_printer import TilePrinter
-from sympy_tensordiff.codegen.printers.cuda_tiles import Tiled, limits_text, tile_counts, tiled_product, tiled_text
 from sympy_tensordiff.codegen.printers.driver import (
     header,
     helpers,
@@ -60,47 +47,41 @@ from sympy_tensordiff.codegen.printers.driver import (
 )
 from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import CUDA_HELPERS
-from sympy_tensordiff.codegen.schedule.cuda import COMBINED, THREAD, thread_nest
+from sympy_tensordiff.codegen.schedule.cuda import thread_nest
 from sympy_tensordiff.codegen.schedule.verify import NestLaws
+from sympy_tensordiff.codegen.steps import calls_in_loops
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, uses
 from sympy_tensordiff.integer.affine import Affine
 
-OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"cuda", "uint64", "real", "LIMITED", "config", "flat"}
-OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS, *COMBINED.values()}
+OWN_NAMES = LAUNCH_NAMES | LIBRARY_NAMES | {"cuda", "uint64", "real", "flat"}
+OWN_NAMES |= {"first_y", "first_z", "step_y", "step_z", *CUDA_HELPERS}
 
 
 def print_program(program: Program) -> str:
     """The text of a module whose ``run`` fills the outputs of ``program`` on a CUDA device."""
     calls: dict[str, Product | Apply] = {step.array: step for step in program.kernels if isinstance(step, Contraction)}
-    program = calls_in_loops(program)
+    stages = in_stages(calls_in_loops(program))
+    program = stages.program
     own = {f"library_{function_name(step)}" for step in program.kernels} | device_names(program)
     names = module_names(program, OWN_NAMES | own)
     shapes = array_shapes(program)
     pieces = helpers(program, CudaPrinter.functions, CUDA_HELPERS, "@cuda.jit(device=True)\n")
-    count = len(pieces)
-    launched = {}
+    passed: dict[str, list[str]] = {}
     for step in program.kernels:
         if not isinstance(step, Kernel):
             assert not isinstance(step, Fused | Correlation)
             require_library(step)
             calls[step.array] = step
             continue
-        launched[function_name(step)] = _launched(step, shapes, names, pieces)
-    pieces[count:count] = combining("\n".join(pieces))
-    ways = launched.values()
+        passed[function_name(step)] = passed_names(step, names, _extents(step, shapes))
+        pieces.append(_kernel(step, shapes, names, passed[function_name(step)]))
     pieces.append(LAUNCH.strip("\n"))
-    pieces += [SHARED.strip("\n")] if any(way.forms.blocks for way in ways) else []
-    pieces += [tiled_text()] if any(way.tiles for way in ways) else []
-    pieces += [parted_text()] if any(way.parts for way in ways) else []
     pieces += library_pieces(list(calls.values()), program, names) if calls else []
     by_library = {array: library_lines(step, names, shapes) for array, step in calls.items()}
-    pieces += [compute_text(program, names, launched, by_library), run_text(program, names)]
-    text = "\n".join(pieces)
-    limited = "LIMITED" in text
-    last = f"from numba import {'config, ' * limited}cuda{', uint64' * ('uint64(' in text)}"
+    pieces += [compute_text(stages, names, passed, by_library), run_text(program, names)]
+    last = f"from numba import cuda{', uint64' * any('uint64(' in piece for piece in pieces)}"
     last += f"\n{IMPORT.rstrip()}" if calls else ""
     top = [header(program, "cuda", names), imports(pieces, last), labels(program, names)]
-    top += [limits_text()] if limited else []
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
 
 
@@ -110,67 +91,19 @@ def _extents(kernel: Kernel, shapes: Shapes) -> list[Affine]:
     return [*kernel.box(shapes), *(extent for array in arrays for extent in shapes[array][1:])]
 
 
-def _launched(step: Kernel, shapes: Shapes, names: Names, pieces: list[str]) -> Launched:
-    """All functions that fill the array of a kernel; their texts are appended to ``pieces``."""
-    joined = with_joined_sums(step)
-    tiled = tiles_of(joined, names, shapes)
-    counts = tile_counts(tiled, names, shapes, 1) if tiled else None
-    enough = tile_counts(tiled, names, shapes, cuda_tiles.TILING.least_tiles) if tiled else None
-    parts = in_parts(joined, names, shapes, tiled)
-    forms = _forms(step, joined, shapes, names, pieces, {}, tiled if enough else None)
-    if parts is None:
-        return Launched(forms, enough)
-    inner = {**shapes, parts.kernel.array: parts.shape}
-    tiled = tiled_product(parts.kernel, parts.kernel.axes[0]) if counts else None
-    known = parts.known if forms.blocks else None
-    of_parts = _forms(parts.kernel, parts.kernel, inner, names, pieces, known, tiled)
-    whole = passed_names(parts.whole, names, _extents(parts.whole, inner))
-    pieces.append(_kernel(parts.whole, parts.function, inner, names, whole))
-    return Launched(forms, counts, parts, of_parts, whole)
-
-
-def _forms(
-    kernel: Kernel,
-    joined: Kernel,
-    shapes: Shapes,
-    names: Names,
-    pieces: list[str],
-    known: Mapping[str, str] | None,
-    tiled: Tiled | None,
-) -> Forms:
-    """The functions of one kernel, with a thread and with a block for each entry, and in tiles.
-
-    ``known`` are the rounds of loops that the host decides on; without them, no block is for one entry.
-    """
-    box = kernel.box(shapes)
-    parameters = passed_names(kernel, names, _extents(kernel, shapes))
-    pieces.append(_kernel(kernel, function_name(kernel), shapes, names, parameters))
-    text = ", ".join(parameters)
-    shared = shared_statements(joined)
-    blocks = lengths(joined, shared[0], names, box, known) if shared and known is not None else None
-    if blocks is not None:
-        block, nest = BlockPrinter(names, joined, shapes).print(shared, text, blocks[1])
-        _check(joined, nest, shapes, THREAD)
-        pieces.append(block)
-    for size in cuda_tiles.TILING.rows if tiled is not None else ():
-        assert tiled is not None
-        pieces.append(TilePrinter(names, tiled, shapes, size).print(text))
-    return Forms(kernel, box, parameters, blocks, tiled is not None)
-
-
-def _check(kernel: Kernel, nest: Sequence[Statement], shapes: Shapes, alone: Sequence[str] = ()) -> None:
+def _check(kernel: Kernel, nest: Sequence[Statement], shapes: Shapes) -> None:
     """Raise `VerificationError` where a nest breaks a law: among others, no two threads write one entry."""
     used, is_scatter = uses(kernel), isinstance(kernel, Scatter)
     sizes = {str(name) for extent in _extents(kernel, shapes) for name in extent.atoms()}
     known = {*used.scalars, *used.integers, *used.arrays, *sizes, *([kernel.array] if is_scatter else [])}
     # What scatters add to an entry is added atomically, or laws of their own say that they do not meet.
     totals = [kernel.array] if is_scatter else []
-    NestLaws(known, [kernel.array], totals=totals, alone=alone).check(nest)
+    NestLaws(known, [kernel.array], totals=totals).check(nest)
 
 
-def _kernel(kernel: Kernel, function: str, shapes: Shapes, names: Names, parameters: Sequence[str]) -> str:
+def _kernel(kernel: Kernel, shapes: Shapes, names: Names, parameters: Sequence[str]) -> str:
     printer = CudaPrinter(names, kernel, shapes)
-    printer.line(0, f"@cuda.jit\ndef {function}({', '.join(parameters)}):")
+    printer.line(0, f"@cuda.jit\ndef {function_name(kernel)}({', '.join(parameters)}):")
     what = "thread per point" if isinstance(kernel, Scatter) else "thread per entry"
     printer.line(1, f'"""{task_text(kernel, names)}, one {what}."""')
     printer.line(1, f"real = {names(kernel.array)}.dtype.type")

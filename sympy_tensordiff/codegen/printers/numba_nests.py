@@ -73,6 +73,7 @@ class NumbaPrinter(NestPrinter):
     def head_text(self, statement: Loop | If) -> str:
         if isinstance(statement, If) or statement.step == 1:
             return super().head_text(statement)
+        assert isinstance(statement.step, int)
         low, stop = self.lower(statement.lows), self.stop(statement.highs)
         span = f"{low}, {stop}, {statement.step}"
         if statement.step < 0:
@@ -84,7 +85,7 @@ class NumbaPrinter(NestPrinter):
         if isinstance(statement, Loop):
             self.line(depth, self.head_text(statement))
             low = statement.lows[0].form
-            counts = len(statement.lows) == 1 and low.is_constant and low.constant >= 0 and statement.step > 0
+            counts = len(statement.lows) == 1 and low.is_constant and low.constant >= 0 and statement.step != -1
             outside = self.counted
             self.counted = outside | {statement.variable} if counts else outside - {statement.variable}
             self.loop_depth += 1

@@ -14,17 +14,15 @@ from sympy_tensordiff.codegen.loops import (
     Ends,
     Fused,
     Kernel,
-    Loop,
     Scatter,
-    Set,
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.scalars import Load, Name, Number
+from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
-from sympy_tensordiff.codegen.schedule.nests import ZERO, double, exactly, extent, real, span, start
-from sympy_tensordiff.codegen.schedule.primitives import add_part, localise, split
-from sympy_tensordiff.codegen.schedule.sums import PART, in_rounds
+from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, extent, span, start
+from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
+from sympy_tensordiff.codegen.schedule.sums import PART
 from sympy_tensordiff.codegen.schedule.verify import NestLaws
 from sympy_tensordiff.codegen.walk import filled_arrays, own_names, uses
 from sympy_tensordiff.errors import VerificationError
@@ -53,50 +51,27 @@ def scheduled_together(step: Fused, place: Place) -> Nest:
         else:
             parts.row(kernel)
     first, stop = map(Affine.variable, place.block) if place.block is not None else (ZERO, step.extent)
-    loop = span(step.axis, first, stop, parts.inside)
-    if parts.in_parts:
-        loop = split(loop, PART, place.fresh(f"{step.axis}_low"))
-        loop = replace(loop, body=(*parts.begin, *loop.body, *parts.end))
+    loops: tuple[Statement, ...] = (span(step.axis, first, stop, parts.inside),)
+    if parts.sums and not (step.extent.is_constant and step.extent.constant <= PART):
+        loops = split_sums(span(step.axis, first, stop, parts.inside), parts.sums, PART, place.fresh)
     rows = [parts.alloc(array) for array in step.rows if array.shape]
-    return Nest((*rows, *parts.arrays), (*parts.before, loop, *parts.after), bare)
+    return Nest((*rows, *parts.arrays), (*parts.before, *loops, *parts.after), bare)
 
 
 @dataclass
 class _Parts:
-    """What runs before, in, and after the loop over the common axis, and around each part of a long one."""
+    """What runs before, in, and after the loop over the common axis, and the sums that are one number."""
 
     step: Fused
     place: Place
     arrays: list[Alloc] = field(default_factory=list)
     before: list[Statement] = field(default_factory=list)
-    begin: list[Statement] = field(default_factory=list)
     inside: list[Statement] = field(default_factory=list)
-    end: list[Statement] = field(default_factory=list)
     after: list[Statement] = field(default_factory=list)
+    sums: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        has_vectors = not any(map(self.has_loops, self.step.kernels))
-        self.in_parts = has_vectors and any(map(self.adds, self.step.kernels))
         self.rows = frozenset(array.name for array in self.step.rows)
-
-    def has_loops(self, kernel: Kernel) -> bool:
-        """Whether there is a loop for a kernel in each turn."""
-        is_total = kernel.array in self.step.totals
-        body = self.loop(kernel).body if is_total else kernel.body
-        return len(kernel.axes) > (not is_total) or in_rounds(body)
-
-    def loop(self, kernel: Kernel) -> Loop:
-        """What adds to a total."""
-        if (found := total_loop(kernel, self.step.extent)) is None:
-            raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
-        return found
-
-    def adds(self, kernel: Kernel) -> bool:
-        """Whether a kernel is one sum, perhaps a long one, to which each turn adds."""
-        if kernel.array not in self.step.totals or kernel.axes:
-            return False
-        few = self.step.extent.is_constant and self.step.extent.constant <= PART
-        return not few and _accumulator(kernel).reduction == "sum"
 
     def alloc(self, array: Array) -> Alloc:
         """The array of which one row is enough."""
@@ -114,27 +89,20 @@ class _Parts:
     def total(self, kernel: Kernel) -> None:
         """A sum over the turns: each adds to all entries."""
         accumulator, axes = _accumulator(kernel), kernel.axes
+        if (loop := total_loop(kernel, self.step.extent)) is None:
+            raise VerificationError(f"{kernel.array} has no loop over all values of {self.step.axis}")
         own = Name(accumulator.name)
-        entry: Name | Load = Load(kernel.array, tuple(map(Affine.variable, axes))) if axes else own
-        is_long = self.adds(kernel)
-        if is_long:
-            total, part = (Name(self.place.fresh(f"{own.name}_{what}")) for what in ("total", "part"))
-            entry = part
-            self.before.append(Set(total, double(Number(0))))
-            (self.begin if self.in_parts else self.inside).append(Set(part, Number(0)))
-        else:
-            first: Statement = start(entry, accumulator.reduction)
-            for number, axis in reversed(list(enumerate(axes))):
-                first = span(axis, ZERO, extent(kernel.array, number), [first])
-            self.before.append(first)
-        self.inside += self.turn(kernel, self.loop(kernel).body, {own.name: entry})
-        if is_long:
-            (self.end if self.in_parts else self.inside).append(add_part(total, part))
-            self.after.append(Set(own, real(total)))
+        entry = Load(kernel.array, tuple(map(Affine.variable, axes))) if axes else own
+        first: Statement = start(entry, accumulator.reduction)
+        for number, axis in reversed(list(enumerate(axes))):
+            first = span(axis, ZERO, extent(kernel.array, number), [first])
+        self.before.append(first)
+        self.sums += [own.name] if not axes and accumulator.reduction == "sum" else []
+        self.inside += self.turn(kernel, loop.body, {own.name: entry})
         store = kernel.body[-1]
         assert isinstance(store, Store)
         if not axes or store.value != own:
-            self.after += self.turn(kernel, [store], {own.name: entry if axes else own})
+            self.after += self.turn(kernel, [store], {own.name: entry})
 
     def turn(self, kernel: Kernel, body: Sequence[Statement], entry: dict[str, Name | Load]) -> Sequence[Statement]:
         """The nest of some statements of a kernel, with its accumulator where the total is."""

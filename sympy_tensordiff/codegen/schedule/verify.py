@@ -6,11 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from sympy_tensordiff.codegen.loops import Alloc, Bound, If, Loop, Set, Statement
-from sympy_tensordiff.codegen.scalars import Load, Name, Operation
-from sympy_tensordiff.codegen.schedule.cuda import COMBINED
+from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.walk import bounds, forms, scalars
 from sympy_tensordiff.errors import VerificationError
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine
 from sympy_tensordiff.integer.data import data_entries
 
 
@@ -28,8 +27,6 @@ class NestLaws:
         write the others.
     totals : collection of str
         Arrays of which each block has a copy of its own, or to which threads add atomically.
-    alone : collection of str
-        Coordinates of threads of which all have come by: where one of them is not 0, nothing is written.
 
     Examples
     --------
@@ -46,14 +43,11 @@ class NestLaws:
         filled: Collection[str],
         block: tuple[str, str] | None = None,
         totals: Collection[str] = (),
-        alone: Collection[str] = (),
     ) -> None:
         self.known = set(known) | set(block or ())
         self.filled = set(filled)
         self.block = block
         self.totals = totals
-        self.alone = set(alone)
-        self.conditions: list[Row] = []
         self.own: dict[str, int] = {}
         self.cut: set[str] = set()
         """Variables of loops that stay between the ends of the block."""
@@ -70,10 +64,7 @@ class NestLaws:
             elif isinstance(statement, Set):
                 self.write(statement)
             elif isinstance(statement, If):
-                outside = self.conditions
-                self.conditions = [*outside, *statement.conditions]
                 self.check(statement.body)
-                self.conditions = outside
             elif isinstance(statement, Loop):
                 self.loop(statement)
 
@@ -111,9 +102,6 @@ class NestLaws:
         used |= {entry.tensor for entry in data_entries(forms(own))} | (arrays - self.written.keys())
         if missing := sorted(str(name) for name in used - self.known if "." not in str(name)):
             raise VerificationError(f"a nest uses {', '.join(missing)} before it is set")
-        combines = any(isinstance(node, Operation) and node.function in COMBINED.values() for node in nodes)
-        if combines and (self.conditions or any(not loop.bind.startswith("block.") for loop in self.around)):
-            raise VerificationError("threads wait for each other where not all of them come by")
         for load in loads:
             if len(load.index) != self.own.get(load.array, len(load.index)):
                 raise VerificationError(f"a nest reads {load.array} at {len(load.index)} indices")
@@ -158,8 +146,5 @@ class NestLaws:
         for loop in self.around:
             if loop.bind and Affine.variable(loop.variable) not in target.index:
                 raise VerificationError(f"a nest writes to {target.array} in threads for each {loop.variable}")
-        pinned = {str(row.form) for row in self.conditions if row.kind == "eq"}
-        if lost := sorted(self.alone - pinned):
-            raise VerificationError(f"a nest writes to {target.array} in threads for each {', '.join(lost)}")
         if self.block is not None and (not target.index or target.index[0] not in map(Affine.variable, self.cut)):
             raise VerificationError(f"another block may write to the entry {target.index} of {target.array}")
