@@ -72,7 +72,10 @@ class Message(NamedTuple):
 
 def messages_of(path: Path) -> Iterator[Message]:
     """The messages of a module."""
-    module = ast.parse(path.read_text(encoding="utf-8"))
+    text = path.read_text(encoding="utf-8")
+    if not any(f"{name}(" in text for name in OURS):
+        return
+    module = ast.parse(text)
     functions = [n for n in nodes(module) if isinstance(n, ast.FunctionDef)]
     for function in functions:
         for node in nodes(function):
@@ -81,7 +84,7 @@ def messages_of(path: Path) -> Iterator[Message]:
                     yield Message(text, node.func.id, f"{path.relative_to(PACKAGE)}:{node.lineno}")
 
 
-def all_messages() -> Iterator[Message]:
+@cache
+def all_messages() -> tuple[Message, ...]:
     """The messages of the package."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield from messages_of(path)
+    return tuple(message for path in sorted(PACKAGE.rglob("*.py")) for message in messages_of(path))

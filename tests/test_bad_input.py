@@ -74,8 +74,8 @@ def refuse(call, kind, message):
 
 
 def table(cases):
-    """A parametrisation by name; ``(call, kind, message)`` each."""
-    return pytest.mark.parametrize(("call", "kind", "message"), list(cases.values()), ids=list(cases))
+    """A table by name; ``(call, kind, message)`` each."""
+    return every("call, kind, message", cases)
 
 
 # ------------------------------------------------------- writing expressions

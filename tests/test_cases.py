@@ -13,6 +13,7 @@ import sympy
 from cases import build, names, options, small
 from counting import FACTORS, conditions_on_loops, hidden_masks, masks
 from exact_checks import assert_derivative_exact, assert_kernel_exact, assert_second_exact
+from loop_counts import check_loops
 
 from sympy_tensordiff.derivative.api import vjp
 from sympy_tensordiff.reference import differentiate, evaluate
@@ -80,11 +81,12 @@ QUICK = [*NUMBA[::2], *SECOND[::6]]
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.quick if name in QUICK else ()) for name in ALL])
 def test_derivatives_equal_the_oracle(name, derived, thorough):
-    """Value, first derivatives, plain `diff` and a second derivative, and a kernel of all pullbacks at once."""
+    """Value, first derivatives, plain `diff`, a second derivative, loops, and a kernel of all pullbacks at once."""
     case = build(name)
     for wrt in case.variables:
         # The kernels of these pullbacks are checked in one with each other, below.
         check_plain_diff(case, wrt, *assert_derivative_exact(case.function, wrt, backends=(), **options(case)))
+        check_loops(name, case, wrt)
     check_given(case)
     if name not in FACTORS:
         assert_no_masks(derived)

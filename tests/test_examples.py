@@ -23,10 +23,8 @@ def run(name: str) -> tuple[int, list[str]]:
     return len(page.formulas), list(page.pictures)
 
 
-# All of them run when the documentation is built.
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "paper" else pytest.mark.thorough) for name in EXAMPLES]
-)
+@pytest.mark.thorough  # all of them run when the documentation is built
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_example_runs(name: str, elsewhere) -> None:
     """An example asserts its own numbers."""
     gallery()

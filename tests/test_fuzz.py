@@ -105,9 +105,9 @@ def test_random_index_maps_and_reductions():
 
 
 def test_no_index_map_differs_from_the_interpreter(thorough):
-    tally = fuzz.fuzz({"maps": 8 if thorough else 4}, seed=3 * 10**6, write=lambda line: None)
+    tally = fuzz.fuzz({"maps": 8 if thorough else 2}, seed=3 * 10**6, write=lambda line: None)
     assert set(tally.counts) <= {("maps", "right"), ("maps", "refused")}
-    assert tally.counts["maps", "right"] > 2
+    assert tally.counts["maps", "right"] > 1
 
 
 def test_no_function_differs_from_the_interpreter():

@@ -4,10 +4,12 @@ A message counts as matched where three words in a row, which no other message h
 of the tests, of the documentation, or in a traceback of a docstring.
 """
 
-import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 from messages import HOLE, PACKAGE, all_messages
 
@@ -37,10 +39,9 @@ def matched() -> frozenset[Words]:
     for path in [*TESTS.rglob("*.py"), *PACKAGE.rglob("*.py")]:
         if path == Path(__file__):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                own = path.is_relative_to(PACKAGE)
-                strings.append(tracebacks(node.value) if own else node.value)
+        own = path.is_relative_to(PACKAGE)
+        found = constants(compile(path.read_text(encoding="utf-8"), str(path), "exec"))
+        strings += map(tracebacks, found) if own else found
     strings += [tracebacks(path.read_text(encoding="utf-8")) for path in (TESTS.parent / "docs").glob("*.md")]
     found = set()
     for string in strings:
@@ -48,6 +49,15 @@ def matched() -> frozenset[Words]:
             words = tuple(WORD.findall(part))
             found.update(words[n : n + size] for size in (1, 2, 3) for n in range(len(words) - size + 1))
     return frozenset(found)
+
+
+def constants(value: Any) -> Iterator[str]:
+    """The strings in a compiled module: to compile it and look there is faster than to walk its syntax tree."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, CodeType | tuple | frozenset):
+        for part in value.co_consts if isinstance(value, CodeType) else value:
+            yield from constants(part)
 
 
 def tracebacks(text: str) -> str:

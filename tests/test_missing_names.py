@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ShapeError
@@ -17,7 +18,7 @@ s = td.dot(td.sin(x), y)
 NAMES = {"td": td, "sympy": sympy, "i": i, "j": j, "k": k, "n": n, "m": m, "A": A, "S": S, "x": x, "y": y, "s": s}
 
 
-@pytest.mark.parametrize("name", INSTEAD)
+@every("name", list(INSTEAD))
 def test_hints_of_the_module(name):
     assert name not in td.__all__, f"td.{name} exists: take its entry out of symbolic/missing_names.py"
     with pytest.raises(AttributeError, match=re.escape(f"no attribute '{name}'; write {INSTEAD[name]}")):
@@ -36,7 +37,7 @@ def test_other_names_of_the_module():
     assert not hasattr(td, "__wrapped__") and not hasattr(td, "grad")
 
 
-@pytest.mark.parametrize("name", METHODS)
+@every("name", list(METHODS))
 def test_hints_of_tensors(name):
     with pytest.raises(AttributeError, match=re.escape(METHODS[name].format(*["A @ b"] * 2))):
         getattr(A @ b, name)

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import TensorDiffError
@@ -98,7 +99,7 @@ def by_numpy(word, arrays):
 
 
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize("word", WORDS)
+@every("word", list(WORDS))
 def test_value_gradient_and_kernels(word, arrays):
     expr, expected = WORDS[word](td, TENSORS), by_numpy(word, arrays)
     used = [symbol for symbol in SYMBOLS if symbol in expr.free_symbols]
@@ -119,7 +120,7 @@ def test_value_gradient_and_kernels(word, arrays):
     assert getattr(eval(str(expr), names), "shape", ()) == shape
 
 
-@pytest.mark.parametrize("word", WORDS)
+@every("word", list(WORDS))
 def test_values_of_the_least_sizes_in_float32_and_in_the_order_of_fortran(word):
     """A call computes what NumPy does, or is refused because an axis is empty or a slice is longer than its axis."""
     expr = WORDS[word](td, TENSORS)
@@ -183,7 +184,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+@every("what", list(REFUSED))
 def test_refusals(what):
     build, message = REFUSED[what]
     with pytest.raises(TensorDiffError, match=message):

@@ -1,4 +1,4 @@
-"""What type checkers see of the package: mypy reads this file (`test_types`), and nothing runs it."""
+"""What type checkers see of the package: mypy reads this file (in `.ci/run`), and nothing runs it."""
 
 from typing import Any
 

@@ -62,7 +62,9 @@ def check_laws(program: Program) -> None:
         elif len(kernel.axes) != len(kernel.box(shapes)):
             raise VerificationError(f"{where}: {len(kernel.axes)} axes for rank {len(kernel.box(shapes))}")
         else:
-            others = {name: shape for name, shape in written.items() if name != kernel.array}
+            others = written
+            if kernel.array in written:  # a scatter does not read what it adds to
+                others = {name: shape for name, shape in written.items() if name != kernel.array}
             _KernelLaws(kernel, others, shapes, scope, integers).check()
         read.update(uses(kernel).arrays)
         written[kernel.array] = shapes[kernel.array]

@@ -83,8 +83,10 @@ class Affine:
     constant: int
 
     def __init__(self, terms: Mapping[Variable, int] | None = None, constant: int = 0) -> None:
-        items = tuple(sorted((v, c) for v, c in terms.items() if c)) if terms else ()
-        self.terms = items
+        held = [item for item in terms.items() if item[1]] if terms else []
+        if len(held) > 1:
+            held.sort()
+        self.terms = items = tuple(held)
         self.constant = constant
         self._hash = hash((items, constant))
 
@@ -163,6 +165,8 @@ class Affine:
     def __add__(self, other: Affine | int) -> Affine:
         if isinstance(other, int):
             return self if other == 0 else _make(self.terms, self.constant + other)
+        if not other.terms:
+            return self + other.constant
         result = dict(self.terms)
         for v, c in other.terms:
             result[v] = result.get(v, 0) + c
@@ -174,7 +178,12 @@ class Affine:
         return self * -1
 
     def __sub__(self, other: Affine | int) -> Affine:
-        return self + (-other)
+        if isinstance(other, int):
+            return self + -other
+        result = dict(self.terms)
+        for v, c in other.terms:
+            result[v] = result.get(v, 0) - c
+        return Affine(result, self.constant - other.constant)
 
     def __rsub__(self, other: int) -> Affine:
         return -self + other
@@ -182,13 +191,13 @@ class Affine:
     def __mul__(self, factor: int) -> Affine:
         if factor == 0:
             return Affine()
-        return _make(tuple((v, c * factor) for v, c in self.terms), self.constant * factor)
+        return _make(tuple([(v, c * factor) for v, c in self.terms]), self.constant * factor)
 
     __rmul__ = __mul__
 
     def divided(self, divisor: int) -> Affine:
         """Division of the coefficients, which must be divisible, and of the constant, which is rounded down."""
-        return _make(tuple((v, c // divisor) for v, c in self.terms), self.constant // divisor)
+        return _make(tuple([(v, c // divisor) for v, c in self.terms]), self.constant // divisor)
 
     def content(self) -> int:
         """The gcd of the coefficients, without the constant (0 for a constant form)."""

@@ -323,11 +323,11 @@ def test_a_deep_chain_of_functions_has_bounded_kernels():
     graph = Graph()
     a = graph.tensor("A", (Affine.of(2), Affine.of(3)))
     node = a
-    for number in range(10_000):
+    for number in range(4000):  # more kernels than Python may recurse
         node = graph.call((sympy.sin, sympy.cos)[number % 2], (node,))
     program = program_of(graph, [node], [a])
     assert max(sum(1 for _ in scalars(kernel.body)) for kernel in program.nests) < 2 * LARGE
-    assert Counter(_calls(program)) == {"sin": 5000, "cos": 5000}
+    assert Counter(_calls(program)) == {"sin": 2000, "cos": 2000}
 
 
 def test_a_deep_chain_of_layers():

@@ -100,7 +100,13 @@ POINTS = {
 
 
 NAMES = x, v, y, a, b
-FUNCTIONS = {name: (f, td.gradient(f, x), td.hvp(f, x, v), td.jvp(f, x, v)) for name, f in VARIANTS.items()}
+
+
+@functools.cache
+def results_of(name):
+    """The function, its gradient, and the derivatives of both along ``v``."""
+    f = VARIANTS[name]
+    return f, td.gradient(f, x), td.hvp(f, x, v), td.jvp(f, x, v)
 
 
 @functools.cache
@@ -124,14 +130,14 @@ def check(name, results, dtype):
 
 @every("name", [*VARIANTS])
 def test_numpy(name):
-    function = td.lambdify(NAMES, FUNCTIONS[name], "numpy")
+    function = td.lambdify(NAMES, results_of(name), "numpy")
     for dtype in (np.float64, np.float32):
         check(name, function(*[dtype(POINTS[symbol]) for symbol in NAMES]), dtype)
 
 
 @every("name", [*VARIANTS])
 def test_numba_texts(name):
-    run = as_python(td.generate_code(NAMES, FUNCTIONS[name], "numba"))
+    run = as_python(td.generate_code(NAMES, results_of(name), "numba"))
     results = [np.empty(right.shape) for right in expected(name)]
     with np.errstate(all="ignore"):
         run(*[POINTS[symbol] for symbol in NAMES], *results)
@@ -140,7 +146,7 @@ def test_numba_texts(name):
 
 def test_numba():
     name = "product of bells"
-    check(name, td.lambdify(NAMES, FUNCTIONS[name])(*[POINTS[symbol] for symbol in NAMES]), np.float64)
+    check(name, td.lambdify(NAMES, results_of(name))(*[POINTS[symbol] for symbol in NAMES]), np.float64)
 
 
 def test_random_logarithms():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sympy
 from as_python import as_python
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.codegen.loops import STARTS, Alloc, Bound, Kernel, Loop, Set
@@ -59,7 +60,7 @@ def scheduled(loop, rng, fresh):
     return split_sums(loop, ["s"], size, fresh)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every("seed", range(60))
 def test_a_schedule_computes_what_the_loop_does(seed):
     rng = random.Random(seed)
     reduction = rng.choice(list(REDUCTIONS))

@@ -81,10 +81,11 @@ def test_gradients_of_a_residual(strides):
     arguments = [rng.integers(-4, 5, s.shape).astype(float) for s in symbols]
     right = wanted(index, *arguments)
     tuples = int(np.prod([p.size for p in index]))
-    program = build_program(symbols, td.gradient(loss, x))
+    gradients = td.gradient(loss, (x, w))
+    program = build_program(symbols, gradients[0])
     assert count(program, {}).iterations <= 2 * tuples
     np.testing.assert_array_equal(expected(program, arguments)[0], right[0])
-    both = build_program(symbols, td.gradient(loss, (x, w)))
+    both = build_program(symbols, gradients)
     assert count(both, {}).iterations <= 3 * tuples
     for found, value in zip(expected(both, arguments), right, strict=True):
         np.testing.assert_array_equal(found, value)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sympy
+from every import every
 from tensor_graphs import random_graph, size
 
 import sympy_tensordiff as td
@@ -95,21 +96,21 @@ def chained(function, depth):
     return graph, total(graph, y), x
 
 
-@pytest.mark.parametrize("depth", [1, 2, 10, 400])
-@pytest.mark.parametrize("name", TABLE_4_1)
+@every("depth", [1, 2, 10, 400])
+@every("name", list(TABLE_4_1))
 def test_a_function_of_the_table_grows_by_eight_at_most(name, depth):
     graph, root, x = chained(TABLE_4_1[name], depth)
     assert growth(graph, root, [x]) <= TABLE
 
 
-@pytest.mark.parametrize("depth", [1, 2, 10, 100])
-@pytest.mark.parametrize("name", OTHERS)
+@every("depth", [1, 2, 10, 100])
+@every("name", list(OTHERS))
 def test_any_other_function(name, depth):
     graph, root, x = chained(OTHERS[name], depth)
     assert growth(graph, root, [x]) <= ANY
 
 
-@pytest.mark.parametrize("name", [*TABLE_4_1, *OTHERS])
+@every("name", [*TABLE_4_1, *OTHERS])
 def test_products_with_the_hessian_grow_linearly(name):
     sizes = {}
     for depth in (1, 40, 80):

@@ -575,6 +575,7 @@ def test_the_core_passes(part):
     part()
 
 
+@pytest.mark.thorough  # it tests the tests
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_mutant_makes_the_core_fail(mutant, monkeypatch):
     patches = Patches(monkeypatch)

@@ -354,12 +354,23 @@ OF_SCIPY = {
     "yn": sympy.yn(2, T),
 }  # fmt: skip
 FOR_ARRAYS = ("LambertW", "zeta", "jn", "yn")
+# One of each number of arguments and of results, and all that are formulas of several functions.
+WAYS = ("Ei", "airyaiprime", "fresnelc", "li", "expint", "polygamma", "lowergamma", "betainc", "elliptic_e by two")
 
 
-@pytest.mark.parametrize("backend", ["numpy", "numba"])
-def test_what_scipy_knows(backend):
+def test_what_scipy_knows(monkeypatch, uncompiled):
+    """By NumPy, and by what SciPy exports to Cython, which Python calls by its address."""
+    check_values("numpy", OF_SCIPY)
+    monkeypatch.setattr("numba.config.DISABLE_JIT", 1)
+    check_values("numba", {name: e for name, e in OF_SCIPY.items() if not name.startswith(FOR_ARRAYS)})
+
+
+def test_what_scipy_exports_is_called_from_compiled_code():
+    check_values("numba", {name: OF_SCIPY[name] for name in WAYS})
+
+
+def check_values(backend, chosen):
     """All in one kernel; the values by mpmath, through SymPy's evalf."""
-    chosen = {name: e for name, e in OF_SCIPY.items() if backend == "numpy" or not name.startswith(FOR_ARRAYS)}
     points = np.array([0.3, 1.75, 0.9])
     bodies = [td.TensorComprehension(e.subs(T, x[i]), (i, 4)) for e in chosen.values()]
     got = td.lambdify([x], tuple(bodies), backend)(np.array([*points, 1.2]))

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 import sympy
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import (
@@ -96,7 +97,7 @@ EXAMPLES: dict[str, tuple[tuple[Any, ...], list[tuple[Any, Any, Any]], tuple[int
 }
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@every("name", list(EXAMPLES))
 def test_drawn_points_are_those_of_the_loops(name: str) -> None:
     forms, limits, at, count = EXAMPLES[name]
     ax = td.plot_index_map(forms, limits, at)
@@ -125,7 +126,7 @@ def random_example(random: Random) -> tuple[list[Any], list[tuple[Any, Any, Any]
     return forms, limits
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every("seed", range(12))
 def test_random_maps(seed: int) -> None:
     random = Random(seed)
     forms, limits = random_example(random)
@@ -142,7 +143,7 @@ def test_random_maps(seed: int) -> None:
         assert [form.subs(values) for form in forms] == list(at)
 
 
-@pytest.mark.parametrize("a, b", [(1, -2), (2, 4), (3, 6), (-2, 3), (0, 3), (4, 6)])
+@every("a, b", [(1, -2), (2, 4), (3, 6), (-2, 3), (0, 3), (4, 6)])
 def test_one_form_has_no_solution_where_its_gcd_does_not_divide(a: int, b: int) -> None:
     for at in (5, 6, 7):
         ax = td.plot_index_map(a * i + b * j + 1, [(i, 5), (j, 5)], at)
@@ -182,7 +183,7 @@ def test_a_failing_congruence_is_named_and_its_line_is_drawn() -> None:
     assert ax.get_title().endswith("no solution: (3 + 2) mod 2 = 1, not 0")
 
 
-@pytest.mark.parametrize("form", [i - 2 * j, 2 * i + 3 * j, i + j, 4 * i + 6 * j, j])
+@every("form", [i - 2 * j, 2 * i + 3 * j, i + j, 4 * i + 6 * j, j])
 def test_arrows_generate_all_differences_of_readers(form: Any) -> None:
     limits = [(i, 0, 7), (j, 0, 7)]
     ax = td.plot_index_map(form, limits, at=form.subs({i: 3, j: 3}))
@@ -309,7 +310,7 @@ ROUNDED = {
 }
 
 
-@pytest.mark.parametrize("name", ROUNDED)
+@every("name", list(ROUNDED))
 def test_indices_that_are_rounded_or_clamped(name: str) -> None:
     form, at, text = ROUNDED[name]
     ax = td.plot_index_map(form, [(i, 5), (j, 4)], at=at)
@@ -361,7 +362,7 @@ REFUSED: list[tuple[tuple[Any, ...], dict[str, Any], type[Exception], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments, options, error, message", REFUSED, ids=[case[3] for case in REFUSED])
+@every("arguments, options, error, message", REFUSED, ids=[case[3] for case in REFUSED])
 def test_refusals(arguments: tuple[Any, ...], options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         td.plot_index_map(*arguments, **options)

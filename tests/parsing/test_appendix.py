@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from evaluator import arrays, computed, value
+from every import every
 
 import sympy_tensordiff as td
 from sympy_tensordiff.errors import ParseError, UnsupportedError
@@ -99,8 +100,8 @@ APPENDIX = [
     Row("a 2 X 4", "a*(ij,ijkl->ijkl)X + cos(X)", "X", "((delta(4) *(abcdijkl,ij->abcdijkl) a) + (delta(4) *(efghabcd,abcd->efghabcd) (-((sin(X)))))", read="((delta(4) *(abcdijkl,ij->abcdijkl) a) + (delta(4) *(efghabcd,abcd->efghabcd) (-((sin(X))))))"),  # a parenthesis is missing
     Row("X 2", "sin(delta(1)) *(ij,ij->) X", "a", "", lost="the derivative is by a, which is not declared"),  # no derivative is printed
 ]  # fmt: skip
-NUMBERED = [pytest.param(row, id=f"{number} {row.typed}") for number, row in enumerate(APPENDIX)]
-WELL_FORMED = [param for param, row in zip(NUMBERED, APPENDIX, strict=True) if row.printed]
+NUMBERED = {f"{number} {row.typed}": row for number, row in enumerate(APPENDIX)}
+WELL_FORMED = {label: row for label, row in NUMBERED.items() if row.printed}
 
 
 def parsed(row, text):
@@ -121,7 +122,7 @@ def differences(text, values, name, length, step=1e-6):
     return result.reshape((*result.shape[:-1], *values[name].shape))
 
 
-@pytest.mark.parametrize("row", NUMBERED)
+@every("row", NUMBERED)
 def test_inputs_as_typed_are_parsed_or_refused_with_the_reason(row):
     if row.lost:
         with pytest.raises(ParseError, match=f": {row.lost.replace('(', '[(]').replace(')', '[)]')}"):
@@ -146,7 +147,7 @@ def check_derivative(row, text, length=2):
     return derivative, values
 
 
-@pytest.mark.parametrize("row", WELL_FORMED)
+@every("row", WELL_FORMED)
 def test_derivatives_are_right_and_those_of_the_thesis(row):
     derivative, values = check_derivative(row, row.corrected or row.typed)
     printed = row.read or row.printed
@@ -167,7 +168,7 @@ def of_sizes(expr, tensors, like, own):
     return expr.xreplace(renaming)
 
 
-@pytest.mark.parametrize("row", WELL_FORMED)
+@every("row", WELL_FORMED)
 def test_printed_derivatives_are_these_once_their_deltas_are_gone(row):
     found, read = parsed(row, row.corrected or row.typed), parsed(row, row.read or row.printed)
     derivative = found.derivative()
@@ -176,7 +177,7 @@ def test_printed_derivatives_are_these_once_their_deltas_are_gone(row):
     assert is_alike == row.alike
 
 
-@pytest.mark.parametrize("row", [row for row in WELL_FORMED if "adj(X)" not in row.id])
+@every("row", {label: row for label, row in WELL_FORMED.items() if "adj(X)" not in label})
 def test_derivatives_have_a_text(row):
     found = parsed(row, row.corrected or row.typed)
     values = arrays(found.tensors, 2, low=row.low)

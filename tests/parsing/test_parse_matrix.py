@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from every import every
 from scipy.special import logsumexp, softmax
 
 import sympy_tensordiff as td
@@ -102,7 +103,7 @@ def evaluated(parsed, expression, arrays):
     return td.evaluate(expression, {**{tensor: arrays[name] for name, tensor in parsed.tensors.items()}, **sizes})
 
 
-@pytest.mark.parametrize("text", FORMULAS)
+@every("text", list(FORMULAS))
 def test_values_and_derivatives(text):
     parsed = td.parse(text)
     arrays = values(parsed)
@@ -119,7 +120,7 @@ def test_values_and_derivatives(text):
         assert np.allclose(along, (ends[0] - ends[1]) / (2 * STEP), rtol=2e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("text", [text for text in FORMULAS if "mean" not in text])
+@every("text", [text for text in FORMULAS if "mean" not in text])
 def test_texts_are_read_back(text):
     parsed = td.parse(text)
     again = td.parse(td.to_text(parsed, language="matrix"), language="matrix")
@@ -132,7 +133,7 @@ def test_texts_are_read_back(text):
 INDEXED = ["x'*A*x", "A*x + b", "tr(A*X)", "norm2(A*x - y)", "sum(log(1 + exp(-y.*(X*w))))", "x*y'", "softmax(A*x)'*y"]
 
 
-@pytest.mark.parametrize("text", INDEXED)
+@every("text", INDEXED)
 def test_texts_in_index_notation(text):
     parsed = td.parse(text)
     by_first = parsed.with_respect_to(next(iter(parsed.tensors)))
@@ -174,7 +175,7 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("text", [text for text in READ if text != "A*x + b + c"])
+@every("text", [text for text in READ if text != "A*x + b + c"])
 def test_sizes(text):
     tensors = td.parse(text).tensors
     assert " ".join(f"{name} {tuple(tensor.shape)}" for name, tensor in tensors.items()) == READ[text]
@@ -247,7 +248,7 @@ sin(1/0*x)'*x | the operand zoo is not a finite real number
 """
 
 
-@pytest.mark.parametrize("row", ERRORS.strip().splitlines())
+@every("row", ERRORS.strip().splitlines())
 def test_errors(row):
     text, message = row.split(" | ")
     with pytest.raises(ParseError, match=re.escape(message)) as raised:

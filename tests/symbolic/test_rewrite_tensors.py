@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sympy
+from every import every
 from fuzz import random_tensors
 from sympy import DiagMatrix, HadamardProduct, Inverse, KroneckerDelta, MatrixExpr, MatrixSymbol, Piecewise, Trace
 
@@ -74,7 +75,7 @@ ENTRIES = {
 }
 
 
-@pytest.mark.parametrize(("entry", "written"), ENTRIES.items(), ids=map(str, ENTRIES))
+@every("entry, written", ENTRIES.items(), ids=map(str, ENTRIES))
 def test_entries(entry, written):
     assert isinstance(entry, td.TensorEntry)
     assert entry.doit() == written
@@ -131,7 +132,7 @@ WHOLE = {
 SHORTER = {"2*inv(3*X)": "2*inv(X)/3"}
 
 
-@pytest.mark.parametrize(("whole", "text"), WHOLE.items(), ids=map(str, WHOLE))
+@every("whole, text", WHOLE.items(), ids=map(str, WHOLE))
 def test_there_and_back(whole, text):
     written = whole.rewrite(td.IndexedSum)
     assert str(written) == text
@@ -208,7 +209,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize(("written", "whole"), WRITTEN.items(), ids=map(str, WRITTEN))
+@every("written, whole", WRITTEN.items(), ids=map(str, WRITTEN))
 def test_index_notation_that_is_whole_tensors(written, whole):
     result = written.rewrite(td.EinsumProduct)
     assert str(result) == str(whole)
@@ -233,7 +234,7 @@ KEPT = [
 ]
 
 
-@pytest.mark.parametrize("written", KEPT, ids=str)
+@every("written", KEPT, ids=str)
 def test_index_notation_that_stays(written):
     assert written.rewrite(td.EinsumProduct) == written
 
@@ -316,7 +317,7 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize(("expr", "text"), MATRICES.items(), ids=map(str, MATRICES))
+@every("expr, text", MATRICES.items(), ids=map(str, MATRICES))
 def test_matrices(expr, text):
     result = expr.rewrite(MatrixExpr)
     assert str(result) == text
@@ -348,7 +349,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("expr", "message"), REFUSED.items(), ids=map(str, REFUSED))
+@every("expr, message", REFUSED.items(), ids=map(str, REFUSED))
 def test_what_is_no_matrix(expr, message):
     with pytest.raises(UnsupportedError, match=message):
         expr.rewrite(MatrixExpr)
