@@ -300,7 +300,7 @@ def test_files(tmp_path: Any) -> None:
     for source in sources:
         got = function(source, np.ones(5)).compute(scheduler="synchronous")
         assert np.allclose(got, 2 * values.T @ values.sum(1), rtol=1e-12)
-    assert file.read == [function.footprint((k,))["X"] for k in range(4)]
+    assert sorted(file.read, key=repr) == sorted([function.footprint((k,))["X"] for k in range(4)], key=repr)
     file.read.clear()
     pairs = td.lambdify(X, X @ X.T, "dask-numpy", blocks={n: 3})
     assert np.allclose(pairs(file).compute(scheduler="synchronous"), values @ values.T, rtol=1e-12)
@@ -317,7 +317,7 @@ def test_chunks_of_unknown_size() -> None:
         function = td.lambdify(x, 2 * x, "dask-numpy", **options)
         with pytest.raises(ArgumentError, match=r"chunks of x are not known.*: call x.compute_chunk_sizes\(\) before"):
             function(unknown)
-    assert np.array_equal(function(unknown.compute_chunk_sizes()), 2.0 * np.arange(3, 10))
+    assert np.array_equal(function(unknown.compute_chunk_sizes()).compute(), 2.0 * np.arange(3, 10))
 
 
 def test_small_parts_are_copies() -> None:
