@@ -48,10 +48,12 @@ def blocks_of(kernel: Kernel, blocks: Sequence[Any], call: Call) -> list[Any]:
         _parts(layers[k], names[k], run, kernel, part, blocks, chunks[k], call.dtype)
         for k, part in enumerate(kernel.parts)
     ]
-    sources = [_Source(f"input{k}-{token}", call.values[one.arg], layer) for k, one in enumerate(kernel.inputs)]
-    uses = [Counter(map(_ends, cuts)) for cuts in zip(*(block.cuts for block in blocks), strict=True)]
+    args = list(dict.fromkeys(one.arg for one in kernel.inputs))
+    sources = {arg: _Source(f"input{k}-{token}", call.values[arg], layer) for k, arg in enumerate(args)}
+    parts = [[(one.arg, _ends(cut)) for one, cut in zip(kernel.inputs, own.cuts, strict=True)] for own in blocks]
+    uses = Counter(part for own in parts for part in own)
     for number, block in enumerate(blocks):
-        given = [one.part(cut, own[_ends(cut)]) for one, cut, own in zip(sources, block.cuts, uses, strict=True)]
+        given = [sources[part[0]].part(cut, uses[part]) for part, cut in zip(parts[number], block.cuts, strict=True)]
         key = keys[0][number] if is_single else (run, *block.position)
         layer[key] = (
             _run,
@@ -64,7 +66,7 @@ def blocks_of(kernel: Kernel, blocks: Sequence[Any], call: Call) -> list[Any]:
         )
         for k, own in enumerate(() if is_single else layers):
             own[keys[k][number]] = (operator.getitem, key, k)
-    arrays = {one.value.name: one.value for one in sources if isinstance(one.value, da.Array)}
+    arrays = {one.value.name: one.value for one in sources.values() if isinstance(one.value, da.Array)}
     below = {name: layer for array in arrays.values() for name, layer in array.dask.layers.items()}
     above = {name: own for array in arrays.values() for name, own in array.dask.dependencies.items()}
     needed = {name for array in arrays.values() for name in array.__dask_layers__()}
