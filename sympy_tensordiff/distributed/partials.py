@@ -156,7 +156,7 @@ class Splitter:
             if found is None:
                 return entry
             self.least |= {name: block for name, block in self.blocks.items() if block and name in sizes}
-        return Piecewise(*((case, condition) for case, condition in found[:-1]), (found[-1][0], True))
+        return Piecewise(*found, (sympy.S.Zero, True), evaluate=False)
 
     def _add(self, axes: tuple[Binder, ...], body: Expr) -> Walk:
         loops = self.loops.of(axes, (), ())
