@@ -1,9 +1,9 @@
 """Blocks on Dask beside Dask, NumPy and JAX by hand: CPU seconds and peak memory of two workers.
 
 ``python -m benchmarks.distributed`` runs all rows, each in a process of its own, and writes their data (5 GB) into the
-folder ``--data``; ``--row logistic --way ours`` runs one. Ways by hand and "ours, chunks" are given dask arrays of the
-files, "ours" the files. ``memory`` is the largest resident size of a worker, ``over
-idle`` without what it has before the call. The second of two calls counts: the first one compiles.
+folder ``--data``; ``--row logistic --way ours`` runs one. Ways by hand and "ours, chunks" take dask arrays of the
+files, "ours" the files. ``memory`` is the largest resident size of a worker, ``over idle`` without what it has before
+the call. The second of two calls counts: the first one compiles.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class File:
         start, stop, _ = cut[0].indices(self.shape[0])
         width = int(np.prod(self.shape[1:]))
         array = np.fromfile(self.path, count=(stop - start) * width, offset=start * width * 8)
-        return array.reshape(-1, *self.shape[1:])[:, *cut[1:]]
+        return array.reshape(-1, *self.shape[1:])[(slice(None), *cut[1:])]
 
 
 def from_file(way: str, path: Path, shape: tuple[int, ...], chunk: int) -> Any:
