@@ -166,6 +166,17 @@ def test_refused_calls() -> None:
         function(np.ones((11, 5)))
 
 
+def test_types_of_arguments() -> None:
+    function = td.lambdify((X, w), X @ w, "dask-numpy", blocks={n: 3})
+    for wrong in (np.ones((11, 5), complex), da.ones((11, 5), dtype=complex)):
+        with pytest.raises(ArgumentTypeError, match="argument X has dtype complex128; real numbers"):
+            function(wrong, np.ones(5))
+    gather = td.lambdify((w, chosen), td.TensorComprehension(w[chosen[i]], (i, n)), "dask-numpy", blocks={n: 3})
+    with pytest.raises(ArgumentTypeError, match="argument chosen has dtype float64, but selects entries"):
+        gather(np.ones(5), np.zeros(11))
+    assert function(np.ones((11, 5), ">f4"), np.ones(5, np.float32)).dtype == np.dtype(np.float32)
+
+
 def test_axes_without_entries() -> None:
     x = td.TensorSymbol("x", n)
     function = td.lambdify(x, (td.sum(x), td.exp(x)), "dask-numpy", blocks={n: 3})

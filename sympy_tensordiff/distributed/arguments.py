@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import sympy
 
+from sympy_tensordiff.codegen.arguments import as_array, check_dtype
+from sympy_tensordiff.codegen.loops import Argument
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
@@ -73,21 +75,22 @@ class _Mapped:
         return np.array(whole[cut])
 
 
-def source(arg: Any, value: Any) -> Any:
+def source(arg: Any, argument: Argument, value: Any) -> Any:
     """The value of an argument as a NumPy array, a dask array, or a file of which tasks read parts."""
     _, da = import_dask()
     if not isinstance(arg, TensorSymbol):
         return value
-    if isinstance(value, da.Array):
-        if np.isnan(value.shape).any():
-            raise ArgumentError(
-                f"the sizes of the chunks of {arg.name} are not known, so nothing says which of them a block reads: "
-                f"call {arg.name}.compute_chunk_sizes() before"
-            )
-        return value
+    if isinstance(value, da.Array) and np.isnan(value.shape).any():
+        raise ArgumentError(
+            f"the sizes of the chunks of {arg.name} are not known, so nothing says which of them a block reads: "
+            f"call {arg.name}.compute_chunk_sizes() before"
+        )
     if isinstance(value, np.memmap) and isinstance(value.base, mmap.mmap) and value.ndim:
-        return _Mapped(value)
-    return value if hasattr(value, "chunks") and arg.rank else np.asarray(value)  # zarr, HDF5
+        value = _Mapped(value)
+    elif not isinstance(value, da.Array) and not (hasattr(value, "chunks") and arg.rank):  # not zarr, not HDF5
+        value = as_array(argument, value)
+    check_dtype(argument, value.dtype)
+    return value
 
 
 def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
@@ -124,7 +127,9 @@ def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
 def result_dtype(values: Mapping[Any, Any]) -> Any:
     """The type of results: that of the floating arguments; integers count as float64."""
     kinds = [np.dtype(v.dtype) for a, v in values.items() if isinstance(a, TensorSymbol) and a.dtype is not int]
-    return np.result_type(*(kind if kind.kind == "f" else np.float64 for kind in kinds)) if kinds else np.dtype(float)
+    return np.dtype(
+        np.result_type(*(kind if kind.kind == "f" else np.float64 for kind in kinds or [np.dtype(float)])).type
+    )
 
 
 def shape_of(tensor: TensorSymbol, sizes: Mapping[str, int]) -> tuple[int, ...]:

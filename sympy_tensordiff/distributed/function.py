@@ -91,7 +91,7 @@ class DaskFunction:
         self, args: Any, expr: Any, blocks: Mapping[Any, int | None] | None, backend: str, memory: Any, options: Any
     ) -> None:
         self.args = tuple(args) if isinstance(args, tuple | list) else (args,)
-        self._parameters = [Argument("array", str(arg.name), str(arg.name)) for arg in self.args]
+        self._parameters = [_parameter(arg) for arg in self.args]
         self._exprs, structure = flatten(expr)
         self._nest = nesting(structure)
         self.memory = checked_memory(memory)
@@ -161,7 +161,8 @@ class DaskFunction:
             raise ArgumentError(
                 f"{len(self.args)} arguments are needed ({', '.join(map(str, self.args))}), not {len(arrays)}"
             )
-        values = {arg: source(arg, value) for arg, value in zip(self.args, arrays, strict=True)}
+        given = zip(self.args, self._parameters, arrays, strict=True)
+        values = {arg: source(arg, parameter, value) for arg, parameter, value in given}
         self._latest = split = self._fixed or self._split_by(blocks_of_chunks(values))
         sizes = sizes_of(values)
         self._check_least(sizes)
@@ -343,6 +344,11 @@ class DaskFunction:
         if self._last:
             lines.append(f"the last call: {self.cost()}")
         return "\n".join(lines)
+
+
+def _parameter(arg: Any) -> Argument:
+    is_data = isinstance(arg, TensorSymbol) and arg.dtype is int
+    return Argument("array", str(arg.name), str(arg.name), dtype="integer" if is_data else "real")
 
 
 def _count(shape: Sequence[int]) -> int:
