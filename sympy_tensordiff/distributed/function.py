@@ -173,14 +173,14 @@ class DaskFunction:
         for number, kernel in enumerate(split.kernels):
             for stage, result in split.stages.items():
                 if any(one.arg == stage for one in kernel.inputs):
-                    values[stage] = _sum_of(addends[result])
+                    values[stage] = sum(addends[result][1:], addends[result][0])
             blocks = list(self._blocks(kernel, sizes))
             if self.memory is not None:
                 for block in blocks:
                     self._check_memory(number, block, call.dtype.itemsize)
             for part, array in zip(kernel.parts, blocks_of(kernel, blocks, call), strict=True):
                 addends.setdefault(part.result, []).append(array)
-        return self._nest([_sum_of(addends[number]) for number in split.results])
+        return self._nest([sum(addends[number][1:], addends[number][0]) for number in split.results])
 
     def _blocks(self, kernel: Kernel, sizes: dict[str, int]) -> Any:
         """All blocks of a kernel."""
@@ -353,13 +353,6 @@ def _parameter(arg: Any) -> Argument:
 
 def _count(shape: Sequence[int]) -> int:
     return int(np.prod(shape, dtype=np.int64)) if shape else 1
-
-
-def _sum_of(arrays: list[Any]) -> Any:
-    total = arrays[0]
-    for array in arrays[1:]:
-        total = total + array
-    return total
 
 
 @register_distribution

@@ -35,8 +35,6 @@ def blocks_of(kernel: Kernel, blocks: Sequence[Any], call: Call) -> list[Any]:
     The task of a block returns a tuple of its parts; where there is one part only, this part itself.
     """
     _, da = import_dask()
-    from dask.highlevelgraph import HighLevelGraph
-
     token = uuid4().hex
     run, function = f"kernel-{token}", (f"function-{token}",)
     layer: dict[Any, Any] = {function: _Function(kernel.function)}
@@ -55,27 +53,26 @@ def blocks_of(kernel: Kernel, blocks: Sequence[Any], call: Call) -> list[Any]:
     for number, block in enumerate(blocks):
         given = [sources[part[0]].part(cut, uses[part]) for part, cut in zip(parts[number], block.cuts, strict=True)]
         key = keys[0][number] if is_single else (run, *block.position)
-        layer[key] = (
-            _run,
-            function,
-            call.dtype,
-            block.integers,
-            is_single,
-            [c for c, _ in given],
-            [v for _, v in given],
-        )
+        cuts, values = zip(*given, strict=True) if given else ((), ())
+        layer[key] = (_run, function, call.dtype, block.integers, is_single, list(cuts), list(values))
         for k, own in enumerate(() if is_single else layers):
             own[keys[k][number]] = (operator.getitem, key, k)
-    arrays = {one.value.name: one.value for one in sources.values() if isinstance(one.value, da.Array)}
-    below = {name: layer for array in arrays.values() for name, layer in array.dask.layers.items()}
-    above = {name: own for array in arrays.values() for name, own in array.dask.dependencies.items()}
-    needed = {name for array in arrays.values() for name in array.__dask_layers__()}
-    found = []
-    for name, own, sizes in zip(names, layers, chunks, strict=True):
-        graph = {name: own} if is_single else {run: layer, name: own}
-        dependencies = {name: needed} if is_single else {run: needed, name: {run}}
-        found.append(da.Array(HighLevelGraph(below | graph, above | dependencies), name, sizes, dtype=call.dtype))
-    return found
+    arrays = [one.value for one in sources.values() if isinstance(one.value, da.Array)]
+    inner = {} if is_single else {run: layer}
+    outer = zip(names, layers, chunks, strict=True)
+    return [_array(name, own, sizes, inner, arrays, call.dtype) for name, own, sizes in outer]
+
+
+def _array(name: str, layer: Any, chunks: Any, inner: Mapping[str, Any], arrays: Sequence[Any], dtype: Any) -> Any:
+    """A dask array of tasks in ``layer``, which use those of ``inner`` and some arrays."""
+    _, da = import_dask()
+    from dask.highlevelgraph import HighLevelGraph
+
+    layers = {below: own for array in arrays for below, own in array.dask.layers.items()}
+    dependencies = {below: own for array in arrays for below, own in array.dask.dependencies.items()}
+    needed = {below for array in arrays for below in array.__dask_layers__()}
+    dependencies |= {**dict.fromkeys(inner, needed), name: set(inner) or needed}
+    return da.Array(HighLevelGraph(layers | {**inner, name: layer}, dependencies), name, chunks, dtype=dtype)
 
 
 def _chunks(part: Part, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
