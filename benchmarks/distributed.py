@@ -1,8 +1,9 @@
 """Blocks on Dask beside Dask, NumPy and JAX by hand: CPU seconds and peak memory of two workers.
 
 ``python -m benchmarks.distributed`` runs all rows, each in a process of its own, and writes their data (5 GB) into the
-folder ``--data``; ``--row logistic --way ours`` runs one. ``memory`` is the largest resident size of a worker, ``over
-idle`` without what it has before the call. The second of two calls counts: the first one compiles.
+folder ``--data``; ``--row logistic --way ours`` runs one. Ways by hand and "ours, chunks" take dask arrays of the
+files, "ours" the files. ``memory`` is the largest resident size of a worker, ``over idle`` without what it has before
+the call. The second of two calls counts: the first one compiles.
 """
 
 from __future__ import annotations
@@ -75,22 +76,27 @@ def written(path: Path, count: int) -> Path:
     return path
 
 
-def _read(path: Path, start: int, stop: int, width: int) -> Any:
-    count, offset = (stop - start) * max(width, 1), start * max(width, 1) * 8
-    array = np.fromfile(path, count=count, offset=offset)
-    return array.reshape(-1, width) if width else array
+class File:
+    """The rows of a file as an array that is sliced along its first axis."""
+
+    chunks = None
+
+    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
+        self.path, self.shape, self.dtype, self.ndim = path, shape, np.dtype(float), len(shape)
+
+    def __getitem__(self, cut: Any) -> Any:
+        start, stop, _ = cut[0].indices(self.shape[0])
+        width = int(np.prod(self.shape[1:]))
+        array = np.fromfile(self.path, count=(stop - start) * width, offset=start * width * 8)
+        return array.reshape(-1, *self.shape[1:])[(slice(None), *cut[1:])]
 
 
-def from_file(path: Path, count: int, chunk: int, width: int = 0) -> Any:
-    """A dask array of the rows of a file; ``width`` 0: of its numbers."""
-    import dask
+def from_file(way: str, path: Path, shape: tuple[int, ...], chunk: int) -> Any:
+    """A file for "ours", which reads parts of it, and a dask array of its rows for all others."""
     import dask.array as da
 
-    written(path, count * max(width, 1))
-    read = dask.delayed(_read)
-    cuts = [(start, min(count, start + chunk)) for start in range(0, count, chunk)]
-    shape = (width,) if width else ()
-    return da.concatenate([da.from_delayed(read(path, a, b, width), (b - a, *shape), float) for a, b in cuts])
+    file = File(written(path, int(np.prod(shape))), shape)
+    return file if way == "ours" else da.from_array(file, chunks=(chunk, *shape[1:]))
 
 
 # ---------------------------------------------------------------------------- rows: lazy results of a way
@@ -102,7 +108,8 @@ def logistic(way: str, data: Path, scale: int) -> Any:
     import dask.array as da
 
     rows, columns, chunk = 2_500_000 * scale, 32, 100_000
-    X, y = from_file(data / f"X{scale}", rows, chunk, columns), from_file(data / f"y{scale}", rows, chunk)
+    X = from_file(way, data / f"X{scale}", (rows, columns), chunk)
+    y = from_file(way, data / f"y{scale}", (rows,), chunk)
     w = np.random.default_rng(1).normal(size=columns) / 10
     if way == "dask":
         s = 1 / (1 + da.exp(-(X @ w)))
@@ -129,8 +136,8 @@ def convolution(way: str, data: Path, scale: int) -> Any:
     import dask.array as da
 
     count, chunk = 10_000_000 * scale, 1_000_000
-    x = from_file(data / f"x{scale}", 2 * count + 1, 2 * chunk)
-    dy, w = from_file(data / f"dy{scale}", count, chunk), np.array([1.0, -2.0, 0.5])
+    x = from_file(way, data / f"x{scale}", (2 * count + 1,), 2 * chunk)
+    dy, w = from_file(way, data / f"dy{scale}", (count,), chunk), np.array([1.0, -2.0, 0.5])
     if way == "map_overlap":
 
         def back(b: Any) -> Any:  # one entry of halo on the left; Dask wants it on both sides
@@ -156,7 +163,7 @@ def variation(way: str, data: Path, scale: int) -> Any:
     import dask.array as da
 
     rows, columns, chunk, smooth = 2000 * scale, 8000, 500, 0.1
-    u = from_file(data / f"u{scale}", rows, chunk, columns)
+    u = from_file(way, data / f"u{scale}", (rows, columns), chunk)
     if way == "map_overlap":
 
         def back(a: Any, block_info: Any = None) -> Any:  # one row of halo on both sides; columns are whole
@@ -239,9 +246,9 @@ def mttkrp(way: str, data: Path, scale: int) -> Any:
 
 
 ROWS: dict[str, tuple[Callable[[str, Path, int], Any], tuple[str, ...]]] = {
-    "logistic": (logistic, ("ours", "one pass", "dask")),
-    "convolution": (convolution, ("ours", "map_overlap")),
-    "variation": (variation, ("ours", "map_overlap")),
+    "logistic": (logistic, ("ours", "ours, chunks", "one pass", "dask")),
+    "convolution": (convolution, ("ours", "ours, chunks", "map_overlap")),
+    "variation": (variation, ("ours", "ours, chunks", "map_overlap")),
     "gaussian": (gaussian, ("ours", "numpy", "jax")),
     "mttkrp": (mttkrp, ("ours", "dask")),
 }
@@ -265,7 +272,7 @@ def on_workers(row: str, way: str, data: Path, scale: int, memory: str) -> None:
             results = dask.compute(*lazy)
             text = watch.stop()
         check = " ".join(f"{float(np.abs(np.asarray(result)).sum()):.12g}" for result in results)
-        print(f"{row:12} x{scale} {way:12} {text}  build {build:4.1f} s  {tasks:5} tasks  check {check}", flush=True)
+        print(f"{row:12} x{scale} {way:13} {text}  build {build:4.1f} s  {tasks:5} tasks  check {check}", flush=True)
 
 
 def gaussian_in_jax(scale: int) -> None:
@@ -285,7 +292,7 @@ def gaussian_in_jax(scale: int) -> None:
         watch = Watch([os.getpid()])
         g = np.asarray(step(*some))
         text = watch.stop()
-    print(f"gaussian     x{scale} jax          {text}  check {np.abs(g).sum():.12g}", flush=True)
+    print(f"gaussian     x{scale} jax           {text}  check {np.abs(g).sum():.12g}", flush=True)
 
 
 def main() -> None:

@@ -23,7 +23,6 @@ from sympy_tensordiff.derivative.delta_elimination import simplify_deltas as sim
 from sympy_tensordiff.derivative.named_parts import cse as cse
 from sympy_tensordiff.derivative.named_parts import name as name
 from sympy_tensordiff.derivative.native import diff as diff
-from sympy_tensordiff.distributed.api import ChunkedFunction as ChunkedFunction
 from sympy_tensordiff.distributed.function import DaskFunction as DaskFunction
 from sympy_tensordiff.drawing.api import GraphDrawing as GraphDrawing
 from sympy_tensordiff.drawing.api import draw_graph as draw_graph
@@ -137,7 +136,6 @@ from sympy_tensordiff.testing.differences import check_derivative as check_deriv
 __version__ = "0.1.0"
 
 __all__ = [
-    "ChunkedFunction",
     "CompiledFunction",
     "DaskFunction",
     "DeltaTensor",

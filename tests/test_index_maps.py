@@ -173,6 +173,14 @@ def test_bounds_with_a_product_in_a_floor_are_refused():
         pullback(function, LINE)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "numba"])
+def test_fractional_parts_of_indices_are_exact(backend: str) -> None:
+    """2/3 + 7/3 as doubles is less than 3, and its fractional part was nearly 1."""
+    s = td.indices("s")
+    parts = Table(frac((i + s) / 3) + 2 * frac(i / 6 + s / 2), (i, 9))
+    assert np.allclose(td.lambdify(s, parts, backend)(7), [(i + 7) % 3 / 3 + (i + 21) % 6 / 3 for i in range(9)])
+
+
 def test_loops_of_numpy_end_at_what_has_extremes():
     (both,) = times(Affine.variable("i"), Affine.variable("j")).compounds()
     range_of = (Affine.of(0), Affine.of(3))

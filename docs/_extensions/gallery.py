@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ ORDER = (
     "deblur",
     "inpaint",
     "trend",
+    "larger_than_memory",
     "newton",
     "factorization",
     "gaussian_process",
@@ -44,6 +46,10 @@ ORDER = (
     "text_language",
     "motif",
 )
+
+
+NEEDED = {"larger_than_memory": ("dask", "zarr")}
+"""What a script needs that the tests do not: where it is not installed, there is no page."""
 
 
 @dataclass
@@ -178,7 +184,8 @@ def build() -> None:
     """Writes all pages, unless they are there."""
     if is_current(PAGES / "index.md"):
         return
-    pages = [run(EXAMPLES / f"{name}.py") for name in ORDER]
+    present = [name for name in ORDER if all(map(find_spec, NEEDED.get(name, ())))]
+    pages = [run(EXAMPLES / f"{name}.py") for name in present]
     shutil.rmtree(PAGES, ignore_errors=True)  # pages of scripts that are gone
     (PAGES / "pictures").mkdir(parents=True)
     for page in pages:

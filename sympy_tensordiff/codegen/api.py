@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from sympy_tensordiff.codegen.compile import CompiledFunction, compile_program, print_source
+from sympy_tensordiff.codegen.distribution import BlockFunction, distributed
 from sympy_tensordiff.codegen.printers.compute import with_compute
 from sympy_tensordiff.codegen.program import build_program, program_at
 from sympy_tensordiff.codegen.results import flatten
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
-from sympy_tensordiff.symbolic.hooks import BlockFunction, distributed
 
 
 @overload

@@ -212,8 +212,8 @@ def _solve(solved: Solved, length: int, values: dict[str, int], least: int) -> i
 
 
 def _read_array(argument: Argument, value: Any) -> Any:
-    array = value if isinstance(value, DeviceArray) else _as_array(argument, value)
-    _check_dtype(argument, array.dtype)
+    array = value if isinstance(value, DeviceArray) else as_array(argument, value)
+    check_dtype(argument, array.dtype)
     if array.ndim != len(argument.shape):
         raise ArgumentError(
             f"argument {argument.label} has {array.ndim} axes (shape {array.shape}), expected {len(argument.shape)}"
@@ -221,7 +221,8 @@ def _read_array(argument: Argument, value: Any) -> Any:
     return array
 
 
-def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
+def as_array(argument: Argument, value: Any) -> NDArray[Any]:
+    """A value as a NumPy array; what would lose something is refused."""
     if isinstance(value, np.ma.MaskedArray):
         raise ArgumentTypeError(f"argument {argument.label} is a masked array; fill it with .filled(...) first")
     try:
@@ -237,7 +238,8 @@ def _as_array(argument: Argument, value: Any) -> NDArray[Any]:
         raise ArgumentTypeError(f"argument {argument.label} is no array: {error}") from None
 
 
-def _check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
+def check_dtype(argument: Argument, dtype: np.dtype[Any]) -> None:
+    """Raise where an argument has no real numbers, or no integers where it selects entries."""
     if argument.dtype == "integer" and dtype.kind not in "iu":
         wayout = "np.flatnonzero makes them of a mask" if dtype.kind == "b" else "pass .astype(int)"
         raise ArgumentTypeError(
@@ -273,8 +275,8 @@ def _read_scalar(argument: Argument, value: Any) -> Any:
         return _finite_double(argument, value)
     if isinstance(value, numbers.Real) and not isinstance(value, np.generic):
         return _finite_double(argument, value)
-    array = _as_array(argument, value)
-    _check_dtype(argument, array.dtype)
+    array = as_array(argument, value)
+    check_dtype(argument, array.dtype)
     if array.ndim:
         raise ArgumentError(f"argument {argument.label} has shape {array.shape}, a single real number is needed")
     return array

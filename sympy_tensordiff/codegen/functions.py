@@ -5,8 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+<<<<<<< HEAD
 from math import nan
 from typing import Any, NamedTuple
+=======
+from math import lcm, nan, prod
+from typing import Any
+>>>>>>> t-dist
 
 import numpy as np
 import sympy
@@ -15,6 +20,8 @@ from sympy.codegen import cfunctions
 from sympy_tensordiff.codegen.scalars import External, Number, Operation, Scalar
 from sympy_tensordiff.graph.functions import Partial, sigmoid, softplus
 from sympy_tensordiff.graph.nodes import Node
+from sympy_tensordiff.integer.affine import Affine
+from sympy_tensordiff.integer.products import times
 
 NAMES: dict[Any, str] = {
     sympy.exp: "exp",
@@ -90,6 +97,23 @@ FORMULAS: dict[Any, Callable[..., Scalar]] = {
     cfunctions.Sqrt: lambda x: Operation("pow", (x, Number(Fraction(1, 2)))),
     cfunctions.fma: lambda x, y, z: Operation("add", (Operation("mul", (x, y)), z)),
 }
+
+
+def rational_form(node: Node) -> tuple[Affine, int] | None:
+    """Numerator and denominator of a rational combination of indices, None for any other node."""
+    if node.op == "index":
+        return node.data, 1
+    if node.op == "const" and isinstance(node.data, int | Fraction):
+        return Affine.of(node.data.numerator), node.data.denominator
+    if node.op not in ("add", "mul"):
+        return None
+    found = [form for arg in node.args if (form := rational_form(arg)) is not None]
+    if len(found) < len(node.args):
+        return None
+    if node.op == "mul":
+        return times(*(form for form, _ in found)), prod(below for _, below in found)
+    common = lcm(*(below for _, below in found))
+    return sum((form * (common // below) for form, below in found), Affine()), common
 
 
 def is_external(node: Node) -> bool:

@@ -13,9 +13,11 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import sympy
+
 from sympy_tensordiff.codegen import loops, scalars
 from sympy_tensordiff.codegen.expand import axes_read
-from sympy_tensordiff.codegen.functions import is_external, operation
+from sympy_tensordiff.codegen.functions import is_external, operation, rational_form
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Let, Loop, Reduction
 from sympy_tensordiff.codegen.materialise import is_dear
 from sympy_tensordiff.codegen.matrices import Matrices
@@ -27,7 +29,7 @@ from sympy_tensordiff.codegen.storage import Block
 from sympy_tensordiff.codegen.walk import Around, rewrite
 from sympy_tensordiff.graph.nodes import RANGED, Node, reachable
 from sympy_tensordiff.graph.trampoline import Recursion
-from sympy_tensordiff.integer.affine import Affine, Row
+from sympy_tensordiff.integer.affine import Affine, Row, quotient
 from sympy_tensordiff.integer.data import bounds_a_loop, data_entries
 from sympy_tensordiff.integer.polyhedron import implied
 
@@ -91,7 +93,15 @@ class Lowering(Matrices):
             "mul": self._product,
             "select": self._choice,
         }
+<<<<<<< HEAD
         special = self._root if node.op == "pow" and _has_root(node.args[1]) else methods.get(node.op)
+=======
+        if node.data is sympy.frac and (found := rational_form(node.args[0])) is not None:
+            form, below = found  # a rounded sum of fractions may be less than the integer that it is
+            remainder = scalars.IndexValue(self.form(form - below * quotient(form, below)))
+            return scalars.Operation("mul", (scalars.Number(Fraction(1, below)), remainder))
+        special = methods.get(node.op)
+>>>>>>> t-dist
         if special is not None:
             value: scalars.Scalar = yield special(node, block)
             return value

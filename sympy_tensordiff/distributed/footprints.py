@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import gcd
 from typing import Any, NamedTuple
 
 import sympy
@@ -136,7 +137,7 @@ def index_cases(entry: Any, facts: Rows, least: Mapping[str, int | None]) -> lis
     >>> i, n = sympy.symbols("i n", integer=True)
     >>> from sympy_tensordiff.symbolic.tensors import TensorSymbol
     >>> index_cases(TensorSymbol("x", n)[sympy.Mod(i + 1, n)], limit_rows(i, 0, n - 1), {})
-    [(x[i + 1], (i + 1 >= 0) & (i + 1 < n)), (x[i - n + 1], (i + 1 >= n) & (i + 1 < 2*n))]
+    [(x[i + 1], (i + 1 >= 0) & (-i + n - 2 >= 0)), (x[i - n + 1], (i - n + 1 >= 0) & (-i + 2*n - 2 >= 0))]
     """
     facts = (*facts, *(Row("ge", Affine({name: 1}, -block)) for name, block in least.items() if block))
     facts += tuple(
@@ -162,17 +163,26 @@ def index_cases(entry: Any, facts: Rows, least: Mapping[str, int | None]) -> lis
 
 def _options(node: Any, facts: Rows) -> list[tuple[Any, Any]] | None:
     """The values of a function of `CASES`, with their conditions."""
-    if isinstance(node, sympy.Abs):
-        return [(node.args[0], node.args[0] >= 0), (-node.args[0], node.args[0] < 0)]
     if not isinstance(node, sympy.Mod):
-        wins = sympy.Ge if isinstance(node, sympy.Max) else sympy.Le
-        return [(a, sympy.And(*(wins(a, b) for b in node.args if b != a))) for a in node.args]
+        values = (node.args[0], -node.args[0]) if isinstance(node, sympy.Abs) else node.args
+        sign = -1 if isinstance(node, sympy.Min) else 1
+        return [(a, sympy.And(*(_nonnegative(sign * (a - b)) for b in values if b != a))) for a in values]
     form, modulus = node.args
     outside = (*_row("ge", -modulus - 1 - form), *_row("ge", form - 2 * modulus))
     if len(outside) < 2 or not all(is_empty((row,), facts) for row in outside):
         return None
-    turns = ((form - q * modulus, q) for q in (0, 1, -1))
-    return [(v, sympy.And(form >= q * modulus, form < (q + 1) * modulus)) for v, q in turns]
+    turns = [form - q * modulus for q in (0, 1, -1)]
+    return [(v, sympy.And(_nonnegative(v), _nonnegative(modulus - 1 - v))) for v in turns]
+
+
+def _nonnegative(form: Any) -> Any:
+    """``form >= 0`` between integers, without a common divisor: SymPy's search for a canonical one need not end."""
+    terms = sympy.expand(form).as_coefficients_dict()
+    constant = terms.pop(sympy.S.One, 0)
+    if not terms or not all(c.is_Integer for c in terms.values()):
+        return sympy.Ge(form, 0)
+    common = gcd(*map(int, terms.values()))
+    return sympy.Ge(sympy.Add(constant // common, *(c / common * term for term, c in terms.items())), 0)
 
 
 def _cases(condition: Any) -> list[Rows]:

@@ -10,14 +10,26 @@ from typing import Any, NamedTuple
 import numpy as np
 import sympy
 
+from sympy_tensordiff.codegen.distribution import register_distribution
 from sympy_tensordiff.codegen.loops import Argument
 from sympy_tensordiff.codegen.program import program_at
 from sympy_tensordiff.codegen.results import flatten, nesting
 from sympy_tensordiff.codegen.signature import in_order
+from sympy_tensordiff.distributed.arguments import (
+    blocks_of_chunks,
+    checked_blocks,
+    checked_memory,
+    import_dask,
+    number_at,
+    result_dtype,
+    shape_of,
+    sizes_of,
+    source,
+)
 from sympy_tensordiff.distributed.kernels import Kernel, loops_of
 from sympy_tensordiff.distributed.partials import Part, Splitter
-from sympy_tensordiff.distributed.tasks import FAN, Call, blocks_of, import_dask, number_at, source, tree_tasks
-from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, UnsupportedError
+from sympy_tensordiff.distributed.tasks import FAN, Call, blocks_of, tree_tasks
+from sympy_tensordiff.errors import ArgumentError, UnsupportedError
 from sympy_tensordiff.symbolic.tensors import TensorSymbol
 from sympy_tensordiff.symbolic.traversal import names_in
 
@@ -50,10 +62,22 @@ class Block(NamedTuple):
         return read * itemsize, sum(map(_count, self.made)) * itemsize
 
 
+class _Split(NamedTuple):
+    """The kernels for some blocks, in which parts results are, which are stages, and the least sizes."""
+
+    blocks: dict[str, int | None]
+    kernels: tuple[Kernel, ...]
+    results: list[int]
+    stages: dict[TensorSymbol, int]
+    least: dict[str, int]
+
+
 class DaskFunction:
     """What `lambdify` returns for ``backend="dask"``; it takes arrays and returns lazy dask arrays.
 
-    Arguments are NumPy arrays, memory maps, zarr arrays and dask arrays of any chunks, in order or by their names.
+    Arguments are NumPy arrays, memory maps, arrays of zarr and h5py, dask arrays of any chunks, in order or by name.
+    Without ``blocks`` the largest chunks of the arguments of a call are the blocks, and `plan`, `kernels`, `footprint`
+    and `cost` are those of the last call.
 
     Attributes
     ----------
@@ -64,37 +88,63 @@ class DaskFunction:
     """
 
     def __init__(
-        self, args: Any, expr: Any, blocks: Mapping[Any, int | None], backend: str, memory: int | None, options: Any
+        self, args: Any, expr: Any, blocks: Mapping[Any, int | None] | None, backend: str, memory: Any, options: Any
     ) -> None:
-        self.args = tuple(args) if isinstance(args, Sequence) else (args,)
-        self._parameters = [Argument("array", str(arg.name), str(arg.name)) for arg in self.args]
+        self.args = tuple(args) if isinstance(args, tuple | list) else (args,)
+        self._parameters = [_parameter(arg) for arg in self.args]
         self._exprs, structure = flatten(expr)
         self._nest = nesting(structure)
-        self.blocks, self.memory = checked_blocks(blocks), memory
-        splitter = Splitter(self.blocks)
-        self._results = [splitter.add(one) for one in self._exprs]
+        self.memory = checked_memory(memory)
+        self._options = backend, options
+        self._known: dict[Any, _Split] = {}
+        self._last: tuple[dict[str, int], int] | None = None
+        self._fixed = None if blocks is None else self._split_by(checked_blocks(blocks))
+        self._latest = self._fixed
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return self._split.kernels
+
+    @property
+    def _split(self) -> _Split:
+        """What ``blocks``, or the chunks of the last call, make of the expressions."""
+        if self._latest is None:
+            raise ArgumentError(
+                "without blocks= the chunks of a call decide, and there was none: call the function first"
+            )
+        return self._latest
+
+    def _split_by(self, blocks: dict[str, int | None]) -> _Split:
+        key = tuple(blocks.items())
+        if key not in self._known:
+            self._known[key] = self._compiled(blocks)
+        return self._known[key]
+
+    def _compiled(self, blocks: dict[str, int | None]) -> _Split:
+        splitter = Splitter(blocks)
+        results = [splitter.add(one) for one in self._exprs]
         shapes = [sympy.sympify(n) for arg in self.args if isinstance(arg, TensorSymbol) for n in arg.shape]
-        unknown = self.blocks.keys() - names_in(shapes) - splitter.names
+        unknown = blocks.keys() - names_in(shapes) - splitter.names
         if unknown:
             raise ArgumentError(
                 f"blocks has an entry for {', '.join(sorted(unknown))}, which is not a size or an index of the "
                 "expressions: take it out"
             )
-        if not splitter.loops:
+        if not splitter.loops.known:
             raise UnsupportedError(
-                f"no axis of a result and no sum has a range that blocks={self.blocks} splits: a block would be the "
+                f"no axis of a result and no sum has a range that blocks={blocks} splits: a block would be the "
                 "whole result. Name a size of an axis or of a sum, or take another backend"
             )
-        self._stages, self._least = splitter.number_of, splitter.least
         groups: dict[Any, list[Part]] = {}
         for part in splitter.parts:
             groups.setdefault((part.level, loops_of(part)), []).append(part)
-        every = (*self.args, *self._stages)
+        every = (*self.args, *splitter.number_of)
         ordered = sorted(groups.items(), key=lambda item: item[0][0])
         counts = Counter(part.result for part in splitter.parts)
         sources = {number: one for number, one in splitter.sources.items() if counts[number] == 1}
-        self.kernels = tuple(Kernel(parts, every, sources, self.blocks, backend, options) for _, parts in ordered)
-        self._last: tuple[dict[str, int], int] | None = None
+        backend, options = self._options
+        kernels = tuple(Kernel(parts, every, sources, blocks, backend, options) for _, parts in ordered)
+        return _Split(blocks, kernels, results, splitter.number_of, splitter.least)
 
     # ------------------------------------------------------------------------ a call
 
@@ -111,28 +161,30 @@ class DaskFunction:
             raise ArgumentError(
                 f"{len(self.args)} arguments are needed ({', '.join(map(str, self.args))}), not {len(arrays)}"
             )
-        values = {arg: source(arg, value) for arg, value in zip(self.args, arrays, strict=True)}
+        given = zip(self.args, self._parameters, arrays, strict=True)
+        values = {arg: source(arg, parameter, value) for arg, parameter, value in given}
+        self._latest = split = self._fixed or self._split_by(blocks_of_chunks(values))
         sizes = sizes_of(values)
         self._check_least(sizes)
         self._check_empty_axes(sizes)
-        call = Call(sizes, _dtype(values), values)
+        call = Call(sizes, result_dtype(values), values)
         self._last = sizes, call.dtype.itemsize
         addends: dict[int, list[Any]] = {}
-        for number, kernel in enumerate(self.kernels):
-            for stage, result in self._stages.items():
+        for number, kernel in enumerate(split.kernels):
+            for stage, result in split.stages.items():
                 if any(one.arg == stage for one in kernel.inputs):
-                    values[stage] = _sum_of(addends[result])
+                    values[stage] = sum(addends[result][1:], addends[result][0])
             blocks = list(self._blocks(kernel, sizes))
             if self.memory is not None:
                 for block in blocks:
                     self._check_memory(number, block, call.dtype.itemsize)
             for part, array in zip(kernel.parts, blocks_of(kernel, blocks, call), strict=True):
                 addends.setdefault(part.result, []).append(array)
-        return self._nest([_sum_of(addends[number]) for number in self._results])
+        return self._nest([sum(addends[number][1:], addends[number][0]) for number in split.results])
 
     def _blocks(self, kernel: Kernel, sizes: dict[str, int]) -> Any:
         """All blocks of a kernel."""
-        shapes = {one.arg: _shape_of(one.arg, sizes) for one in kernel.inputs if isinstance(one.arg, TensorSymbol)}
+        shapes = {one.arg: shape_of(one.arg, sizes) for one in kernel.inputs if isinstance(one.arg, TensorSymbol)}
         axes = [[(number_at(n, sizes), loop) for _, n, loop in part.axes] for part in kernel.parts]
         grids = [loop.grid(sizes) for loop in kernel.loops]
         for position in product(*(range(len(grid)) for grid in grids)):
@@ -145,7 +197,7 @@ class DaskFunction:
             yield Block(position, kernel.integers(known), cuts, made)
 
     def _check_least(self, sizes: Mapping[str, int]) -> None:
-        for name, least in self._least.items():
+        for name, least in self._split.least.items():
             if name in sizes and sizes[name] < least:
                 raise ArgumentError(
                     f"{name} = {sizes[name]} is less than one block of {least}, and periodic indices are read right "
@@ -177,7 +229,7 @@ class DaskFunction:
         raise UnsupportedError(
             f"block {block.position} of kernel {number} reads {'; '.join(read) or 'nothing'} and makes "
             f"{'; '.join(made)}: {needed:,} bytes at {itemsize} an entry, more than memory={self.memory:,}. Give "
-            f"smaller blocks than {self.blocks}{also}"
+            f"smaller blocks than {self._split.blocks}{also}"
         )
 
     # ------------------------------------------------------------------------ what a block reads, what a call costs
@@ -232,7 +284,7 @@ class DaskFunction:
         values = one.values({loop: grid[k] for loop, grid, k in zip(one.loops, grids, block, strict=True)}, known)
         found: dict[str, list[tuple[slice, ...]]] = {}
         for given in one.inputs:
-            cuts = given.slices(values, _shape_of(given.arg, known)) if given.ranges else None
+            cuts = given.slices(values, shape_of(given.arg, known)) if given.ranges else None
             if cuts is not None:
                 found.setdefault(given.arg.name, []).append(cuts)
         return found
@@ -260,12 +312,13 @@ class DaskFunction:
         return Cost(kernel_tasks, reduction_tasks, read, reduced, peak)
 
     def _sizes(self, sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
+        _ = self._split
         if not sizes:
             if self._last is None:
                 raise ArgumentError("no call has told the sizes yet: give them by name, as in footprint((0,), n=1000)")
             return self._last
         known = {name: int(value) for name, value in sizes.items()}
-        tensors = [arg for arg in (*self.args, *self._stages) if isinstance(arg, TensorSymbol)]
+        tensors = [arg for arg in (*self.args, *self._split.stages) if isinstance(arg, TensorSymbol)]
         missing = {s.name for t in tensors for n in t.shape for s in sympy.sympify(n).free_symbols} - known.keys()
         if missing:
             raise ArgumentError(f"the size {', '.join(sorted(missing))} is missing: give all sizes by name")
@@ -275,8 +328,8 @@ class DaskFunction:
     @property
     def plan(self) -> str:
         lines = []
-        names = {number: f"stage {stage.name}" for stage, number in self._stages.items()}
-        names |= {number: f"result {k}" for k, number in enumerate(self._results)}
+        names = {number: f"stage {stage.name}" for stage, number in self._split.stages.items()}
+        names |= {number: f"result {k}" for k, number in enumerate(self._split.results)}
         for number, kernel in enumerate(self.kernels):
             lines.append(f"kernel {number}:")
             lines += [f"  loop {k}: {loop}" for k, loop in enumerate(kernel.loops)]
@@ -293,79 +346,23 @@ class DaskFunction:
         return "\n".join(lines)
 
 
-# ---------------------------------------------------------------------------- arguments
-
-
-def checked_blocks(blocks: Any) -> dict[str, int | None]:
-    """The extents of blocks by the names of sizes or indices."""
-    if not isinstance(blocks, Mapping):
-        raise ArgumentTypeError(f"blocks must be a mapping such as {{n: 200_000}}, not {blocks!r}")
-    for key, block in blocks.items():
-        if not (block is None or (isinstance(block, int | np.integer) and not isinstance(block, bool) and block > 0)):
-            raise ArgumentTypeError(f"blocks[{key}] must be a positive int or None, not {block!r}")
-    return {str(getattr(key, "name", key)): None if block is None else int(block) for key, block in blocks.items()}
-
-
-def checked_memory(memory: Any) -> int | None:
-    """The number of bytes that ``memory`` is."""
-    if memory is None:
-        return None
-    dask, _ = import_dask()
-    try:
-        found = dask.utils.parse_bytes(memory)
-    except (ValueError, TypeError, AttributeError):
-        found = 0
-    if found < 1 or isinstance(memory, bool):
-        raise ArgumentTypeError(f"memory must be a number of bytes such as 10**9 or '1 GB', not {memory!r}")
-    return int(found)
-
-
-def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
-    """The sizes that shapes and integer arguments determine; shapes that contradict one another raise."""
-    known: dict[str, int] = {
-        a.name: int(v)
-        for a, v in values.items()
-        if a.is_integer or (not isinstance(a, TensorSymbol) and isinstance(v, int | np.integer))
-    }
-    equations = []
-    for arg, value in values.items():
-        if isinstance(arg, TensorSymbol):
-            shape = np.shape(value)
-            if len(shape) != len(arg.shape):
-                raise ArgumentError(f"{arg.name} has {len(arg.shape)} axes, its array {len(shape)}")
-            equations += [(arg, sympy.sympify(n), int(length)) for n, length in zip(arg.shape, shape, strict=True)]
-    for _ in equations:
-        for _, extent, length in equations:
-            unknown = [s for s in extent.free_symbols if s.name not in known]
-            if len(unknown) == 1:
-                rest = sympy.expand(extent.subs({s: known[s.name] for s in extent.free_symbols if s.name in known}))
-                slope = rest.coeff(unknown[0])
-                size = (length - rest.subs(unknown[0], 0)) / slope
-                if size.is_Integer:
-                    known[unknown[0].name] = int(size)
-    for arg, extent, length in equations:
-        if any(s.name not in known for s in extent.free_symbols) or number_at(extent, known) != length:
-            raise ArgumentError(
-                f"an axis of {arg.name} has {length} entries, where its extent is {extent} with sizes {known}"
-            )
-    return known
-
-
-def _dtype(values: Mapping[Any, Any]) -> Any:
-    kinds = [np.dtype(v.dtype) for a, v in values.items() if isinstance(a, TensorSymbol) and a.dtype is not int]
-    return np.result_type(*(kind if kind.kind == "f" else np.float64 for kind in kinds)) if kinds else np.dtype(float)
-
-
-def _shape_of(tensor: TensorSymbol, sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(number_at(n, sizes) for n in tensor.shape)
+def _parameter(arg: Any) -> Argument:
+    is_data = isinstance(arg, TensorSymbol) and arg.dtype is int
+    return Argument("array", str(arg.name), str(arg.name), dtype="integer" if is_data else "real")
 
 
 def _count(shape: Sequence[int]) -> int:
     return int(np.prod(shape, dtype=np.int64)) if shape else 1
 
 
-def _sum_of(arrays: list[Any]) -> Any:
-    total = arrays[0]
-    for array in arrays[1:]:
-        total = total + array
-    return total
+@register_distribution
+def distribute(
+    args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Mapping[str, Any]
+) -> DaskFunction:
+    """What `lambdify` returns for the backends on Dask."""
+    import_dask()
+    if backend == "dask-numpy":
+        return DaskFunction(args, expr, blocks, "numpy", memory, dict(options))
+    return DaskFunction(
+        args, expr, blocks, "numba", memory, {**options, "parallel": False}
+    )  # one thread for each of Dask's

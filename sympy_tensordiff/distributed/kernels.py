@@ -27,7 +27,8 @@ from sympy_tensordiff.distributed.footprints import (
     single_form,
     variable,
 )
-from sympy_tensordiff.distributed.partials import Loop, Part, Splitter
+from sympy_tensordiff.distributed.loops import Loop
+from sympy_tensordiff.distributed.partials import Part, Splitter
 from sympy_tensordiff.distributed.walks import rebuilt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.integer.affine import Row
@@ -198,7 +199,7 @@ class Kernel:
 
         Products of whole tensors are then calls of the library, without sums to recognise.
         """
-        sizes = {s: loop.extent for loop in self.loops for s in self.sizes if loop.is_all_of(s)}
+        sizes = {s: loop.extent for loop in self.loops for s in self.sizes if loop.is_range(0, s - 1)}
         tensors = [(one.arg, one.local) for one in self.inputs if one.cuts]
         shapes = [tuple(sympy.sympify(n).xreplace(sizes) for n in tensor.shape) for tensor, _ in tensors]
         if source is None or shapes != [tuple(local.shape) for _, local in tensors]:

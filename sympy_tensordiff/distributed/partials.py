@@ -8,18 +8,16 @@ except where one of them is the whole result.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 import sympy
 from sympy import Expr, Piecewise
 
-from sympy_tensordiff.distributed.footprints import CASES, affine, index_cases, limit_rows, nest_of, variable
+from sympy_tensordiff.distributed.footprints import CASES, index_cases, limit_rows
+from sympy_tensordiff.distributed.loops import Loop, Loops, binders_of, narrowed, one_form
 from sympy_tensordiff.distributed.walks import finished, rebuilt
 from sympy_tensordiff.errors import UnsupportedError
-from sympy_tensordiff.integer.affine import Affine
-from sympy_tensordiff.integer.nests import Bounds
 from sympy_tensordiff.structure.terms import Binder, written_out
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
 from sympy_tensordiff.symbolic.tensors import TensorComprehension, TensorEntry, TensorSymbol
@@ -33,30 +31,6 @@ OPERATIONS: Mapping[Any, str] = {
     IndexedMax: "maximum",
     IndexedMin: "minimum",
 }
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A range that is cut into blocks; all axes and sums with this range have the same blocks."""
-
-    range: Bounds = field(hash=False)
-    block: int
-    number: int
-    origin: Expr
-    extent: Expr
-
-    def is_all_of(self, size: Expr) -> bool:
-        """Whether the range is ``0 .. size - 1``."""
-        return bool(self.range[1:] == (((Affine(), 1),), ((affine(size - 1), 1),)))
-
-    def grid(self, sizes: Mapping[str, int]) -> list[tuple[int, int]]:
-        """The origin and the extent of each block."""
-        whole = self.range.range(sizes)
-        return [(o, min(self.block, whole.stop - o)) for o in range(whole.start, whole.stop, self.block)]
-
-    def __str__(self) -> str:
-        low, high = (", ".join(f"({f})/{d}" if d > 1 else str(f) for f, d in e) for e in self.range[1:])
-        return f"{low} .. {high} in blocks of {self.block}"
 
 
 class Part(NamedTuple):
@@ -98,12 +72,10 @@ class Splitter:
         self.stages: dict[Any, TensorSymbol] = {}
         self.number_of: dict[TensorSymbol, int] = {}
         self.levels: dict[TensorSymbol, int] = {}
-        self.loops: dict[Any, Loop] = {}
-        self.named: dict[Expr, str] = {}
+        self.loops = Loops(blocks)
         self.names: set[str] = set()
         self.least: dict[str, int] = {}
         self._known: dict[Any, Any] = {}
-        self._split: dict[Any, set[Expr]] = {}
 
     def add(self, expr: Any) -> int:
         """The parts of one more result; returns its number."""
@@ -125,11 +97,11 @@ class Splitter:
         return axes, self._renamed(expr.args[0] if limits else expr).xreplace(fresh)
 
     def _fresh(self, index: Any, name: str, number: int) -> Expr:
-        own = self.named.get(index, index.name)
+        own = self.loops.named.get(index, index.name)
         if own not in self.blocks:
             return _index(name, number)
         index = _index(f"{name} {own}", number)
-        self.named[index] = own
+        self.loops.named[index] = own
         return index
 
     def _renamed(self, expr: Any) -> Any:
@@ -165,7 +137,7 @@ class Splitter:
         if not expr.has(*CASES):
             return expr
         if isinstance(expr, IndexedReduction):
-            binders = (*binders, *_binders(expr))
+            binders = (*binders, *binders_of(expr))
         args = []
         for arg in expr.args:
             args.append((yield self._in_cases, arg, binders))
@@ -173,7 +145,8 @@ class Splitter:
 
     def _entry_in_cases(self, entry: Any, binders: tuple[Binder, ...]) -> Any:
         sizes = {str(s) for extent in entry.tensor.shape for s in sympy.sympify(extent).free_symbols}
-        is_split = any(self.blocks.get(size) for size in sizes) or not self.named.keys().isdisjoint(entry.free_symbols)
+        is_named = not self.loops.named.keys().isdisjoint(entry.free_symbols)
+        is_split = is_named or any(self.blocks.get(size) for size in sizes)
         if entry.tensor.dtype is int or not is_split or not entry.has(*CASES):
             return entry
         facts = tuple(row for binder in binders for row in limit_rows(*binder))
@@ -183,15 +156,15 @@ class Splitter:
             if found is None:
                 return entry
             self.least |= {name: block for name, block in self.blocks.items() if block and name in sizes}
-        return Piecewise(*((case, condition) for case, condition in found[:-1]), (found[-1][0], True))
+        return Piecewise(*found, (sympy.S.Zero, True), evaluate=False)
 
     def _add(self, axes: tuple[Binder, ...], body: Expr) -> Walk:
-        loops = self._loops(axes, (), ())
+        loops = self.loops.of(axes, (), ())
         active = tuple(loop for loop in loops if loop)
         whole = type(body) if isinstance(body, IndexedReduction) and not isinstance(body, IndexedSum) else IndexedSum
-        if whole is not IndexedSum and any(own := self._loops_of(body, axes, active)):
-            inner = yield self._cut, body.args[0], (*axes, *_binders(body)), (*active, *(o for o in own if o))
-            found = {frozenset(o for o in own if o): self._narrowed(body, inner, own)}
+        if whole is not IndexedSum and any(own := self.loops.of(binders_of(body), axes, active)):
+            inner = yield self._cut, body.args[0], (*axes, *binders_of(body)), (*active, *(o for o in own if o))
+            found = {frozenset(o for o in own if o): narrowed(body, inner, own)}
         else:
             found = yield self._linear, body, axes, active
         number, self.results = self.results, self.results + 1
@@ -202,75 +175,6 @@ class Splitter:
             self.parts.append(Part(number, shown, value, reduced, OPERATIONS[whole], level))
         return number
 
-    # ------------------------------------------------------------------------ loops
-
-    def _loops_of(self, total: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> list[Loop | None]:
-        """The split loops of a reduction, outermost first."""
-        return self._loops(_binders(total), binders, active)
-
-    def _loops(
-        self, own: tuple[Binder, ...], outside: tuple[Binder, ...], active: tuple[Loop, ...]
-    ) -> list[Loop | None]:
-        found: list[Loop | None] = []
-        for k, binder in enumerate(own):
-            range_of = self._range(binder.index, (*outside, *own[: k + 1]))
-            block = self._block(binder.index, range_of)
-            if block is None or range_of is None or self._is_local(binder, (*outside, *own[:k])):
-                found.append(None)
-                continue
-            used = (*active, *(loop for loop in found if loop))
-            number = sum(loop.range[1:] == range_of[1:] and loop.block == block for loop in used)
-            found.append(self._loop(range_of, block, number))
-        return found
-
-    def _loop(self, range_of: Bounds, block: int, number: int) -> Loop:
-        key = (range_of[1:], block, number)
-        if key not in self.loops:
-            k = len(self.loops)
-            origin = sympy.Dummy(f"block_start{k}", integer=True)
-            extent = sympy.Dummy(f"block_size{k}", integer=True, positive=True)
-            self.loops[key] = Loop(range_of, block, number, origin, extent)
-        return self.loops[key]
-
-    def _range(self, index: Expr, binders: tuple[Binder, ...]) -> Bounds | None:
-        rows = [row for binder in binders for row in limit_rows(*binder)]
-        sizes = {s for binder in binders for end in binder[1:] for s in end.free_symbols} - {b.index for b in binders}
-        facts = tuple(row for s in sizes for row in limit_rows(s, sympy.S.One, s))
-        nest = nest_of(variable(index), rows, {variable(b.index) for b in binders} - {variable(index)}, facts)
-        return nest[0] if nest else None
-
-    def _split_indices(self, binders: tuple[Binder, ...]) -> set[Expr]:
-        """The indices whose ranges are in blocks."""
-        if binders not in self._split:
-            loops = self._loops(binders, (), ())
-            self._split[binders] = {b.index for b, loop in zip(binders, loops, strict=True) if loop}
-        return self._split[binders]
-
-    def _is_local(self, binder: Binder, binders: tuple[Binder, ...]) -> bool:
-        """Whether a block of the indices around it leaves an index about a block: ``p/2 - 1 <= i <= p/2``."""
-        rows = [row for row in limit_rows(*binder) if row.kind == "ge"]
-        outer = {variable(index) for index in self._split_indices(binders)}
-        own = variable(binder.index)
-        lows, highs = ([row.form for row in rows if sign * row.form.coefficient(own) > 0] for sign in (1, -1))
-        return any(
-            low.atoms() & outer and (low * -high.coefficient(own) + high * low.coefficient(own)).is_constant
-            for low in lows
-            for high in highs
-        )
-
-    def _block(self, index: Expr, range_of: Bounds | None) -> int | None:
-        """The extent of a block: that which ``blocks`` names for an index or, times its coefficient, for a size."""
-        if index in self.named:
-            return self.blocks[self.named[index]]
-        if range_of is None:
-            return None
-        for size, block in self.blocks.items():
-            for form, divisor in (*range_of.highs, *range_of.lows):
-                scale = abs(form.coefficient(size))
-                if scale and block is not None:
-                    return max(1, block * scale // divisor)
-        return None
-
     # ------------------------------------------------------------------------ linear places, cuts
 
     def _splits(self, expr: Any, binders: tuple[Binder, ...]) -> Walk:
@@ -278,8 +182,8 @@ class Splitter:
         if not expr.has(IndexedReduction):
             return False
         if isinstance(expr, IndexedReduction):
-            own = _binders(expr)
-            return any(self._loops(own, binders, ())) or (yield self._splits, expr.args[0], (*binders, *own))
+            own = binders_of(expr)
+            return any(self.loops.of(own, binders, ())) or (yield self._splits, expr.args[0], (*binders, *own))
         for arg in expr.args:
             if (yield self._splits, arg, binders):
                 return True
@@ -309,13 +213,13 @@ class Splitter:
         return {frozenset(): (yield self._cut, expr, binders, active)}
 
     def _linear_sum(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
-        own = self._loops_of(expr, binders, active)
+        own = self.loops.of(binders_of(expr), binders, active)
         split = tuple(loop for loop in own if loop)
-        if split and not self._split_indices(binders) <= expr.free_symbols:
+        if split and not self.loops.split_indices(binders) <= expr.free_symbols:
             # Once for each block of the indices that it depends on, not for each block of all.
             return {frozenset(): (yield self._cut, expr, binders, active)}
-        inner = yield self._linear, expr.args[0], (*binders, *_binders(expr)), (*active, *split)
-        return {loops.union(split): self._narrowed(expr, value, own) for loops, value in inner.items()}
+        inner = yield self._linear, expr.args[0], (*binders, *binders_of(expr)), (*active, *split)
+        return {loops.union(split): narrowed(expr, value, own) for loops, value in inner.items()}
 
     def _linear_product(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
         split_factors = []
@@ -332,28 +236,15 @@ class Splitter:
             return {frozenset(): rest}
         return {k: value * rest for k, value in (yield self._linear, linear[0], binders, active).items()}
 
-    def _narrowed(self, total: Any, body: Expr, own: list[Loop | None]) -> Expr:
-        """A reduction over ``body`` in one block of its split ranges."""
-        limits = []
-        for (index, low, high), loop in zip(_binders(total), own, strict=True):
-            if loop:
-                last = loop.origin + loop.extent - 1
-                if _is_range(loop, low, high):
-                    low, high = loop.origin, last
-                else:
-                    low, high = sympy.Max(low, loop.origin), sympy.Min(high, last)
-            limits.append((index, low, high))
-        return total.func(body, *reversed(limits))
-
     def _cut(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
         """``expr`` with entries of stages in place of the outermost split reductions."""
         if not (yield self._splits, expr, binders):
             return expr
         if isinstance(expr, IndexedReduction):
-            if any(self._loops_of(expr, binders, active)):
+            if any(self.loops.of(binders_of(expr), binders, active)):
                 shifted = yield self._shifted_exponential, expr, binders
                 return shifted or (yield self._stage, expr, binders)
-            body = yield self._cut, expr.args[0], (*binders, *_binders(expr)), active
+            body = yield self._cut, expr.args[0], (*binders, *binders_of(expr)), active
             return expr.func(body, *expr.args[1:])
         args = []
         for arg in expr.args:
@@ -384,8 +275,8 @@ class Splitter:
         around = [b for b in binders if b.index in total.free_symbols]
         axes, lows, names = [], [], {}
         for k, binder in enumerate(around):
-            range_of = self._range(binder.index, binders)
-            low, high = (_one_form(range_of, side, binders) for side in ("lows", "highs"))
+            range_of = self.loops.range_of(binder.index, binders)
+            low, high = (one_form(range_of, side, binders) for side in ("lows", "highs"))
             if low is None or high is None:
                 raise UnsupportedError(
                     f"{total} is reduced over a split range inside of a function, and the index {binder.index} around "
@@ -407,22 +298,3 @@ class Splitter:
 
 def _shown(blocks: Mapping[str, int | None]) -> str:
     return "blocks={" + ", ".join(f"{name}: {block}" for name, block in blocks.items()) + "}"
-
-
-def _binders(total: Any) -> tuple[Binder, ...]:
-    """The limits of a reduction, outermost first."""
-    return tuple(Binder(*limit) for limit in reversed(total.args[1:]))
-
-
-def _is_range(loop: Loop, low: Any, high: Any) -> bool:
-    return bool(loop.range[1:] == (((affine(low), 1),), ((affine(high), 1),)))
-
-
-def _one_form(range_of: Bounds | None, side: str, binders: tuple[Binder, ...]) -> Expr | None:
-    """An end of a range as an expression in sizes."""
-    ends: Any = getattr(range_of, side, ())
-    if len(ends) != 1 or ends[0][1] != 1 or ends[0][0].compounds():
-        return None
-    form: Affine = ends[0][0]
-    symbols = {variable(s): s for b in binders for end in b[1:] for s in end.free_symbols}
-    return sympy.Add(form.constant, *(c * symbols[v] for v, c in form.terms))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
 import operator
 import pickle
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
@@ -12,25 +12,13 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-import sympy
 
+from sympy_tensordiff.distributed.arguments import import_dask, number_at
 from sympy_tensordiff.distributed.kernels import Kernel
 from sympy_tensordiff.distributed.partials import Part
-from sympy_tensordiff.errors import BackendError
-from sympy_tensordiff.symbolic.tensors import TensorSymbol
 
 FAN = 8
 """So many partial results are added by one task. Their order does not depend on the schedule."""
-
-
-def import_dask() -> tuple[Any, Any]:
-    """Dask and its arrays, or an error that says what to install."""
-    try:
-        import dask
-        import dask.array as da
-    except ImportError as error:
-        raise BackendError(f"backend='dask' needs Dask ({error}): pip install 'sympy_tensordiff[dask]'") from None
-    return dask, da
 
 
 class Call(NamedTuple):
@@ -42,38 +30,49 @@ class Call(NamedTuple):
 
 
 def blocks_of(kernel: Kernel, blocks: Sequence[Any], call: Call) -> list[Any]:
-    """One dask array for each part of a kernel."""
+    """One dask array for each part of a kernel.
+
+    The task of a block returns a tuple of its parts; where there is one part only, this part itself.
+    """
+    _, da = import_dask()
+    token = uuid4().hex
+    run, function = f"kernel-{token}", (f"function-{token}",)
+    layer: dict[Any, Any] = {function: _Function(kernel.function)}
+    names = [f"part{number}-{token}" for number in range(len(kernel.parts))]
+    chunks = [_chunks(part, call.sizes) for part in kernel.parts]
+    is_single = len(kernel.parts) == 1
+    layers = [layer] if is_single else [{} for _ in kernel.parts]
+    keys = [
+        _parts(layers[k], names[k], run, kernel, part, blocks, chunks[k], call.dtype)
+        for k, part in enumerate(kernel.parts)
+    ]
+    args = list(dict.fromkeys(one.arg for one in kernel.inputs))
+    sources = {arg: _Source(f"input{k}-{token}", call.values[arg], layer) for k, arg in enumerate(args)}
+    parts = [[(one.arg, _ends(cut)) for one, cut in zip(kernel.inputs, own.cuts, strict=True)] for own in blocks]
+    uses = Counter(part for own in parts for part in own)
+    for number, block in enumerate(blocks):
+        given = [sources[part[0]].part(cut, uses[part]) for part, cut in zip(parts[number], block.cuts, strict=True)]
+        key = keys[0][number] if is_single else (run, *block.position)
+        cuts, values = zip(*given, strict=True) if given else ((), ())
+        layer[key] = (_run, function, call.dtype, block.integers, is_single, list(cuts), list(values))
+        for k, own in enumerate(() if is_single else layers):
+            own[keys[k][number]] = (operator.getitem, key, k)
+    arrays = [one.value for one in sources.values() if isinstance(one.value, da.Array)]
+    inner = {} if is_single else {run: layer}
+    outer = zip(names, layers, chunks, strict=True)
+    return [_array(name, own, sizes, inner, arrays, call.dtype) for name, own, sizes in outer]
+
+
+def _array(name: str, layer: Any, chunks: Any, inner: Mapping[str, Any], arrays: Sequence[Any], dtype: Any) -> Any:
+    """A dask array of tasks in ``layer``, which use those of ``inner`` and some arrays."""
     _, da = import_dask()
     from dask.highlevelgraph import HighLevelGraph
 
-    token = uuid4().hex
-    run = f"kernel-{token}"
-    layer: dict[Any, Any] = {(f"function-{token}",): _Function(kernel.function)}
-    sources = [_Source(f"input{k}-{token}", call.values[one.arg], layer) for k, one in enumerate(kernel.inputs)]
-    for block in blocks:
-        given = [one.part(cut) for one, cut in zip(sources, block.cuts, strict=True)]
-        layer[(run, *block.position)] = (
-            _run,
-            (f"function-{token}",),
-            call.dtype,
-            block.integers,
-            [where for where, _ in given],
-            [list(keys) for _, keys in given],
-        )
-    arrays = {one.value.name: one.value for one in sources if isinstance(one.value, da.Array)}
-    found = []
-    for number, part in enumerate(kernel.parts):
-        name = f"part{number}-{token}"
-        chunks = _chunks(part, call.sizes)
-        own = _part(name, run, number, kernel, part, blocks, chunks, call.dtype)
-        layers = {run: layer, name: own}
-        dependencies: dict[str, set[str]] = {run: set(arrays), name: {run}}
-        for array in arrays.values():
-            layers |= array.dask.layers
-            dependencies |= array.dask.dependencies
-        dependencies[run] = {layer for array in arrays.values() for layer in array.__dask_layers__()}
-        found.append(da.Array(HighLevelGraph(layers, dependencies), name, chunks, dtype=call.dtype))
-    return found
+    layers = {below: own for array in arrays for below, own in array.dask.layers.items()}
+    dependencies = {below: own for array in arrays for below, own in array.dask.dependencies.items()}
+    needed = {below for array in arrays for below in array.__dask_layers__()}
+    dependencies |= {**dict.fromkeys(inner, needed), name: set(inner) or needed}
+    return da.Array(HighLevelGraph(layers | {**inner, name: layer}, dependencies), name, chunks, dtype=dtype)
 
 
 def _chunks(part: Part, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
@@ -83,14 +82,14 @@ def _chunks(part: Part, sizes: Mapping[str, int]) -> tuple[tuple[int, ...], ...]
     )
 
 
-def _part(
-    name: str, run: str, number: int, kernel: Kernel, part: Part, blocks: Any, chunks: Any, dtype: Any
-) -> dict[Any, Any]:
-    """The tasks from the blocks of a kernel to the chunks of one of its results."""
-    layer: dict[Any, Any] = {}
-    pieces: dict[tuple[int, ...], list[Any]] = {}
-    for block in blocks:
-        pieces.setdefault(part.position(kernel.loops, block.position), []).append((run, *block.position))
+def _parts(
+    layer: dict[Any, Any], name: str, run: str, kernel: Kernel, part: Part, blocks: Any, chunks: Any, dtype: Any
+) -> list[Any]:
+    """The keys of a part of each block; ``layer`` gets the tasks from these keys to the chunks of the result."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for number, block in enumerate(blocks):
+        groups.setdefault(part.position(kernel.loops, block.position), []).append(number)
+    found: list[Any] = [None] * len(blocks)
     loops = [loop for loop in kernel.loops if loop not in part.loops]
     axes = [loops.index(loop) if loop else None for _, _, loop in part.axes]
     for index in product(*(range(len(own)) for own in chunks)):
@@ -98,19 +97,16 @@ def _part(
         for axis, k in zip(axes, index, strict=True):
             if axis is not None:
                 where[axis] = k
-        own = pieces.get(tuple(where), [])
+        own = groups.get(tuple(where), [])
         if not own:  # a reduction over nothing
             start = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf}[part.operation]
             shape = tuple(sizes[k] for sizes, k in zip(chunks, index, strict=True))
             layer[(name, *index)] = (np.full, shape, start, dtype)
-            continue
-        keys = []
-        for k, piece in enumerate(own):
-            key = (name, *index) if len(own) == 1 else (f"{name}-piece", *index, k)
-            layer[key] = (operator.getitem, piece, number)
-            keys.append(key)
+        keys = [(name, *index)] if len(own) == 1 else [(f"{name}-{run}", *index, k) for k in range(len(own))]
+        for number, key in zip(own, keys, strict=True):
+            found[number] = key
         _reduce(layer, name, index, keys, part.operation)
-    return layer
+    return found
 
 
 def _reduce(layer: dict[Any, Any], name: str, index: tuple[int, ...], keys: list[Any], operation: str) -> None:
@@ -136,43 +132,55 @@ def tree_tasks(count: int) -> int:
 
 
 class _Source:
-    """The value of an input, and the tasks for the parts of it that blocks read."""
+    """The value of an input, and the tasks for the parts of it that blocks read.
+
+    The chunks of a dask array are tasks, and so are the parts that are cut out of them and joined: a chunk is free once
+    its parts are there, before any kernel runs. Parts of a file are read by the task that needs them, or by one of
+    their own where several do.
+    """
 
     def __init__(self, name: str, value: Any, layer: dict[Any, Any]) -> None:
+        _, da = import_dask()
         self.name, self.value, self.layer = name, value, layer
-        self.shape = tuple(getattr(value, "shape", ()))
-        self.chunks: Any = getattr(value, "chunks", None)
+        self.is_file = bool(getattr(value, "shape", ())) and not isinstance(value, np.ndarray | da.Array)
+        self.chunks: Any = value.chunks if isinstance(value, da.Array) else None
+        self.ends = [np.cumsum(own) for own in self.chunks or ()]
+        self._known: dict[Any, tuple[Any, Any]] = {}
+
+    def part(self, cut: Any, uses: int) -> tuple[Any, Any]:
+        """A key or an array, and what the kernel's task has to cut out of it first, or None."""
+        ends = _ends(cut)
+        if ends not in self._known:
+            self._known[ends] = self._part(cut, ends, uses)
+        return self._known[ends]
+
+    def _part(self, cut: Any, ends: Any, uses: int) -> tuple[Any, Any]:
         if self.chunks:
-            self.ends = [np.cumsum(own) for own in self.chunks]
-        self._parts: dict[Any, tuple[Any, list[Any]]] = {}
+            return None, self._of_chunks(cut, ends)
+        if cut is None:
+            return None, self.value if self.chunks is None else (self.value.name,)
+        if not self.is_file and any(s.stop - s.start < n for s, n in zip(cut, self.value.shape, strict=True)):
+            return None, self.value[cut]
+        self.layer.setdefault((self.name,), self.value)
+        if self.is_file and uses > 1:
+            self.layer[key := (f"{self.name}-part", *ends)] = (_cut_out, (self.name,), cut)
+            return None, key
+        return (cut if self.is_file else None), (self.name,)
 
-    def part(self, cut: Any) -> tuple[Any, list[Any]]:
-        """The pieces of a part as ``(shape, places)``, and the keys or arrays of these pieces."""
-        key = cut and tuple((s.start, s.stop) for s in cut)
-        if key not in self._parts:
-            self._parts[key] = self._part(cut)
-        return self._parts[key]
-
-    def _part(self, cut: Any) -> tuple[Any, list[Any]]:
-        shape = self.shape
-        if self.chunks is None or not shape:
-            whole = cut is None or all(s.stop - s.start == n for s, n in zip(cut, shape, strict=True))
-            value = self.value if whole else self.value[cut]
-            if whole and shape:
-                self.layer.setdefault((self.name,), value)
-                value = (self.name,)
-            return None, [(value.name,) if cut is None and self.chunks is not None else value]
+    def _of_chunks(self, cut: Any, ends: Any) -> Any:
         places, keys = [], []
         for pieces in product(*(self._pieces(axis, own) for axis, own in enumerate(cut))):
             key: Any = (self.value.name, *(chunk for chunk, _, _ in pieces))
             inside = tuple(own for _, own, _ in pieces)
             if any(s.stop - s.start < self.chunks[a][c] for a, (c, s, _) in enumerate(pieces)):
-                whole, key = key, (f"{self.name}-cut", *key[1:], *(end for s in inside for end in (s.start, s.stop)))
+                whole, key = key, (f"{self.name}-cut", *key[1:], *_ends(inside))
                 self.layer[key] = (_cut_out, whole, inside)
             places.append(tuple(where for _, _, where in pieces))
             keys.append(key)
-        extents = tuple(s.stop - s.start for s in cut)
-        return (None if len(keys) == 1 else (extents, places)), keys
+        if len(keys) == 1:
+            return keys[0]
+        self.layer[key := (f"{self.name}-part", *ends)] = (_joined, tuple(s.stop - s.start for s in cut), places, keys)
+        return key
 
     def _pieces(self, axis: int, cut: Any) -> Iterator[tuple[int, slice, slice]]:
         """The chunks along an axis that a part meets, the slice of each and where it belongs in the part."""
@@ -186,21 +194,27 @@ class _Source:
             yield chunk, slice(low - begin, high - begin), slice(low - cut.start, high - cut.start)
 
 
-def _cut_out(chunk: Any, cut: tuple[slice, ...]) -> Any:
-    """A part of a chunk; a small one is a copy, so that it does not keep the chunk in memory."""
-    part = np.asarray(chunk)[cut]
-    return part.copy() if 2 * part.size < np.size(chunk) else part
+def _ends(cut: Any) -> Any:
+    return cut and tuple(end for own in cut for end in (own.start, own.stop))
 
 
-def _run(function: Any, dtype: Any, integers: Sequence[int], places: Sequence[Any], given: Sequence[Any]) -> Any:
-    arrays = [_joined(where, pieces) for where, pieces in zip(places, given, strict=True)]
-    return tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))
+def _cut_out(array: Any, cut: tuple[slice, ...]) -> Any:
+    """A part of an array; a copy where the part would keep more than twice its memory."""
+    part = np.asarray(array[cut])
+    return part.copy() if part.base is not None and 2 * part.nbytes < getattr(part.base, "nbytes", 0) else part
 
 
-def _joined(where: Any, pieces: Sequence[Any]) -> Any:
-    if where is None:
-        return pieces[0]
-    shape, places = where
+def _run(function: Any, dtype: Any, integers: Any, is_single: bool, cuts: Sequence[Any], given: Sequence[Any]) -> Any:
+    arrays = [_read(value, cut) for value, cut in zip(given, cuts, strict=True)]
+    results = tuple(np.asarray(result, dtype) for result in function(*arrays, *integers))
+    return results[0] if is_single else results
+
+
+def _read(value: Any, cut: Any) -> Any:
+    return value if cut is None else _cut_out(value, cut)
+
+
+def _joined(shape: tuple[int, ...], places: Sequence[Any], pieces: Sequence[Any]) -> Any:
     whole = np.empty(shape, np.result_type(*pieces))
     for place, piece in zip(places, pieces, strict=True):
         whole[place] = piece
@@ -232,36 +246,3 @@ class _Function:
 @lru_cache(maxsize=64)
 def _loaded(content: bytes) -> _Function:
     return _Function(pickle.loads(content))
-
-
-# ---------------------------------------------------------------------------- arguments
-
-
-class _Mapped:
-    """A file as an array that each task reads its part of; a memory map would travel with all of its content."""
-
-    def __init__(self, array: Any) -> None:
-        self.filename, self.offset, self.order = array.filename, array.offset, "C" if array.flags.c_contiguous else "F"
-        self.shape, self.dtype, self.ndim = array.shape, array.dtype, array.ndim
-
-    def __getitem__(self, cut: Any) -> Any:
-        whole: Any = np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
-        return np.array(whole[cut])
-
-
-def source(arg: Any, value: Any) -> Any:
-    """A NumPy or dask array for the value of an argument: of a memory map or a zarr array, whose parts tasks read."""
-    _, da = import_dask()
-    if not isinstance(arg, TensorSymbol) or isinstance(value, da.Array):
-        return value
-    if isinstance(value, np.memmap) and isinstance(value.base, mmap.mmap) and value.ndim:
-        return da.from_array(_Mapped(value), meta=np.empty((0,) * value.ndim, value.dtype))
-    if hasattr(value, "chunks"):  # a zarr array
-        return da.from_array(value, chunks=value.chunks)
-    return np.asarray(value)
-
-
-def number_at(extent: Any, sizes: Mapping[str, int]) -> int:
-    """An extent at given sizes."""
-    extent = sympy.sympify(extent)
-    return int(extent.subs({s: sizes[s.name] for s in extent.free_symbols}))

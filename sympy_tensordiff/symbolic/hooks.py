@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from sympy import Expr
 
@@ -82,37 +82,3 @@ def register_jacobian(function: Jacobian) -> None:
 def jacobian(T: Any, variable: Any, simplify: bool) -> Any:
     """The derivative by a tensor symbol, axes of ``T`` first, by the registered function."""
     return _jacobian[0](T, variable, simplify)
-
-
-class BlockFunction(Protocol):
-    """What `lambdify` returns for the backends on Dask; `DaskFunction` describes it."""
-
-    def __call__(self, /, *arrays: Any, out: Any = None, **named: Any) -> Any: ...
-
-    def footprint(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, tuple[slice, ...]]:
-        """The slices of every argument that one block reads."""
-
-    def loads(self, block: Any, kernel: int = 0, **sizes: int) -> dict[str, list[tuple[slice, ...]]]:
-        """The parts of every argument that one block reads."""
-
-    def cost(self, itemsize: int | None = None, **sizes: int) -> Any:
-        """Tasks and bytes of a call."""
-
-    @property
-    def plan(self) -> str:
-        """Kernels, their loops in blocks, and what is reduced."""
-
-
-Distribution: TypeAlias = Callable[..., Any]
-
-_distribution: list[Distribution] = []
-
-
-def register_distribution(function: Distribution) -> None:
-    """Make ``function(args, expr, blocks, memory, backend, options)`` the callable of the backends on Dask."""
-    _distribution[:] = [function]
-
-
-def distributed(args: Any, expr: Any, blocks: Any, memory: Any, backend: str, options: Any) -> BlockFunction:
-    """A callable on Dask arrays by the registered function."""
-    return _distribution[0](args, expr, blocks, memory, backend, options)  # type: ignore[no-any-return]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.loops import Alloc, Ends, Fused, If, Kernel, Loop, Set, Statement
-from sympy_tensordiff.codegen.printers.base import ATOM, POWER
 from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import task_text, without_unused_real
 from sympy_tensordiff.codegen.printers.elementary import FUNCTIONS
-from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.forms import ATOM, POWER, Names
 from sympy_tensordiff.codegen.printers.nests import NestPrinter
 from sympy_tensordiff.codegen.printers.parallel import head_text
 from sympy_tensordiff.codegen.scalars import IndexValue, Name, Number, Operation, Scalar

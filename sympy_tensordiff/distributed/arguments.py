@@ -1,0 +1,143 @@
+"""What a call of `DaskFunction` is given: blocks, bytes, arrays, files, and the sizes that follow from them."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sympy
+
+from sympy_tensordiff.codegen.arguments import as_array, check_dtype
+from sympy_tensordiff.codegen.loops import Argument
+from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError, BackendError
+from sympy_tensordiff.symbolic.tensors import TensorSymbol
+
+
+def import_dask() -> tuple[Any, Any]:
+    """Dask and its arrays, or an error that says what to install."""
+    try:
+        import dask
+        import dask.array as da
+    except ImportError as error:
+        raise BackendError(f"backend='dask' needs Dask ({error}): pip install 'sympy_tensordiff[dask]'") from None
+    return dask, da
+
+
+def checked_blocks(blocks: Any) -> dict[str, int | None]:
+    """The extents of blocks by the names of sizes or indices."""
+    if not isinstance(blocks, Mapping):
+        raise ArgumentTypeError(f"blocks must be a mapping such as {{n: 200_000}}, not {blocks!r}")
+    for key, block in blocks.items():
+        if not (block is None or (isinstance(block, int | np.integer) and not isinstance(block, bool) and block > 0)):
+            raise ArgumentTypeError(f"blocks[{key}] must be a positive int or None, not {block!r}")
+    return {str(getattr(key, "name", key)): None if block is None else int(block) for key, block in blocks.items()}
+
+
+def checked_memory(memory: Any) -> int | None:
+    """The number of bytes that ``memory`` is."""
+    if memory is None:
+        return None
+    dask, _ = import_dask()
+    try:
+        found = dask.utils.parse_bytes(memory)
+    except (ValueError, TypeError, AttributeError):
+        found = 0
+    if found < 1 or isinstance(memory, bool):
+        raise ArgumentTypeError(f"memory must be a number of bytes such as 10**9 or '1 GB', not {memory!r}")
+    return int(found)
+
+
+def blocks_of_chunks(values: Mapping[Any, Any]) -> dict[str, int | None]:
+    """The largest chunk of each size, the smallest of them where several arguments have it."""
+    found: dict[str, int | None] = {}
+    for arg, value in values.items():
+        chunks: Any = getattr(value, "chunks", None)
+        for axis, extent in enumerate(arg.shape if isinstance(arg, TensorSymbol) and chunks else ()):
+            largest = int(np.max(chunks[axis]))
+            if sympy.sympify(extent).is_Symbol and largest < value.shape[axis]:
+                found[extent.name] = min(largest, found.get(extent.name) or largest)
+    if not found:
+        raise ArgumentError("no argument has several chunks along an axis whose extent is a symbol: give blocks=")
+    return dict(sorted(found.items()))
+
+
+class _Mapped:
+    """A memory map as its file, since the map would travel to workers with all of its content."""
+
+    def __init__(self, array: Any) -> None:
+        self.filename, self.offset, self.order = array.filename, array.offset, "C" if array.flags.c_contiguous else "F"
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __getitem__(self, cut: Any) -> Any:
+        whole: Any = np.memmap(self.filename, self.dtype, "r", self.offset, self.shape, self.order)  # type: ignore[call-overload]
+        return np.array(whole[cut])
+
+
+def source(arg: Any, argument: Argument, value: Any) -> Any:
+    """The value of an argument as a NumPy array, a dask array, or a file of which tasks read parts."""
+    _, da = import_dask()
+    if not isinstance(arg, TensorSymbol):
+        return value
+    if isinstance(value, da.Array) and np.isnan(value.shape).any():
+        raise ArgumentError(
+            f"the sizes of the chunks of {arg.name} are not known, so nothing says which of them a block reads: "
+            f"call {arg.name}.compute_chunk_sizes() before"
+        )
+    if isinstance(value, np.memmap) and isinstance(value.base, mmap.mmap) and value.ndim:
+        value = _Mapped(value)
+    elif not isinstance(value, da.Array) and not (hasattr(value, "chunks") and arg.rank):  # not zarr, not HDF5
+        value = as_array(argument, value)
+    check_dtype(argument, value.dtype)
+    return value
+
+
+def sizes_of(values: Mapping[Any, Any]) -> dict[str, int]:
+    """The sizes that shapes and integer arguments determine; shapes that contradict one another raise."""
+    known: dict[str, int] = {
+        a.name: int(v)
+        for a, v in values.items()
+        if a.is_integer or (not isinstance(a, TensorSymbol) and isinstance(v, int | np.integer))
+    }
+    equations = []
+    for arg, value in values.items():
+        if isinstance(arg, TensorSymbol):
+            shape = np.shape(value)
+            if len(shape) != len(arg.shape):
+                raise ArgumentError(f"{arg.name} has {len(arg.shape)} axes, its array {len(shape)}")
+            equations += [(arg, sympy.sympify(n), int(length)) for n, length in zip(arg.shape, shape, strict=True)]
+    for _ in equations:
+        for _, extent, length in equations:
+            unknown = [s for s in extent.free_symbols if s.name not in known]
+            if len(unknown) == 1:
+                rest = sympy.expand(extent.subs({s: known[s.name] for s in extent.free_symbols if s.name in known}))
+                slope = rest.coeff(unknown[0])
+                size = (length - rest.subs(unknown[0], 0)) / slope
+                if size.is_Integer:
+                    known[unknown[0].name] = int(size)
+    for arg, extent, length in equations:
+        if any(s.name not in known for s in extent.free_symbols) or number_at(extent, known) != length:
+            raise ArgumentError(
+                f"an axis of {arg.name} has {length} entries, where its extent is {extent} with sizes {known}"
+            )
+    return known
+
+
+def result_dtype(values: Mapping[Any, Any]) -> Any:
+    """The type of results: that of the floating arguments; integers count as float64."""
+    kinds = [np.dtype(v.dtype) for a, v in values.items() if isinstance(a, TensorSymbol) and a.dtype is not int]
+    return np.dtype(
+        np.result_type(*(kind if kind.kind == "f" else np.float64 for kind in kinds or [np.dtype(float)])).type
+    )
+
+
+def shape_of(tensor: TensorSymbol, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of a tensor at given sizes."""
+    return tuple(number_at(n, sizes) for n in tensor.shape)
+
+
+def number_at(extent: Any, sizes: Mapping[str, int]) -> int:
+    """An extent at given sizes."""
+    extent = sympy.sympify(extent)
+    return int(extent.subs({s: sizes[s.name] for s in extent.free_symbols}))
