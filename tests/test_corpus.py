@@ -57,7 +57,7 @@ LONGER = {
     "harmonic bonds": 1.96,
     "norm of a matrix": 1.6,
     "softmax, its Jacobian": 1.58,
-    "entropy of a softmax": 1.5,
+    "entropy of a softmax": 1.26,
     "normal distribution by its covariance": 1.43,
     "t-SNE": 1.42,
     "Morse": 1.42,
@@ -67,7 +67,7 @@ LONGER = {
     "differences as a whole tensor": 1.25,
     "hinge loss": 1.23,
     "reaction and diffusion, linearised": 1.22,
-    "Gaussian process by its length": 1.2,
+    "Gaussian process by its length": 1.17,
     "batch normalisation": 1.16,
     "Saint Venant-Kirchhoff, stress": 1.16,
 }
@@ -81,12 +81,8 @@ def test_derivatives_are_hardly_longer_than_what_a_person_writes():
     assert median(ratios.values()) <= 1.15
 
 
-MOVED = {"entropy of a softmax", "layer normalisation", "batch normalisation", "Gaussian process by its length"}
-"""A second simplification turns a sign of these, renames an index, or writes a trace as a sum."""
-
-
 def test_answers_stay_as_they_are(thorough):
-    for name in sorted(FORMS.keys() - MOVED) if thorough else Random(2).sample(sorted(FORMS.keys() - MOVED), 16):
+    for name in sorted(FORMS) if thorough else Random(2).sample(sorted(FORMS), 16):
         answer = FORMS[name].derivative()
         again = Differentiation(answer)
         assert again.finish(again.root) == answer, name
