@@ -60,8 +60,8 @@ def common_outside(graph: Graph, body: Node) -> Node:
         rests.append(graph.guard(rows, graph.mul(left)))
     outside = [graph.pow(base, graph.const(exponent)) for base, exponent in shared.items()]
     # SymPy writes a - (b + c) as a - b - c, whose sign is another one's.
-    terms = [inner for rest in rests for inner in _flat(graph, rest)]
-    return graph.mul([graph.const(number), *outside, graph.add(terms)])
+    flat = [inner for rest in rests for inner in _flat(graph, rest)]
+    return graph.mul([graph.const(number), *outside, graph.add(flat)])
 
 
 def _flat(graph: Graph, term: Node) -> list[Node]:
