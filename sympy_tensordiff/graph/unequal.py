@@ -191,14 +191,17 @@ class _Sides:
         outside = [factor for factor in factors if factor in case.outside]
         if len(outside) < len(case.outside - case.tests):  # one is a power with a factor inside
             outside = []
-        body = graph.mul([factor for factor in factors if factor not in outside])
+        inside = [factor for factor in factors if factor not in outside]
+        body = graph.mul([*inside, *([] if case.variables else [graph.const(case.number)])])
         for test in sorted(case.tests - case.outside, key=lambda test: test.id):
             body = graph.select(test, body, graph.zero)
         if case.forms:
             order = sorted(case.forms, key=lambda form: sorted((self.level.get(v, -1), str(v)) for v, _ in form.terms))
             tests = [graph.compare("ne", graph.index(form), graph.zero) for form in order]
             body = graph.select(graph.logic("and", tests) if len(tests) > 1 else tests[0], body, graph.zero)
-        inner = graph.sum(case.variables, case.rows, body) if case.variables else graph.guard(case.rows, body)
+        if not case.variables:
+            return graph.guard(case.rows, body)
+        inner = graph.sum(case.variables, case.rows, body)
         term = graph.mul([*outside, inner])
         for test in sorted(case.tests & case.outside, key=lambda test: test.id):
             term = graph.select(test, term, graph.zero)
