@@ -124,12 +124,37 @@ def test_named_parts_name_temporaries():
 def test_tuples_are_shown_as_formulas():
     both = td.gradient(x @ y * (x @ x), (x, y))
     assert isinstance(both, tuple)
-    formula = r"$\displaystyle \begin{aligned}&\left(x^{\top} x\right) y + 2 x^{\top} y x \\ "
-    assert both._repr_latex_() == formula + r"&\left(x^{\top} x\right) x\end{aligned}$"
+    assert both._repr_latex_() == rf"$\displaystyle {td.latex(both)}$"
+    assert td.latex(both).splitlines()[1:3] == [
+        r"& \left(x^{\top} x\right) y + 2 x^{\top} y x \\",
+        r"& \left(x^{\top} x\right) x",
+    ]
     blocks = td.hessian(Piecewise((x[0] * y[1], x[0] < y[0]), (0, True)), (x, y))
     assert blocks._repr_html_().count("<tr><td>$") == 2
     assert blocks._repr_html_().count("</td><td>$") == 2
     assert " &lt; " in blocks._repr_html_()
+
+
+def test_results_with_names_are_shown_with_their_definitions():
+    K = td.name(W @ W.T, "K")
+    by_w = td.gradient(y @ td.inv(K) @ y, W)
+    assert by_w._repr_latex_() == rf"$\displaystyle {td.latex(by_w, parts=True)}$"
+    assert r"\text{where}\quad" in by_w._repr_latex_()
+    both = td.gradient(y @ td.inv(K) @ y, (W, y))
+    assert both._repr_html_().count("<td>") == both._repr_html_().count("where") == 1
+
+
+def test_a_number_that_all_terms_have_is_in_front():
+    before = {
+        2 * x[i] - 2 * y[i]: r"2 \left(x_{i} - y_{i}\right)",
+        -2 * x[i] - 2 * y[i]: r"- 2 \left(x_{i} + y_{i}\right)",
+    }
+    before |= {x[i] / 2 - y[i] / 2: r"\frac{x_{i} - y_{i}}{2}", 2 * x[i] - 3 * y[i]: r"2 x_{i} - 3 y_{i}"}
+    before |= {2 * x[i] - 2: r"2 x_{i} - 2", 0.5 * x[i] - 0.5 * y[i]: r"0.5 x_{i} - 0.5 y_{i}"}
+    for body, formula in before.items():
+        assert td.latex(td.TensorComprehension(body, (i, n)), "g") == rf"g_{{i}} = {formula}, \quad i < n"
+    assert str(td.TensorComprehension(2 * x[i] - 2 * y[i], (i, n))) == "TensorComprehension(2*(x[i] - y[i]), (i, n))"
+    assert td.latex(-2 * x[p] + 2 * y[p]) == r"2 \left(y_{p} - x_{p}\right)"
 
 
 def test_kernels_read_along_rows():

@@ -10,8 +10,10 @@ import sympy
 
 from sympy_tensordiff.derivative.named_parts import cse
 from sympy_tensordiff.errors import ArgumentError, ArgumentTypeError
+from sympy_tensordiff.symbolic import hooks
 from sympy_tensordiff.symbolic.lift import as_operand
-from sympy_tensordiff.symbolic.printing import unlabelled, upright
+from sympy_tensordiff.symbolic.named import named_in
+from sympy_tensordiff.symbolic.printing import in_latex, unlabelled, upright
 from sympy_tensordiff.symbolic.tensors import TensorComprehension
 from sympy_tensordiff.symbolic.typed import Scalar
 
@@ -80,13 +82,21 @@ def latex(expr: Scalar | Sequence[Scalar], name: str | Sequence[str] | None = No
     return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
+def _in_notebook(results: Sequence[Any]) -> str:
+    """Results one below the other; those with named parts with the definitions of these, and of what else repeats."""
+    return latex(results, parts=bool(named_in(results)))
+
+
+hooks.register_formula(_in_notebook)
+
+
 def _equation(left: str | None, expr: Any) -> tuple[str | None, str]:
     """Both sides; a comprehension entry by entry where there is a left-hand side for its indices."""
     if left is None or not isinstance(expr, TensorComprehension):
-        return left, sympy.latex(expr)
+        return left, in_latex(expr)
     expr = unlabelled(expr)
     indices = [sympy.latex(index) for index in expr.indices]
     base = left if _SIMPLE.fullmatch(left) else rf"\left({left}\right)"
     ranges = r",\; ".join(f"{i} < {sympy.latex(extent)}" for i, extent in zip(indices, expr.shape, strict=True))
     subscript = (" " if all(len(i) == 1 for i in indices) else ", ").join(indices)
-    return f"{base}_{{{subscript}}}", rf"{sympy.latex(expr.body)}, \quad {ranges}"
+    return f"{base}_{{{subscript}}}", rf"{in_latex(expr.body)}, \quad {ranges}"

@@ -136,6 +136,11 @@ class Graph(Elementwise):
             node.free = node.free - frozenset(-(base + 1 + n) for n in range(count))
             node.height = base + count
             self.hints[node.id] = names
+        elif (old := self.hints[node.id]) != names and all(
+            o == new or o.startswith(f"{new}_") for o, new in zip(old, names, strict=True)
+        ):
+            # Written below another j, an index is j_1; read again, it is the j of its equals elsewhere.
+            self.hints[node.id] = names
         return node
 
     def bound(self, node: Node) -> tuple[int, ...]:

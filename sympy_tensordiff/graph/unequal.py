@@ -1,4 +1,9 @@
-"""Sums on both sides of a value as one over all values but that: ``j < p`` and ``j > p`` are ``j != p``."""
+"""Sums and guards on both sides of a value as one over all values but that: ``j < p`` and ``j > p`` are ``j != p``.
+
+So a reader has one sum over ``k != p`` and ``j != k, p`` for six ranges in order. The graph knows conjunctions of
+inequalities only; where they are joined, a choice by ``compare ne`` of indices stands under the sum. Loops would ask it
+at each point, so nothing is computed from this form.
+"""
 
 from __future__ import annotations
 
@@ -6,81 +11,205 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sympy_tensordiff.graph.interning import Number
-from sympy_tensordiff.graph.nodes import Graph, Node, reachable
+from sympy_tensordiff.graph.nodes import BINDERS, Graph, Node, reachable
+from sympy_tensordiff.graph.trampoline import Recursion, trampoline
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.implication import implied
 
+Rows = tuple[Row, ...]
 
-class Unequal(NamedTuple):
-    """A number times factors times the sum of ``body`` over the points of ``rows`` at which ``form`` is not 0.
 
-    ``node`` is one of the two sums, whose indices have names.
+class Case(NamedTuple):
+    """A number times ``product`` where all ``tests`` hold, summed over the points of ``rows`` at which no form is 0.
+
+    ``outside`` are factors and tests that are written in front of the sum. Without variables it is a guard.
     """
 
     number: Number
-    factors: tuple[Node, ...]
-    node: Node
+    product: Node
+    tests: frozenset[Node]
+    outside: frozenset[Node]
     variables: tuple[int, ...]
-    rows: tuple[Row, ...]
-    form: Affine
-    body: Node
+    rows: Rows
+    forms: frozenset[Affine]
 
 
-def without_sides(graph: Graph, terms: Sequence[Node], known: Sequence[Row]) -> Iterator[Node | Unequal]:
-    """The terms of an addition, two sums of one body on both sides of a value as one.
+def joined_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
+    """The ``nodes`` with terms of additions on both sides of a value as one.
 
     Parameters
     ----------
     graph : Graph
-    terms : sequence of Node
-    known : sequence of Row
-        What is known of the indices around.
+    nodes : sequence of Node
     """
-    waiting = [(term, _parts(graph, term)) for term in terms]
-    while waiting:
-        term, parts = waiting.pop(0)
-        for number, (_, others) in enumerate(waiting):
-            joined = None if parts is None or others is None else _joined(graph, parts, others, known)
-            if joined is not None:
-                del waiting[number]
-                yield joined
-                break
-        else:
-            yield term
+    work = _Sides(graph)
+    return [trampoline(work.visit(node, ())) for node in nodes]
 
 
-_Parts = tuple[Number, tuple[Node, ...], Node]
+def unequal_forms(condition: Node) -> tuple[Affine, ...]:
+    """The forms of indices that a condition says are not 0, if it says nothing else."""
+    parts = condition.args if condition.op == "and" else (condition,)
+    if any(part.op != "compare" or part.data != "ne" or part.args[0].op != "index" for part in parts):
+        return ()
+    return tuple(part.args[0].data for part in parts) if all(part.args[1].data == 0 for part in parts) else ()
 
 
-def _parts(graph: Graph, term: Node) -> _Parts | None:
-    """A term as a number, factors and the only sum among them."""
-    number, core = graph.split_coefficient(term)
-    factors = graph.factors(core)
-    sums = [factor for factor in factors if factor.op == "sum"]
-    return (number, tuple(f for f in factors if f is not sums[0]), sums[0]) if len(sums) == 1 else None
+class _Sides:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.done: dict[tuple[Node, Rows], Node] = {}
+        self.level: dict[int, int] = {}
 
+    def visit(self, node: Node, known: Rows) -> Recursion[Node]:
+        """A node, where the ranges around it are known; its guards are not, or chains of them would double the ways."""
+        if node.plain:
+            return node
+        known = tuple(row for row in known if not row.form.atoms().isdisjoint(node.free))
+        if (node, known) not in self.done:
+            self.done[node, known] = yield self.joined_within(node, known)
+        return self.done[node, known]
 
-def _joined(graph: Graph, one: _Parts, other: _Parts, known: Sequence[Row]) -> Unequal | None:
-    """The sum over both sides; None where the two are no such sums."""
-    if one[:2] != other[:2] or one[2].args[0] is not other[2].args[0]:
+    def joined_within(self, node: Node, known: Rows) -> Recursion[Node]:
+        graph = self.graph
+        if node.op in BINDERS:
+            variables, rows, body = graph.inside(node, frozenset().union(*(row.form.atoms() for row in known)))
+            self.enter(variables)
+            new = yield self.visit(body, (*known, *rows))
+            if new is body:
+                return node
+            if node.op == "comprehension":
+                return graph.comprehension(variables, node.data, new)
+            return graph.reduce(node.op, variables, rows, new)
+        args = []
+        for arg in node.args:
+            args.append((yield self.visit(arg, known)))
+        new = graph.with_args(node, args)
+        return self.joined(new, known) if new.op == "add" and not new.shape else new
+
+    def enter(self, variables: Sequence[int]) -> None:
+        for v in variables:
+            self.level.setdefault(v, len(self.level))
+
+    def joined(self, addition: Node, known: Rows) -> Node:
+        """An addition, two terms of one product on both sides of a value as one."""
+        shared: dict[int, tuple[int, ...]] = {}
+        groups: dict[object, list[Case]] = {}
+        rest = []
+        for term in addition.args:
+            case = self.case(term, shared)
+            if case is None:
+                rest.append(term)
+            else:
+                groups.setdefault((case.number, case.product, case.tests, case.variables), []).append(case)
+        fewer = False
+        for cases in groups.values():
+            while (pair := self.joined_pair(cases, known)) is not None:
+                cases[:], fewer = pair, True
+        if not fewer:
+            return addition
+        return self.graph.add([*rest, *(self.term(case) for cases in groups.values() for case in cases)])
+
+    def case(self, term: Node, shared: dict[int, tuple[int, ...]]) -> Case | None:
+        """A guard, or a number times factors times one sum, over variables that all terms share."""
+        graph = self.graph
+        if term.op == "guard":
+            number, body = graph.split_coefficient(term.args[0])
+            forms, tests, factors = self.apart(body)
+            return Case(number, graph.mul(factors), tests, frozenset(), (), term.data, forms)
+        number, core = graph.split_coefficient(term)
+        around, outer, outside = self.apart(core)
+        sums = [factor for factor in outside if factor.op == "sum"]
+        if len(sums) != 1 or around:
+            return None
+        bound = graph.bound(sums[0])
+        if len(bound) not in shared:
+            shared[len(bound)] = tuple(graph.fresh(name) for name in graph.hints[sums[0].id])
+            self.enter(shared[len(bound)])
+        variables = shared[len(bound)]
+        opening = {v: Affine.variable(w) for v, w in zip(bound, variables, strict=True)}
+        own, body = graph.split_coefficient(graph.substitute(sums[0].args[0], opening))
+        outside = [factor for factor in outside if factor is not sums[0]]
+        forms, inner, factors = self.apart(body)
+        rows = tuple(row.substitute(opening) for row in sums[0].data)
+        product = graph.mul([*outside, *factors])
+        return Case(number * own, product, outer | inner, outer.union(outside), variables, rows, forms)
+
+    def apart(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
+        """The forms that are not 0 and the tests that hold where a product counts, and the factors there."""
+        forms: frozenset[Affine] = frozenset()
+        tests: frozenset[Node] = frozenset()
+        factors = []
+        waiting = [*self.graph.factors(product)][::-1]
+        while waiting:
+            factor = waiting.pop()
+            if factor.op == "select" and factor.args[2] is self.graph.zero:
+                found = unequal_forms(factor.args[0])
+                forms = forms.union(found)
+                tests = tests if found else tests.union([factor.args[0]])
+                waiting += reversed(self.graph.factors(factor.args[1]))
+            else:
+                factors.append(factor)
+        return forms, tests, factors
+
+    def joined_pair(self, cases: Sequence[Case], known: Rows) -> list[Case] | None:
+        """Cases of one product, two of them as one; None where no two are on both sides of a value."""
+        for n, one in enumerate(cases):
+            for m in range(n + 1, len(cases)):
+                found = self.union(one, cases[m], known)
+                if found is not None:
+                    return [*cases[:n], found, *cases[n + 1 : m], *cases[m + 1 :]]
         return None
-    variables, rows, body = graph.open(one[2])
-    theirs, beyond, _ = graph.open(other[2])
-    beyond = tuple(
-        row.substitute({v: Affine.variable(w) for v, w in zip(theirs, variables, strict=True)}) for row in beyond
-    )
-    known = [*known, *_inside(body, variables)]
-    for side in rows:
-        for opposite in beyond:
-            if side.kind == opposite.kind == "ge" and side.form + opposite.form == Affine.of(-2):
-                first, second = _needed(rows, side), _needed(beyond, opposite)
+
+    def union(self, one: Case, other: Case, known: Rows) -> Case | None:
+        """The case of both sides; None where the two are no such cases."""
+        for side in one.rows:
+            for opposite in other.rows:
+                if side.kind != "ge" or opposite.kind != "ge" or side.form + opposite.form != Affine.of(-2):
+                    continue
+                inside = (*known, *_inside(one.product, one.variables))
+                here, beyond = (*one.rows, *inside), (*other.rows, *inside)
+                first, second = _needed(one.rows, side), _needed(other.rows, opposite)
                 # On each side the limits of the other one hold anyway.
-                if all(implied(row, (*rows, *known)) for row in second) and all(
-                    implied(row, (*beyond, *known)) for row in first
+                if not all(implied(row, here) for row in second) or not all(implied(row, beyond) for row in first):
+                    continue
+                if all(_not_zero(f, here) for f in other.forms - one.forms) and all(
+                    _not_zero(f, beyond) for f in one.forms - other.forms
                 ):
-                    joined = tuple(dict.fromkeys((*first, *second)))
-                    return Unequal(one[0], one[1], one[2], variables, joined, side.form + 1, body)
-    return None
+                    forms = one.forms | other.forms | {self.signed(side.form + 1)}
+                    rows, outside = tuple(dict.fromkeys((*first, *second))), one.outside & other.outside
+                    return one._replace(rows=rows, forms=forms, outside=outside)
+        return None
+
+    def signed(self, form: Affine) -> Affine:
+        """A form or its opposite: the index that is bound innermost is added."""
+        last = max(form.terms, key=lambda term: (self.level.get(term[0], -1), str(term[0])))
+        return form if last[1] > 0 else -form
+
+    def term(self, case: Case) -> Node:
+        graph = self.graph
+        factors = graph.factors(case.product)
+        outside = [factor for factor in factors if factor in case.outside]
+        if len(outside) < len(case.outside - case.tests):  # one is a power with a factor inside
+            outside = []
+        inside = [factor for factor in factors if factor not in outside]
+        body = graph.mul([*inside, *([] if case.variables else [graph.const(case.number)])])
+        for test in sorted(case.tests - case.outside, key=lambda test: test.id):
+            body = graph.select(test, body, graph.zero)
+        if case.forms:
+            order = sorted(case.forms, key=lambda form: sorted((self.level.get(v, -1), str(v)) for v, _ in form.terms))
+            tests = [graph.compare("ne", graph.index(form), graph.zero) for form in order]
+            body = graph.select(graph.logic("and", tests) if len(tests) > 1 else tests[0], body, graph.zero)
+        if not case.variables:
+            return graph.guard(case.rows, body)
+        inner = graph.sum(case.variables, case.rows, body)
+        term = graph.mul([*outside, inner])
+        for test in sorted(case.tests & case.outside, key=lambda test: test.id):
+            term = graph.select(test, term, graph.zero)
+        return graph.scale(case.number, term)
+
+
+def _not_zero(form: Affine, known: Rows) -> bool:
+    return implied(Row("ge", form - 1), known) or implied(Row("ge", -form - 1), known)
 
 
 def _inside(body: Node, bound: Sequence[int]) -> Iterator[Row]:

@@ -6,7 +6,7 @@ Reductions must have triangular rows (`simplify.bounds`): each variable bounded 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy
 
@@ -17,7 +17,7 @@ from sympy_tensordiff.graph.interning import takes_tensors
 from sympy_tensordiff.graph.nodes import BINDERS, Node, replace
 from sympy_tensordiff.graph.read import Reader
 from sympy_tensordiff.graph.trampoline import Recursion, trampoline
-from sympy_tensordiff.graph.unequal import Unequal, without_sides
+from sympy_tensordiff.graph.unequal import joined_sides, unequal_forms
 from sympy_tensordiff.graph.write_forms import Scope
 from sympy_tensordiff.graph.write_tensors import TensorWriter, number
 from sympy_tensordiff.integer.affine import Affine, Row
@@ -43,7 +43,7 @@ def write(reader: Reader, node: Node) -> Any:
 def write_all(reader: Reader, nodes: Iterable[Node]) -> list[Any]:
     """The SymPy expressions of several nodes; what the nodes share the expressions share."""
     writer = Writer(reader)
-    return [trampoline(writer.visit(node, ())) for node in nodes]
+    return [trampoline(writer.visit(node, ())) for node in joined_sides(reader.graph, list(nodes))]
 
 
 class Writer(TensorWriter):
@@ -54,7 +54,6 @@ class Writer(TensorWriter):
         self.graph = reader.graph
         self.done: dict[tuple[Node, Scope], Any] = {}
         self.held = Shallow(DEEPEST).held
-        self.known: list[Row] = []  # the ranges of the tensors around
 
     # -------------------------------------------------------------- the walk
 
@@ -114,6 +113,9 @@ class Writer(TensorWriter):
         return TensorEntry._trusted(tensor, tuple(self.form(form, scope) for form in node.data))
 
     def select(self, node: Node, scope: Scope) -> Recursion[Any]:
+        if node.args[2] is self.graph.zero and (forms := unequal_forms(node.args[0])):
+            body = yield self.visit(node.args[1], scope)
+            return _case(body, *self.unequal(forms, scope))
         pairs = []
         while node.op == "select":
             condition, value, node = node.args
@@ -153,18 +155,9 @@ class Writer(TensorWriter):
         return result
 
     def add(self, node: Node, scope: Scope) -> Recursion[Any]:
-        """A sum, in which a case and its opposite are one choice, and those above and below a value all but that."""
+        """A sum, in which a case and its opposite are one choice."""
         terms = []
-        plain: list[Node] = []
-        for part in without_sides(self.graph, node.args, self.known):
-            if isinstance(part, Unequal):
-                terms.append((yield self.unequal(part, scope)))
-            else:
-                plain.append(part)
-        plain, but = _all_but(plain)
-        for case in but:
-            terms.append((yield self.all_but(case, scope)))
-        for term, other, rest in _with_opposites(plain):
+        for term, other, rest in _with_opposites(node.args):
             if other is None:
                 terms.append((yield self.visit(term, scope)))
                 continue
@@ -176,24 +169,6 @@ class Writer(TensorWriter):
             terms.append(sympy.Piecewise(*pairs, *([(sympy.S.Zero, sympy.true)] if rest else []), evaluate=False))
         return applied(sympy.Add, terms)
 
-    def unequal(self, part: Unequal, scope: Scope) -> Recursion[Any]:
-        """A sum over all values of an index but one."""
-        factors = [number(part.number)]
-        for factor in part.factors:
-            factors.append((yield self.visit(factor, scope)))
-        scope = self.bind(part.variables, self.graph.hints[part.node.id], scope)
-        limits = self.limits(part.node, part.variables, part.rows, part.body, scope)
-        body = yield self.visit(part.body, scope)
-        differ = sympy.Ne(*self.equation(Row("eq", part.form), scope), evaluate=False)
-        case = _case(body, differ)
-        return sympy.Mul(*factors, IndexedSum._trusted(case, tuple(reversed(limits))))
-
-    def all_but(self, case: AllBut, scope: Scope) -> Recursion[Any]:
-        """A body for all values of some forms but 0."""
-        unequal = [sympy.Ne(*self.equation(Row("eq", form), scope), evaluate=False) for form in case.forms]
-        body = yield self.visit(case.body, scope)
-        return _case(body, *(self.condition(row, scope) for row in case.rows), *unequal)
-
     def comes_second(self, case: Node, rest: tuple[Row, ...], scope: Scope) -> bool:
         """Whether the opposite of a case is written first: the upper part of a range, even indices, one remainder."""
         (row,) = (row for row in case.data if row not in rest)
@@ -203,8 +178,17 @@ class Writer(TensorWriter):
         return (isinstance(opposite, Row) and opposite.kind == "mod") or self.lead(row.form, scope)[1] < 0
 
     def guard(self, node: Node, scope: Scope) -> Recursion[Any]:
-        body = yield self.visit(node.args[0], scope)
-        return self.guarded(node.data, body, scope)
+        body, rows = node.args[0], node.data
+        forms = unequal_forms(body.args[0]) if self.graph.is_choice(body) and body.args[2] is self.graph.zero else ()
+        if forms and all(row.kind != "eq" for row in rows):
+            value = yield self.visit(body.args[1], scope)
+            return _case(value, *(self.condition(row, scope) for row in rows), *self.unequal(forms, scope))
+        value = yield self.visit(body, scope)
+        return self.guarded(rows, value, scope)
+
+    def unequal(self, forms: Sequence[Affine], scope: Scope) -> list[Any]:
+        """Conditions that forms are not 0."""
+        return [sympy.Ne(*self.equation(Row("eq", form), scope), evaluate=False) for form in forms]
 
     def guarded(self, rows: Sequence[Row], body: Any, scope: Scope) -> Any:
         """The body times a delta for each equation, as a case of the other rows.
@@ -258,12 +242,10 @@ class Writer(TensorWriter):
         return limits
 
     def comprehension(self, node: Node, scope: Scope) -> Recursion[Any]:
-        variables, rows, body = self.graph.inside(node, dict(scope))
+        variables, _, body = self.graph.inside(node, dict(scope))
         extents = [self.form(extent, scope) for extent in node.data]
         scope = self.bind(variables, self.graph.hints[node.id], scope)
-        self.known.extend(rows)
         entry = yield self.visit(body, scope)
-        del self.known[len(self.known) - len(rows) :]
         limits = tuple((self.symbol(v, scope), extent) for v, extent in zip(variables, extents, strict=True))
         return TensorComprehension._trusted(entry, limits)
 
@@ -287,46 +269,6 @@ def _with_opposites(terms: Sequence[Node]) -> Iterator[tuple[Node, Node | None, 
                 break
         else:
             yield term, None, ()
-
-
-class AllBut(NamedTuple):
-    """A body where rows hold and no form is 0."""
-
-    body: Node
-    rows: tuple[Row, ...]
-    forms: tuple[Affine, ...] = ()
-
-
-def _all_but(terms: Sequence[Node]) -> tuple[list[Node], list[AllBut]]:
-    """The terms of a sum without the guards of one body on both sides of a value, and those as cases of all but it."""
-    guards = [term for term in terms if term.op == "guard"]
-    cases = [AllBut(term.args[0], term.data) for term in guards]
-    sources = [[term] for term in guards]
-    number = 0
-    while number < len(cases):
-        for other in range(number + 1, len(cases)):
-            joined = _joined_sides(cases[number], cases[other])
-            if joined is not None:
-                cases[number] = joined
-                sources[number] += sources.pop(other)
-                del cases[other]
-                number = -1
-                break
-        number += 1
-    done = {term for case, own in zip(cases, sources, strict=True) if case.forms for term in own}
-    return [term for term in terms if term not in done], [case for case in cases if case.forms]
-
-
-def _joined_sides(one: AllBut, other: AllBut) -> AllBut | None:
-    """Two cases of one body, one where ``f >= 1`` and one where ``f <= -1``, and both where the same rows hold."""
-    if one.body is not other.body or one.forms != other.forms or len(one.rows) != len(other.rows):
-        return None
-    rest = tuple(row for row in one.rows if row in other.rows)
-    apart = [row for row in (*one.rows, *other.rows) if row not in rest]
-    inequalities = all(row.kind == "ge" for row in apart) and all(row.kind != "eq" for row in rest)
-    if len(apart) != 2 or not inequalities or apart[0].form + apart[1].form != Affine.of(-2):
-        return None
-    return AllBut(one.body, rest, (*one.forms, apart[0].form + 1))
 
 
 def _case(body: Any, *conditions: Any) -> Any:

@@ -329,4 +329,4 @@ def _operations(node: Node) -> int:
         # A number among factors is a sign or a coefficient, one among terms is a term.
         parts = [arg for arg in node.args if node.op == "add" or arg.op != "const"]
         return len(parts) - 1 + (node.op == "ein" and not node.view)
-    return 0 if node.op in _LEAVES | {"read", "comprehension"} else 1
+    return 0 if node.op in _LEAVES | {"read"} else 1

@@ -68,5 +68,5 @@ def weight(node: Node) -> int:
     """One node and the edges to its arguments; see `size`. Numbers weigh nothing: ``x**2`` is as heavy as ``x x``."""
     if node.op == "const":
         return 0
-    count = len(node.args)
+    count = sum(arg.op != "const" for arg in node.args) if node.op == "mul" else len(node.args)
     return 3 * (count - 1) if count > 1 and node.op in ("ein", "mul") else 1 + count

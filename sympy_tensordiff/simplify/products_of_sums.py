@@ -59,7 +59,15 @@ def common_outside(graph: Graph, body: Node) -> Node:
         left = [graph.pow(base, graph.const(e - shared.get(base, 0))) for base, e in powers.items()]
         rests.append(graph.guard(rows, graph.mul(left)))
     outside = [graph.pow(base, graph.const(exponent)) for base, exponent in shared.items()]
-    return graph.mul([graph.const(number), *outside, graph.add(rests)])
+    # SymPy writes a - (b + c) as a - b - c, whose sign is another one's.
+    flat = [inner for rest in rests for inner in _flat(graph, rest)]
+    return graph.mul([graph.const(number), *outside, graph.add(flat)])
+
+
+def _flat(graph: Graph, term: Node) -> list[Node]:
+    """The terms of a multiple of an addition; another term alone."""
+    number, core = graph.split_coefficient(term)
+    return [graph.scale(number, inner) for inner in core.args] if core.op == "add" else [term]
 
 
 def _powers(graph: Graph, term: Node) -> tuple[tuple[Row, ...], dict[Node, int | Fraction]]:

@@ -51,13 +51,19 @@ def merged_sums(graph: Graph, nodes: Sequence[Node], sizes: frozenset[int] = fro
     for part in reachable(*nodes):
         new = part if part.whole else graph.with_args(part, [done[arg] for arg in part.args])
         if new.op == "add" and not new.whole and len(new.args) <= MOST_TERMS and not new.plain:
-            new = _merged(graph, new, LEVELS, sizes)
+            new = _shortened(graph, _merged(graph, new, LEVELS, sizes))
         elif new.op in ("sum", "guard", "comprehension", "mul"):
-            new = graph.with_args(new, [common_outside(graph, arg) for arg in new.args])
+            new = graph.with_args(new, [_common_outside(graph, arg) for arg in new.args])
         elif new.op == "select":
-            new = graph.with_args(new, [new.args[0], *(common_outside(graph, side) for side in new.args[1:])])
+            new = graph.with_args(new, [new.args[0], *(_common_outside(graph, side) for side in new.args[1:])])
         done[part] = new
-    return [node if node.whole else common_outside(graph, done[node]) for node in nodes]
+    return [node if node.whole else _common_outside(graph, done[node]) for node in nodes]
+
+
+def _common_outside(graph: Graph, body: Node) -> Node:
+    """A summand with common factors outside of an addition, of which terms may cancel then."""
+    new = common_outside(graph, body)
+    return body if new is body else graph.mul([_shortened(graph, factor) for factor in graph.factors(new)])
 
 
 def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int]) -> Node:
@@ -79,6 +85,36 @@ def _merged(graph: Graph, addition: Node, levels: int, sizes: frozenset[int]) ->
         outside = [*group[0].outside]
         rest += [graph.mul([*outside, part]) for part in _together(graph, group, levels, sizes)]
     return graph.add(rest)
+
+
+def _shortened(graph: Graph, addition: Node) -> Node:
+    """An addition with one of its sums taken term by term, where that leaves fewer terms.
+
+    ``Sum w*(f + 1)/Sum w - 1`` is ``Sum w*f/Sum w``.
+    """
+    for term in addition.args if addition.op == "add" else ():
+        found = _summed(graph, term)
+        apart = _by_terms(graph, found) if found else None
+        if apart:
+            new = graph.add([*(other for other in addition.args if other is not term), *apart])
+            if new.op != "add" or len(new.args) < len(addition.args):
+                return _shortened(graph, new)
+    return addition
+
+
+def _by_terms(graph: Graph, term: Summed) -> list[Node] | None:
+    """The terms of a multiple of a sum of an addition; None for other sums, and for an addition without a number."""
+    number, factors = graph.split_coefficient(term.node.args[0])
+    additions = [factor for factor in graph.factors(factors) if factor.op == "add" and factor.args[-1].op == "const"]
+    if len(additions) != 1 or len(additions[0].args) > MOST_TERMS:
+        return None
+    rest = [factor for factor in graph.factors(factors) if factor is not additions[0]]
+    sums = []
+    for part in additions[0].args:
+        own, core = graph.split_coefficient(part)
+        total = graph.rebind(term.node, graph.mul([*rest, core]))
+        sums.append(graph.mul([graph.const(term.number * number * own), *term.outside, total]))
+    return sums
 
 
 def _terms(graph: Graph, addition: Node) -> list[Node]:

@@ -62,6 +62,9 @@ class Node(walkers.Shown, NoCode, Expr):
             return super().__reduce_ex__(protocol)
         return deep.unpacked, (deep.packed(self),)
 
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {hooks.formula([self])}$"
+
     def has_free(self, *patterns: Any) -> bool:
         """As `Basic.has_free`."""
         if all(isinstance(pattern, Symbol) or (whole.is_whole(pattern) and pattern.is_symbol) for pattern in patterns):

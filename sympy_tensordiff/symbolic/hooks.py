@@ -69,6 +69,19 @@ def simplified(expr: Expr) -> Any:
     return _simplification[0](expr) if _simplification else expr
 
 
+_formula: list[Callable[[Any], str]] = []
+
+
+def register_formula(function: Callable[[Any], str]) -> None:
+    """Make ``function(results)`` the LaTeX in which notebooks show one or several results of these classes."""
+    _formula[:] = [function]
+
+
+def formula(results: Any) -> str:
+    """Results in LaTeX for a notebook, by the registered function."""
+    return _formula[0](results)
+
+
 Jacobian: TypeAlias = Callable[[Any, Any, bool], Any]
 
 _jacobian: list[Jacobian] = []

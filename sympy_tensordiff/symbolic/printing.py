@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from types import FrameType
 from typing import Any
 
-from sympy import Idx, Symbol, latex, srepr
+from sympy import Add, Idx, Mul, S, Symbol, latex, srepr
+from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.pretty.stringpict import prettyForm, stringPict
+from sympy.printing.str import StrPrinter
 
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.symbolic.indices import Renaming
@@ -171,8 +174,13 @@ def upright(name: str) -> str:
 
 def shown_body(printer: Any, body: Any) -> Any:
     """The body of a binder, with the terms that are added first, and what is rounded over one denominator."""
-    with positive_first(printer), fractions_joined(printer):
+    with positive_first(printer), fractions_joined(printer), number_outside(printer):
         return printer._print(body)
+
+
+def in_latex(expr: Any) -> str:
+    """Any expression in LaTeX, written as the body of a binder is."""
+    return str(shown_body(LatexPrinter(), expr))
 
 
 @contextmanager
@@ -192,6 +200,47 @@ def positive_first(printer: Any) -> Iterator[None]:
         yield
     finally:
         del printer._as_ordered_terms
+
+
+@contextmanager
+def number_outside(printer: Any) -> Iterator[None]:
+    """Within it, a number that all terms of a sum have is in front of it: ``2*(a - b)``, which SymPy multiplies out."""
+    if "_print_Add" in vars(printer) or not isinstance(printer, (LatexPrinter, StrPrinter)):
+        yield
+        return
+
+    own = type(printer)
+
+    def added(expr: Any, **how: Any) -> Any:
+        number, inner = _content(expr)
+        if number == 1 or printer.order == "none":
+            return own._print_Add(printer, expr, **how)
+        if all(term.as_coeff_Mul()[0].is_negative for term in inner.args):
+            number, inner = -number, Add(*(-term for term in inner.args), evaluate=False)
+        return printer._print(Mul(number, inner, evaluate=False))
+
+    def multiplied(expr: Any, **how: Any) -> Any:
+        # SymPy prints quotients, which may be powers, in the same way.
+        parts = [_content(factor) for factor in (expr.args if expr.is_Mul else ()) if not factor.is_Rational]
+        if printer.order == "none" or all(number == 1 for number, _ in parts):
+            return own._print_Mul(printer, expr, **how)
+        number = prod((number for number, _ in parts), start=expr.as_coeff_Mul()[0])
+        return own._print_Mul(printer, Mul(*[number] * (number != 1), *(f for _, f in parts), evaluate=False), **how)
+
+    printer._print_Add, printer._print_Mul = added, multiplied
+    try:
+        yield
+    finally:
+        del printer._print_Add, printer._print_Mul
+
+
+def _content(expr: Any) -> tuple[Any, Any]:
+    """The rational number that all terms of a sum have but for their signs, and the sum without it; else 1."""
+    parts = [term.as_coeff_Mul() for term in expr.args] if expr.is_Add else [(S.One, expr)]
+    number = abs(parts[0][0])
+    if number == 1 or any(not c.is_Rational or abs(c) != number or rest == 1 for c, rest in parts):
+        return S.One, expr
+    return number, Add(*(c / number * rest for c, rest in parts), evaluate=False)
 
 
 @contextmanager
