@@ -25,7 +25,8 @@ def run(name: str) -> tuple[int, list[str]]:
 
 # All of them run when the documentation is built, where Dask is missing all but one.
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name == "larger_than_memory" else pytest.mark.thorough) for name in EXAMPLES]
+    "name",
+    [pytest.param(name, marks=() if name == "larger_than_memory" else pytest.mark.thorough) for name in EXAMPLES],
 )
 def test_example_runs(name: str, elsewhere) -> None:
     """An example asserts its own numbers."""
