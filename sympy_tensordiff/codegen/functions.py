@@ -5,13 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-<<<<<<< HEAD
-from math import nan
-from typing import Any, NamedTuple
-=======
 from math import lcm, nan, prod
-from typing import Any
->>>>>>> t-dist
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy

@@ -93,15 +93,11 @@ class Lowering(Matrices):
             "mul": self._product,
             "select": self._choice,
         }
-<<<<<<< HEAD
-        special = self._root if node.op == "pow" and _has_root(node.args[1]) else methods.get(node.op)
-=======
         if node.data is sympy.frac and (found := rational_form(node.args[0])) is not None:
             form, below = found  # a rounded sum of fractions may be less than the integer that it is
             remainder = scalars.IndexValue(self.form(form - below * quotient(form, below)))
             return scalars.Operation("mul", (scalars.Number(Fraction(1, below)), remainder))
-        special = methods.get(node.op)
->>>>>>> t-dist
+        special = self._root if node.op == "pow" and _has_root(node.args[1]) else methods.get(node.op)
         if special is not None:
             value: scalars.Scalar = yield special(node, block)
             return value
