@@ -42,6 +42,7 @@ rows = td.TensorComprehension(sympy.exp(X[i, j]) / td.IndexedSum(sympy.exp(X[k, 
 largest = td.IndexedMax(x[i], (i, 0, n - 1))
 neighbours = sympy.Piecewise((x[i - 1], i > 0), (x[i], True)) + sympy.Piecewise((x[i + 1], i < n - 1), (0, True))
 gathered = td.IndexedSum((w[chosen[i]] - y[i]) ** 2, (i, 0, n - 1))
+greatest = td.IndexedSum(td.IndexedMax(X[i, k] * w[k] + 5, (k, 0, m - 1)) ** 2, (i, 0, n - 1))
 mttkrp = td.einsum("ijk,jr,kr->ir", T, V, W)
 
 ROWS: dict[str, tuple[tuple[Any, ...], Any, dict[Any, int]]] = {
@@ -75,6 +76,7 @@ ROWS: dict[str, tuple[tuple[Any, ...], Any, dict[Any, int]]] = {
     "chain of means": ((x,), x * td.mean(x * td.mean(x * td.mean(x * td.mean(x)))), {n: 3}),
     "running maximum": ((x,), td.TensorComprehension(td.IndexedMax(x[j], (j, 0, i)), (i, n)), {n: 3}),
     "scatter": ((w, x, chosen), td.gradient(td.IndexedSum(x[i] * w[chosen[i]], (i, 0, n - 1)), w), {n: 3, m: 2}),
+    "greatest of rows": ((X, w), (td.gradient(greatest, X), td.gradient(greatest, w)), {n: 3}),
     "an argument": ((x, X), (x, X.T), {n: 3}),
     "product of sums": ((x, y), td.hessian(td.dot(x, y) ** 2, x), {n: 3}),
 }

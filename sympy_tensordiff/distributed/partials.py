@@ -16,7 +16,7 @@ from sympy import Expr, Piecewise
 
 from sympy_tensordiff.distributed.footprints import CASES, index_cases, limit_rows
 from sympy_tensordiff.distributed.loops import Loop, Loops, binders_of, narrowed, one_form
-from sympy_tensordiff.distributed.walks import finished, rebuilt
+from sympy_tensordiff.distributed.walks import Choice, finished, rebuilt
 from sympy_tensordiff.errors import UnsupportedError
 from sympy_tensordiff.structure.terms import Binder, written_out
 from sympy_tensordiff.symbolic.sums import IndexedMax, IndexedMin, IndexedProduct, IndexedReduction, IndexedSum
@@ -156,7 +156,7 @@ class Splitter:
             if found is None:
                 return entry
             self.least |= {name: block for name, block in self.blocks.items() if block and name in sizes}
-        return Piecewise(*found, (sympy.S.Zero, True), evaluate=False)
+        return Choice(*found, (sympy.S.Zero, True))
 
     def _add(self, axes: tuple[Binder, ...], body: Expr) -> Walk:
         loops = self.loops.of(axes, (), ())
@@ -209,7 +209,7 @@ class Splitter:
                 values = yield self._linear, value, binders, active
                 branches.append((values, (yield self._cut, condition, binders, active)))
             kinds = dict.fromkeys(loops for values, _ in branches for loops in values)
-            return {k: Piecewise(*((values.get(k, sympy.S.Zero), c) for values, c in branches)) for k in kinds}
+            return {k: Choice(*((values.get(k, sympy.S.Zero), c) for values, c in branches)) for k in kinds}
         return {frozenset(): (yield self._cut, expr, binders, active)}
 
     def _linear_sum(self, expr: Any, binders: tuple[Binder, ...], active: tuple[Loop, ...]) -> Walk:
@@ -265,7 +265,7 @@ class Splitter:
         exponent = sympy.Add(*(f.args[0] for f in powers))
         largest = yield self._stage, IndexedMax(exponent, *total.args[1:]), binders
         # Where all are infinitely negative there is nothing to take away.
-        largest = Piecewise((largest, largest > -(sympy.Integer(10) ** 308)), (0, True), evaluate=False)
+        largest = Choice((largest, largest > -(sympy.Integer(10) ** 308)), (0, True))
         rest = sympy.Mul(*(f for f in factors if f not in powers))
         shifted = IndexedSum(rest * sympy.exp(exponent - largest), *total.args[1:])
         return (yield self._stage, shifted, binders) * sympy.exp(largest)

@@ -5,17 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from sympy import Piecewise
+
 from sympy_tensordiff.symbolic.traversal import parts, postorder
 
 
+class Choice(Piecewise):  # type: ignore[misc]
+    """A `Piecewise` whose conditions stay as they are.
+
+    SymPy writes ``x + 5 == m`` as ``x == m - 5`` whenever it builds one, which is another condition between doubles.
+    """
+
+    def __new__(cls, *args: Any) -> Any:
+        return super().__new__(cls, *args, evaluate=False)
+
+
 def rebuilt(expr: Any, change: Callable[[Any, Any], Any]) -> Any:
-    """``expr`` with ``change(old, new)`` for each node, arguments first; ``new`` has the changed arguments."""
+    """``expr`` with ``change(old, new)`` for each node, arguments first; ``new`` has the changed ones, in `Choice`."""
     done: dict[Any, Any] = {}
     for node in postorder(expr, done):
         old = parts(node)
         new = [done[arg] for arg in old]
-        same = all(a is b for a, b in zip(old, new, strict=True))
-        done[node] = change(node, node if same else node.func(*new))
+        kind = Choice if isinstance(node, Piecewise) else node.func
+        same = kind is node.func and all(a is b for a, b in zip(old, new, strict=True))
+        done[node] = change(node, node if same else kind(*new))
     return done[expr]
 
 

@@ -32,6 +32,9 @@ class Case(NamedTuple):
     variables: tuple[int, ...]
     rows: Rows
     forms: frozenset[Affine]
+    source: Node | None
+    """The term that it is; None for two as one."""
+    names: tuple[str, ...] = ()
 
 
 def joined_sides(graph: Graph, nodes: Sequence[Node]) -> list[Node]:
@@ -64,7 +67,8 @@ class _Sides:
         """A node, where the ranges around it are known; its guards are not, or chains of them would double the ways."""
         if node.plain:
             return node
-        known = tuple(row for row in known if not row.form.atoms().isdisjoint(node.free))
+        bound = node.free.intersection(self.level) if known else ()
+        known = tuple(row for row in known if not row.form.atoms().isdisjoint(bound)) if bound else ()
         if (node, known) not in self.done:
             self.done[node, known] = yield self.joined_within(node, known)
         return self.done[node, known]
@@ -115,11 +119,11 @@ class _Sides:
         if term.op == "guard":
             number, body = graph.split_coefficient(term.args[0])
             forms, tests, factors = self.apart(body)
-            return Case(number, graph.mul(factors), tests, frozenset(), (), term.data, forms)
+            return Case(number, graph.mul(factors), tests, frozenset(), (), term.data, forms, term)
         number, core = graph.split_coefficient(term)
-        around, outer, outside = self.apart(core)
+        unequal, outer, outside = self.apart(core)
         sums = [factor for factor in outside if factor.op == "sum"]
-        if len(sums) != 1 or around:
+        if len(sums) != 1 or unequal:
             return None
         bound = graph.bound(sums[0])
         if len(bound) not in shared:
@@ -132,7 +136,9 @@ class _Sides:
         forms, inner, factors = self.apart(body)
         rows = tuple(row.substitute(opening) for row in sums[0].data)
         product = graph.mul([*outside, *factors])
-        return Case(number * own, product, outer | inner, outer.union(outside), variables, rows, forms)
+        names = graph.hints[sums[0].id]
+        around = outer.union(outside)
+        return Case(number * own, product, outer | inner, around, variables, rows, forms, term, names)
 
     def apart(self, product: Node) -> tuple[frozenset[Affine], frozenset[Node], list[Node]]:
         """The forms that are not 0 and the tests that hold where a product counts, and the factors there."""
@@ -177,7 +183,7 @@ class _Sides:
                 ):
                     forms = one.forms | other.forms | {self.signed(side.form + 1)}
                     rows, outside = tuple(dict.fromkeys((*first, *second))), one.outside & other.outside
-                    return one._replace(rows=rows, forms=forms, outside=outside)
+                    return one._replace(rows=rows, forms=forms, outside=outside, source=None)
         return None
 
     def signed(self, form: Affine) -> Affine:
@@ -187,6 +193,8 @@ class _Sides:
 
     def term(self, case: Case) -> Node:
         graph = self.graph
+        if case.source is not None:
+            return case.source
         factors = graph.factors(case.product)
         outside = [factor for factor in factors if factor in case.outside]
         if len(outside) < len(case.outside - case.tests):  # one is a power with a factor inside
@@ -201,7 +209,9 @@ class _Sides:
             body = graph.select(graph.logic("and", tests) if len(tests) > 1 else tests[0], body, graph.zero)
         if not case.variables:
             return graph.guard(case.rows, body)
-        inner = graph.sum(case.variables, case.rows, body)
+        variables = [graph.fresh(name) for name in case.names]
+        own = {v: Affine.variable(w) for v, w in zip(case.variables, variables, strict=True)}
+        inner = graph.sum(variables, [row.substitute(own) for row in case.rows], graph.substitute(body, own))
         term = graph.mul([*outside, inner])
         for test in sorted(case.tests & case.outside, key=lambda test: test.id):
             term = graph.select(test, term, graph.zero)
