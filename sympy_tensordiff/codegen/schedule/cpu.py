@@ -18,8 +18,7 @@ from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, ext
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, rfactor, sink, split, split_sums
 from sympy_tensordiff.codegen.schedule.rows import STRIP, RowPlan, runs_less_often, scans_plan, sums_plan
-from sympy_tensordiff.codegen.schedule.short_rows import short_row
-from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
+from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
 from sympy_tensordiff.codegen.walk import EXTREMA, forms, scalars
 from sympy_tensordiff.integer.affine import Affine, Row
 

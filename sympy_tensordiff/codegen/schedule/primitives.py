@@ -14,9 +14,8 @@ from sympy_tensordiff.codegen.loops import Bound, Ends, If, Loop, Set, Statement
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load, Name, Number, Operation
 from sympy_tensordiff.codegen.schedule.nests import double, explicit, real, span, start, with_scalars
-from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, untied
-from sympy_tensordiff.codegen.schedule.scans import Scan
-from sympy_tensordiff.codegen.schedule.sums import in_rounds
+from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Scan, untied
+from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
 from sympy_tensordiff.integer.affine import Affine, quotient
 
 Fresh: TypeAlias = Callable[[str], str]
