@@ -20,10 +20,8 @@ from sympy_tensordiff.codegen.device_call import DeviceCalls, explained, require
 from sympy_tensordiff.codegen.externals import bind, called, for_backend
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
-from sympy_tensordiff.codegen.held import Held, forget, hold
-from sympy_tensordiff.codegen.interrupts import undivided
+from sympy_tensordiff.codegen.held import Held, forget, hold, noticed, undivided
 from sympy_tensordiff.codegen.loops import NOWHERE, DataCheck, Program
-from sympy_tensordiff.codegen.notice import noticed
 from sympy_tensordiff.codegen.printers.cuda_library import has_cupy
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.recent import Recent, Runs, remember

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import os
+import signal
 import sys
+import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from types import ModuleType
+from collections.abc import Callable, Iterator
+from types import FrameType, ModuleType
 from typing import Any
 
 KEPT = 32
@@ -81,3 +84,68 @@ def _compiled(module: ModuleType) -> Iterator[Any]:
                 for table in ("_impl_cache", "_compiled_overloads"):
                     getattr(template, table, {}).clear()
             getattr(kind, "_impl_keys", {}).clear()
+
+
+# ---------------------------------------------------------------------------- Ctrl-C
+# Ctrl-C inside of a compilation: the call raises it, and nothing half compiled is used again.
+
+
+@contextlib.contextmanager
+def undivided(forget: Callable[[], None]) -> Iterator[None]:
+    """Raise what Ctrl-C raises within, even where a library drops it; ``forget`` then removes what was begun.
+
+    LLVM calls Python back when it has an object, and Python drops what is raised there: Numba then misses the object,
+    which is an error without a cause to the caller.
+    """
+    raised: list[BaseException] = []
+    previous = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(previous):
+        yield  # Ctrl-C raises nothing here
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        try:
+            previous(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    try:
+        signal.signal(signal.SIGINT, note)
+        yield
+    except BaseException as error:
+        if not raised or error is raised[0]:
+            raise
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        if raised:
+            forget()
+    if raised:
+        raise raised[0]
+
+
+# ---------------------------------------------------------------------------- work that takes long
+# One line on a terminal about work that takes more than two seconds.
+
+
+NOTICE = "SYMPY_TENSORDIFF_NOTICE"
+"""The environment variable that is ``off`` where nothing is to be said."""
+
+PATIENCE = 2.0
+"""Seconds without a word."""
+
+
+@contextlib.contextmanager
+def noticed(work: str) -> Iterator[None]:
+    """Name the work on the terminal, if it takes long; elsewhere say nothing."""
+    if os.environ.get(NOTICE) == "off" or sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    text = f"sympy_tensordiff: {work}, once ({NOTICE}=off silences this)"
+    timer = threading.Timer(PATIENCE, print, [text], {"file": sys.stderr, "flush": True})
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

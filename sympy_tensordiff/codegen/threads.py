@@ -25,7 +25,7 @@ from typing import Any
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Bound, Contraction, Correlation, Fused, If, Loop, Program, Statement
 from sympy_tensordiff.codegen.printers.matrix_products import is_plain
-from sympy_tensordiff.codegen.printers.parallel import runs_in_blocks
+from sympy_tensordiff.codegen.printers.numba_nests import runs_in_blocks
 from sympy_tensordiff.codegen.scalars import ELEMENTARY, Operation
 from sympy_tensordiff.codegen.steps import is_compiled_whole, multiplications
 from sympy_tensordiff.codegen.walk import array_shapes, function_name, scalars

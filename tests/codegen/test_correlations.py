@@ -9,12 +9,14 @@ import pytest
 from as_python import as_python
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen import loops, matrices, tiling
+from sympy_tensordiff.codegen import correlations as passes
+from sympy_tensordiff.codegen import loops, matrices
 from sympy_tensordiff.codegen.compile import print_source
 from sympy_tensordiff.codegen.correlations import check_correlation, with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Correlation
 from sympy_tensordiff.codegen.program import build_program
+from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.walk import array_shapes
 from sympy_tensordiff.errors import VerificationError
 from sympy_tensordiff.integer.affine import Affine
@@ -69,7 +71,7 @@ def correlations(symbols, expression, **options):
 def always(monkeypatch):
     """Products of matrices, and in place, however small they are."""
     monkeypatch.setattr(matrices, "is_worth", lambda cost, iterations: True)
-    monkeypatch.setattr(tiling, "_WORTH", 0)
+    monkeypatch.setattr(passes, "_WORTH", 0)
 
 
 MAPS = [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (3, 1)]
@@ -131,7 +133,7 @@ def test_where_loops_pay():
         program = build_program(symbols, expression)
         (step,) = correlations(symbols, expression)
         lengths = dict(step.labels)
-        found = tiling.tiling(step, array_shapes(program))
+        found = passes.tiling(step, array_shapes(program))
         assert lengths[found.lanes] == Affine.of(16)
         assert (found.solved is not None) == (what == "X")
     symbols, results = convolution((2, 256, 256, 16, 3), 1, 1)
@@ -192,7 +194,7 @@ def test_a_read_outside_is_refused():
     program = with_correlations(build_program(symbols, results["W"]))
     (step,) = (step for step in program.kernels if isinstance(step, Correlation))
     view = step.left if step.left.array == "X" else step.right
-    moved = loops.View(view.array, (*view.index[:-1], view.index[-1] + 1))
+    moved = Load(view.array, (*view.index[:-1], view.index[-1] + 1))
     wrong = loops.Correlation(
         step.output, step.left if view is step.right else moved, step.right if view is step.left else moved, step.labels
     )

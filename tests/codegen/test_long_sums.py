@@ -8,7 +8,7 @@ import sympy
 from every import every
 
 import sympy_tensordiff as td
-from sympy_tensordiff.codegen.schedule.sums import PART
+from sympy_tensordiff.codegen.schedule.short_rows import PART
 
 i, j, k, n, m = td.indices("i j k n m")
 x, z, y = (td.TensorSymbol(name, extent) for name, extent in (("x", n), ("z", n), ("y", m)))

@@ -9,7 +9,7 @@ import time
 import pytest
 from every import every
 
-from sympy_tensordiff.codegen import notice
+from sympy_tensordiff.codegen import held
 
 
 class Terminal(io.StringIO):
@@ -25,9 +25,9 @@ class Terminal(io.StringIO):
 ])  # fmt: skip
 def test_notice(stream, value, wait, expected):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(notice, "PATIENCE", 0.05)
+        patch.setattr(held, "PATIENCE", 0.05)
         patch.setattr(sys, "stderr", stream())
-        patch.setenv(notice.NOTICE, value)
-        with notice.noticed("compiling 3 kernels"):
+        patch.setenv(held.NOTICE, value)
+        with held.noticed("compiling 3 kernels"):
             time.sleep(wait)
         assert sys.stderr.getvalue() == expected

@@ -13,15 +13,13 @@ from sympy_tensordiff.codegen.correlations import with_correlations
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import NOWHERE, Fused, Program, Scatter, Step
-from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_elementary import c_functions
 from sympy_tensordiff.codegen.printers.c_library import helpers
-from sympy_tensordiff.codegen.printers.c_names import RESERVED, CNames
 from sympy_tensordiff.codegen.printers.c_nests import CForms
 from sympy_tensordiff.codegen.printers.c_products import is_product
-from sympy_tensordiff.codegen.printers.c_steps import StepPrinter, StepText
+from sympy_tensordiff.codegen.printers.c_steps import RESERVED, CNames, StepPrinter, StepText
 from sympy_tensordiff.codegen.printers.driver import Functions, Temporaries, module_names
-from sympy_tensordiff.codegen.printers.forms import UNARY
+from sympy_tensordiff.codegen.printers.forms import INDENT, UNARY
 from sympy_tensordiff.codegen.printers.layout import in_reading_order
 from sympy_tensordiff.codegen.sizes import check_determined, solve_sizes
 from sympy_tensordiff.codegen.split import split_deep, split_large

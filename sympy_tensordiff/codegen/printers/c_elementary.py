@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterable
 
-from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.elementary import DOUBLE, FUNCTIONS, SINGLE
+from sympy_tensordiff.codegen.printers.forms import INDENT
 
 BITS = """\
 static inline {natural} bits_of(real x) {{

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from sympy_tensordiff.codegen.loops import Apply, Solve
-from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_nests import CForms
 from sympy_tensordiff.codegen.printers.c_products import MULTIPLIED
-from sympy_tensordiff.codegen.printers.forms import UNARY, Names
+from sympy_tensordiff.codegen.printers.forms import INDENT, UNARY, Names
 from sympy_tensordiff.codegen.steps import Shapes
 from sympy_tensordiff.errors import NotInCError
 from sympy_tensordiff.integer.affine import Affine

@@ -8,9 +8,8 @@ are summed over; over others there are loops. Blocks of both operands are copied
 from __future__ import annotations
 
 from sympy_tensordiff.codegen.loops import Contraction, Correlation
-from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.c_nests import CForms
-from sympy_tensordiff.codegen.printers.forms import UNARY, Names
+from sympy_tensordiff.codegen.printers.forms import INDENT, UNARY, Names
 from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.steps import Shapes, extents
 from sympy_tensordiff.integer.affine import Affine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -9,12 +10,11 @@ from fractions import Fraction
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Apply, Contraction, Correlation, Fused, Kernel, Program, Solve, Step
 from sympy_tensordiff.codegen.printers.base import number_text
-from sympy_tensordiff.codegen.printers.blocks import INDENT
-from sympy_tensordiff.codegen.printers.c_library import CallPrinter
-from sympy_tensordiff.codegen.printers.c_nests import CPrinter
-from sympy_tensordiff.codegen.printers.c_products import ProductPrinter
+from sympy_tensordiff.codegen.printers.c_library import HELPERS, CallPrinter
+from sympy_tensordiff.codegen.printers.c_nests import LIBRARY, OWN, CPrinter
+from sympy_tensordiff.codegen.printers.c_products import MULTIPLIED, ProductPrinter
 from sympy_tensordiff.codegen.printers.driver import WORD, task_text
-from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.forms import INDENT, Names
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.together import nest_of
 from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays
@@ -122,3 +122,52 @@ class StepPrinter:
         head = f"static {result} {function_name(step)}({', '.join(declared)}) {{"
         text = "\n".join([f"/* {comment}. */", head, *lines, "}"])
         return StepText(text, passed, dict(work))
+
+
+# ---------------------------------------------------------------------------- names
+# The names that a C file cannot give to what users name.
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))
+
+
+KEYWORDS = _words(
+    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
+    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm typeof "
+    "alignas alignof bool catch class compl concept consteval constexpr constinit decltype delete explicit export "
+    "false friend mutable namespace new noexcept nullptr operator private protected public requires template this "
+    "throw true try typeid typename using virtual xor and or not bitand bitor not_eq or_eq and_eq xor_eq"
+)
+"""Those of C and, for the header, of C++."""
+
+MACROS = _words(
+    "I NAN INFINITY NULL EOF HUGE_VAL HUGE_VALF HUGE_VALL EDOM ERANGE errno assert complex imaginary isnan isinf "
+    "isfinite isnormal signbit fpclassify offsetof unix linux near far min max small BUFSIZ RAND_MAX stdin stdout "
+    "stderr va_arg setjmp DOMAIN SING OVERFLOW UNDERFLOW PLOSS TLOSS"
+)
+"""Names that may be macros where the file or the header is compiled."""
+
+MATH = _words(
+    "acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 expm1 frexp ilogb ldexp log log10 "
+    "log1p log2 logb modf scalbn scalbln cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor nearbyint rint "
+    "lrint llrint round lround llround trunc fmod remainder remquo copysign nan nextafter nexttoward fdim fmax fmin "
+    "fma j0 j1 jn y0 y1 yn gamma drem significand scalb signgam pow10 exp10 sincos finite abs labs malloc free"
+)
+
+OWN_NAMES = _words(
+    "real scratch work count code SUMS VECTOR PARALLEL PRAGMA LARGEST SIMD ptrdiff_t size_t int32_t int64_t uint32_t "
+    "uint64_t bits_of of_bits bits_of_double"
+)
+"""What a file itself has, besides functions."""
+
+RESERVED = KEYWORDS | MACROS | MATH | OWN_NAMES | {f"{name}{ending}" for name in MATH for ending in "fl"}
+RESERVED |= {*HELPERS, *MULTIPLIED, *LIBRARY.values(), *OWN.values()}
+
+
+class CNames(Names):
+    """Identifiers of C: none begins with an underscore, which C leaves to the compiler."""
+
+    def spelled(self, name: str) -> str:
+        name = re.sub("_+", lambda match: "_" if match.start() else "v_", name)
+        return f"{name}_value" if re.fullmatch(r"power_\d+|\w+_(of_search|H|RESTRICT)", name) else name

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sympy_tensordiff.codegen.loops import Argument, Program
-from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.driver import module_names, run_parameters, shape_text, size_lines
-from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.printers.forms import Block, FormPrinter, Names
 from sympy_tensordiff.codegen.results import nest
 from sympy_tensordiff.codegen.signature import described
 from sympy_tensordiff.codegen.sizes import solve_sizes

@@ -8,9 +8,8 @@ import re
 from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.loops import Apply, CofactorTangent, Contraction, Product, Program, Step
-from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import passed_names, shape_text
-from sympy_tensordiff.codegen.printers.forms import FormPrinter, Names
+from sympy_tensordiff.codegen.printers.forms import INDENT, FormPrinter, Names
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.steps import Shapes
 from sympy_tensordiff.codegen.walk import filled_arrays, function_name, uses

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Array, Fused, Kernel, Program, Scatter, Step
-from sympy_tensordiff.codegen.printers.blocks import INDENT, Block
-from sympy_tensordiff.codegen.printers.forms import CHOICE, UNARY, FormPrinter, Names
+from sympy_tensordiff.codegen.printers.forms import CHOICE, INDENT, UNARY, Block, FormPrinter, Names
 from sympy_tensordiff.codegen.sizes import solve_sizes
 from sympy_tensordiff.codegen.walk import (
     array_shapes,

@@ -19,14 +19,12 @@ from sympy_tensordiff.codegen.loops import (
     Statement,
     Store,
 )
-from sympy_tensordiff.codegen.printers.accumulate import Additions
+from sympy_tensordiff.codegen.printers.accumulate import Additions, Prefixes
 from sympy_tensordiff.codegen.printers.base import start_text
-from sympy_tensordiff.codegen.printers.blocks import Block
 from sympy_tensordiff.codegen.printers.driver import WORD, call_text, task_text, without_unused_real
-from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.forms import Block, Names
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.printers.narrowing import SHORT, Narrowing, Offsets, Place, find_offsets
-from sympy_tensordiff.codegen.printers.prefixes import Prefixes
 from sympy_tensordiff.codegen.printers.products import Products, find_nest
 from sympy_tensordiff.codegen.printers.vectors import Home, VectorPrinter
 from sympy_tensordiff.codegen.printers.zeros import Widened, Zeros

@@ -22,9 +22,8 @@ from sympy_tensordiff.codegen.loops import (
     Step,
 )
 from sympy_tensordiff.codegen.printers.base import number_text
-from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text
-from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.forms import INDENT, Names
 from sympy_tensordiff.codegen.walk import function_name
 
 Groups = Sequence[Sequence[int]]

@@ -18,9 +18,8 @@ from math import prod
 
 from sympy_tensordiff.codegen.loops import Contraction, Operand
 from sympy_tensordiff.codegen.printers.base import number_text
-from sympy_tensordiff.codegen.printers.blocks import INDENT
 from sympy_tensordiff.codegen.printers.driver import call_text
-from sympy_tensordiff.codegen.printers.forms import Names
+from sympy_tensordiff.codegen.printers.forms import INDENT, Names
 from sympy_tensordiff.codegen.printers.library import common_labels, entries_text, kept_labels
 from sympy_tensordiff.codegen.steps import Shapes, extents
 from sympy_tensordiff.codegen.walk import function_name

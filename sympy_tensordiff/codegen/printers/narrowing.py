@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.facts import Prover, Rows, loop_rows
 from sympy_tensordiff.codegen.loops import Bound, Loop
-from sympy_tensordiff.codegen.printers.blocks import Block
-from sympy_tensordiff.codegen.printers.forms import SUM
+from sympy_tensordiff.codegen.printers.forms import SUM, Block
 from sympy_tensordiff.codegen.printers.lanes import (
     Dim,
     Lanes,

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from sympy_tensordiff.codegen.loops import Ends, If, Kernel, Loop, Set, Statement
 from sympy_tensordiff.codegen.printers.base import ScalarPrinter
-from sympy_tensordiff.codegen.printers.blocks import INDENT
-from sympy_tensordiff.codegen.printers.forms import ATOM, Names
+from sympy_tensordiff.codegen.printers.forms import ATOM, INDENT, Names
 from sympy_tensordiff.codegen.scalars import External, Load, Name, Operation, Scalar
 from sympy_tensordiff.codegen.schedule.nests import FALSE, INFINITY
 from sympy_tensordiff.codegen.walk import EXTREMA

@@ -7,12 +7,13 @@ each kernel a compiled function of its own. A single kernel needs no compiled dr
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.fusion import fuse
 from sympy_tensordiff.codegen.loops import Contraction, Correlation, Fused, Kernel, Program, Scatter, Step
-from sympy_tensordiff.codegen.printers.correlations import correlation_texts, part_name
-from sympy_tensordiff.codegen.printers.decorators import ONCE, Decorators
+from sympy_tensordiff.codegen.printers.correlations import MARK, TILE, correlation_texts, part_name
+from sympy_tensordiff.codegen.printers.correlations import NAMES as TILE_NAMES
 from sympy_tensordiff.codegen.printers.driver import (
     Functions,
     header,
@@ -27,16 +28,21 @@ from sympy_tensordiff.codegen.printers.driver import (
     scratch_text,
 )
 from sympy_tensordiff.codegen.printers.elementary import ELEMENTARY_NAMES, FUNCTIONS, elementary_functions
+from sympy_tensordiff.codegen.printers.forms import Names
 from sympy_tensordiff.codegen.printers.helpers import SCALAR_HELPERS
 from sympy_tensordiff.codegen.printers.library import LIBRARY_NAMES, library_helpers, library_text
 from sympy_tensordiff.codegen.printers.matrix_products import MULTIPLY, MULTIPLY_NAMES, PANELS, product_text
-from sympy_tensordiff.codegen.printers.numba_nests import NumbaPrinter, function_text
-from sympy_tensordiff.codegen.printers.parallel import block_ends, block_name, blocks_text
-from sympy_tensordiff.codegen.printers.tiles import MARK, TILE
-from sympy_tensordiff.codegen.printers.tiles import NAMES as TILE_NAMES
+from sympy_tensordiff.codegen.printers.numba_nests import (
+    NumbaPrinter,
+    block_ends,
+    block_name,
+    blocks_text,
+    function_text,
+)
 from sympy_tensordiff.codegen.schedule.cpu import Place
 from sympy_tensordiff.codegen.schedule.rows import runs_in_strips
 from sympy_tensordiff.codegen.schedule.together import nest_of
+from sympy_tensordiff.codegen.steps import is_compiled_whole
 from sympy_tensordiff.codegen.walk import filled_arrays, function_name, scalar_arrays
 
 PLUS = '''\
@@ -136,3 +142,66 @@ def print_program(program: Program, parallel: frozenset[str] = frozenset()) -> s
         pieces.append(decorators.run + run_text(program, names, arrays))
     top = [header(program, "numba", names), imports(pieces, decorators.imports(pieces)), labels(program, names)]
     return "\n\n\n".join(["\n\n".join(top), *pieces]) + "\n"
+
+
+# ---------------------------------------------------------------------------- how functions are compiled
+# What stands before the functions of a module for Numba on the CPU: how each is compiled.
+
+
+# Contraction (fused multiply-add) and ignored signs of zero keep nan and inf. Reassociation, finite-math
+# and reciprocals do not keep results near the limits of the number range: they stay off.
+FLAGS = 'error_model="numpy", fastmath={"contract", "nsz"}'
+
+ONCE = f'''\
+def compiled_once(function):
+    """A function that Numba compiles once, however the functions around it are compiled."""
+    function.compiled = njit(no_cfunc_wrapper=True, no_cpython_wrapper=True, {FLAGS})(function)
+    function._numba_type_ = types.Dispatcher(function.compiled)
+    return function'''
+"""For functions within a loop on several cores: of others Numba takes the loop and what is around it as two callers."""
+
+
+class Decorators:
+    """What stands before the functions of a module.
+
+    A function that is compiled only within others has no entry of its own from Python, which would take as long to
+    compile as a small kernel does: called from Python, it runs as Python.
+    """
+
+    def __init__(self, program: Program, names: Names) -> None:
+        self.is_whole = is_compiled_whole(program)
+        # Numba's cache does not know what the functions of the user's are: their code would be mistaken for others'.
+        # Nor does it find their modules again, which have other names in every process.
+        # None is called from C, for which Numba compiles a third entry that nobody asked for.
+        entry = f"@njit({'' if names.functions else 'cache=True, '}nogil=True, no_cfunc_wrapper=True, "
+        within = "@register_jitable(no_cfunc_wrapper=True, "
+        outer = within if self.is_whole else entry
+        self.kernel = f"{outer}{FLAGS})\n"
+        self.blocks = f'{outer}error_model="numpy", parallel=True)\n'
+        self.product = f'{within}error_model="numpy")\n' if self.is_whole else ""
+        self.inner = f"{within}{FLAGS})\n"
+        self.once = "@compiled_once\n"
+        self.plus = f'{within}{FLAGS[:-1]}, "reassoc"}})\n'
+        self.run = f"{entry}{FLAGS})\n" if self.is_whole else ""
+
+    def of(self, step: Step, is_parallel: bool) -> str:
+        """What stands before the function of a step."""
+        if isinstance(step, Kernel | Fused):
+            return self.kernel
+        return self.blocks if is_parallel else self.product
+
+    def imports(self, pieces: Sequence[str]) -> str:
+        """The lines that import the decorators and what the texts call."""
+        text = "\n".join(pieces)
+        marks = (("njit", "njit("), ("prange", "prange("), ("types", "types."))
+        found = {
+            "numba": [name for name, mark in marks if mark in text],
+            "numba.extending": [
+                name
+                for name in ("intrinsic", "lower_builtin", "overload", "register_jitable", "type_callable")
+                if f"@{name}" in text or f"{name}(" in text
+            ],
+            "numba.core": ["cgutils"] if "cgutils." in text else [],
+            "llvmlite": [name for name in ("binding", "ir") if f" {name}." in text],
+        }
+        return "\n".join(f"from {module} import {', '.join(names)}" for module, names in found.items() if names)

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 from sympy_tensordiff.codegen.loops import Add, Loop
 from sympy_tensordiff.codegen.printers.accumulate import Additions, repeated
-from sympy_tensordiff.codegen.printers.blocks import Block
-from sympy_tensordiff.codegen.printers.forms import PRODUCT
+from sympy_tensordiff.codegen.printers.forms import PRODUCT, Block
 from sympy_tensordiff.codegen.printers.lanes import Dim, Lanes, Picked, Span
 from sympy_tensordiff.codegen.printers.narrowing import SHORT, Narrowing, Place
 from sympy_tensordiff.codegen.printers.vectors import VectorPrinter, rise

@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from sympy_tensordiff.codegen.printers.base import ScalarPrinter
-from sympy_tensordiff.codegen.printers.blocks import Block
-from sympy_tensordiff.codegen.printers.forms import ATOM, CHOICE, COMPARE, SUM, Names
+from sympy_tensordiff.codegen.printers.forms import ATOM, CHOICE, COMPARE, SUM, Block, Names
 from sympy_tensordiff.codegen.printers.helpers import NUMPY_HELPERS
 from sympy_tensordiff.codegen.printers.lanes import DataExtreme, Dim, Lanes, Picked, Span, walk_dims
 from sympy_tensordiff.codegen.scalars import External, IndexValue, Load, MaskedEntry, Name, Number, Operation, Scalar

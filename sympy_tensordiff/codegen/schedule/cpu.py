@@ -26,8 +26,7 @@ from sympy_tensordiff.codegen.schedule.rows import (
     scans_plan,
     sums_plan,
 )
-from sympy_tensordiff.codegen.schedule.short_rows import short_row
-from sympy_tensordiff.codegen.schedule.sums import PART, long_sums
+from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
 from sympy_tensordiff.codegen.walk import EXTREMA, bounds, forms, scalars
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries

@@ -22,7 +22,7 @@ from sympy_tensordiff.codegen.scalars import Load, Name
 from sympy_tensordiff.codegen.schedule.cpu import Nest, Place, scheduled
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, extent, span, start
 from sympy_tensordiff.codegen.schedule.primitives import localise, split_sums
-from sympy_tensordiff.codegen.schedule.sums import PART
+from sympy_tensordiff.codegen.schedule.short_rows import PART
 from sympy_tensordiff.codegen.schedule.verify import NestLaws
 from sympy_tensordiff.codegen.walk import filled_arrays, own_names, uses
 from sympy_tensordiff.errors import VerificationError
