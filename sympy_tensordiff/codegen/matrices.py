@@ -13,13 +13,13 @@ a matrix product. Then the product is one over the others, here ``T[k, i] = Sum_
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, permutations
 from math import prod
-from typing import NamedTuple
 
 from sympy_tensordiff.codegen import loops
 from sympy_tensordiff.codegen.costs import ProductCost, is_worth
+from sympy_tensordiff.codegen.factor_groups import Matrix, Rows, Split, Terms, joined
 from sympy_tensordiff.codegen.functions import is_external
 from sympy_tensordiff.codegen.loops import Contraction, Operand
 from sympy_tensordiff.codegen.plan import Context, index_forms, is_never_empty
@@ -34,83 +34,8 @@ from sympy_tensordiff.integer.polyhedron import implied
 _FACTORS = 5
 """Of more factors than these, not all ways to make two matrices are compared."""
 
-Rows = tuple[Row, ...]
 Ranges = dict[Affine, tuple[Affine, Affine]]
 """The lowest and the highest value of each label."""
-
-
-class Terms(NamedTuple):
-    """A sum: its variables, the rows that bound them, and what is summed."""
-
-    variables: tuple[int, ...]
-    rows: Rows
-    body: Node
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A product of factors under labels, which are forms without constants."""
-
-    factors: tuple[Node, ...]
-    labels: tuple[Affine, ...]
-
-
-@dataclass(frozen=True)
-class Split:
-    """A sum of products, taken apart.
-
-    ``summed`` are the variables that a product of matrices sums over, within ``bounds``, ``factors`` what depends
-    on them; ``left`` the other variables, with their ``rows``, ``rest`` the other factors. ``context`` is what is
-    around the factors; in it and in them, variables stand for quotients, which are ``hidden``.
-    """
-
-    summed: tuple[int, ...]
-    bounds: Rows
-    factors: tuple[Node, ...]
-    left: tuple[int, ...]
-    rows: Rows
-    rest: tuple[Node, ...]
-    context: Context
-    hidden: dict[int, Affine]
-    is_partial: bool = False
-
-    def place(self, label: Affine) -> int:
-        """Where an axis with this label stands among others: as the indices around the sum, behind those of the sum."""
-        variables = frozenset().union(*(self.hidden.get(v, Affine.variable(v)).atoms() for v in label.atoms()))
-        around = [n for n, v in enumerate(self.context.variables) if v in variables and v not in self.left]
-        return min(around) if around else min(self.left.index(v) for v in self.left if v in variables) - len(self.left)
-
-    def roles(self, first: Matrix, second: Matrix) -> tuple[list[Affine], list[Affine], list[Affine], list[Affine]]:
-        """The labels that both matrices keep, those of the first, of the second, and those that are summed in both."""
-        pair, inner = (first, second), {Affine.variable(v) for v in self.summed}
-        summed = [label for label in first.labels if label in inner and label in second.labels]
-        both = [label for label in first.labels if label in second.labels and label not in inner]
-        one, other = ([label for label in m.labels if label not in both and label not in inner] for m in pair)
-        return sorted(both, key=self.place), sorted(one, key=self.place), sorted(other, key=self.place), summed
-
-    def partial(self, first: Matrix, second: Matrix, others: Sequence[Matrix]) -> Split | None:
-        """The sum over what two matrices alone depend on, within one over the rest; None if that is all or nothing."""
-        labels = {label for matrix in others for label in matrix.labels}
-        own = [Affine.variable(v) for v in self.summed]
-        inner = [v for v, label in zip(self.summed, own, strict=True) if label not in labels]
-        if not inner or len(inner) == len(self.summed):
-            return None
-        outside = [row for row in self.bounds if row.form.atoms().isdisjoint(inner)]
-        return replace(
-            self,
-            summed=tuple(inner),
-            bounds=tuple([row for row in self.bounds if row not in outside]),
-            factors=(*first.factors, *second.factors),
-            left=(*self.left, *(v for v in self.summed if v not in inner)),
-            rows=(*self.rows, *outside),
-            rest=(*self.rest, *(factor for matrix in others for factor in matrix.factors)),
-            is_partial=True,
-        )
-
-    def alone(self, matrix: Matrix, summed: Sequence[Affine]) -> tuple[int, ...]:
-        """The variables that are summed in this matrix only, where not in both."""
-        labels = [Affine.variable(v) for v in self.summed]
-        return tuple([label.terms[0][0] for label in labels if label in matrix.labels and label not in summed])
 
 
 class Matrices(Storage):
@@ -220,7 +145,7 @@ class Matrices(Storage):
                 pairs.append((first, second, part))
         for number in range(1, 2 ** (len(found) - 1)):
             groups = [[m for n, m in enumerate(found) if (number >> n) & 1 == side] for side in (0, 1)]
-            pairs.append((_joined(groups[0]), _joined(groups[1]), split))
+            pairs.append((joined(groups[0]), joined(groups[1]), split))
         iterations = self._iterations(split.context, split.hidden)
         best: tuple[float, tuple[Matrix, Matrix, Ranges, Split]] | None = None
         for first, second, part in pairs:
@@ -252,7 +177,7 @@ class Matrices(Storage):
             over = [other for other in found if set(matrix.labels) <= set(other.labels)]
             if over:
                 place = found.index(min(over, key=lambda m: len(m.labels)))
-                found[place] = _joined([found[place], matrix])
+                found[place] = joined([found[place], matrix])
             else:
                 found.append(matrix)
         return found
@@ -459,12 +384,6 @@ class Matrices(Storage):
         graph = self.graph
         body = graph.substitute(graph.mul([*split.rest, product]), split.hidden)
         return graph.sum(split.left, split.rows, body) if split.left else graph.guard(split.rows, body)
-
-
-def _joined(matrices: Sequence[Matrix]) -> Matrix:
-    """The product of matrices, entry by entry."""
-    factors = tuple([factor for matrix in matrices for factor in matrix.factors])
-    return Matrix(factors, tuple(dict.fromkeys(label for matrix in matrices for label in matrix.labels)))
 
 
 def _length(ends: tuple[Affine, Affine]) -> Affine:
