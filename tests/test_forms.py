@@ -168,3 +168,17 @@ def test_kernels_read_along_rows():
     weights, at = values[:, :5], values[:, 5]
     expected = 2 * ((at[:, None] - at) * (weights + weights.T)).sum(1)
     np.testing.assert_allclose(td.lambdify((x, W), gradient, "numpy")(at, weights), expected)
+
+
+def test_sums_over_several_indices_that_differ_are_one():
+    triple = S(Piecewise((W[i, j] * W[j, k] * x[k], Ne(i, j) & Ne(j, k) & Ne(i, k)), (0, True)), *BOTH, (k, 0, n - 1))
+    chosen = S(Piecewise((Piecewise((W[i, j] * x[i] * x[j], x[i] > x[j]), (0, True)), Ne(i, j)), (0, True)), *BOTH)
+    assert str(td.gradient(triple, x)) == (
+        "TensorComprehension(IndexedSum(Piecewise((W[i, j]*W[j, p], Ne(i, j) & Ne(p, i) & Ne(p, j)), (0, True)), "
+        "(j, 0, n - 1), (i, 0, n - 1)), (p, n))"
+    )
+    assert str(td.gradient(chosen, x)).count("IndexedSum") == 2
+    for energy in (triple, chosen):
+        values = random_values((energy, x), {n: 5}, seed=6)
+        right = np.asarray(derivative(energy, (x,), values), dtype=float)
+        np.testing.assert_allclose(np.asarray(evaluate(td.gradient(energy, x), values), dtype=float), right)

@@ -237,13 +237,14 @@ def number_outside(printer: Any) -> Iterator[None]:
 def _content(expr: Any) -> tuple[Any, Any]:
     """The rational number that all terms of a sum have but for their signs, and the sum without it; else 1.
 
-    Indices stay as they are, and fractions, which would be in a fraction.
+    Indices stay as they are, and so do multiples of fractions that would be in a fraction.
     """
     parts = [term.as_coeff_Mul() for term in expr.args] if expr.is_Add else [(S.One, expr)]
     number = abs(parts[0][0])
     if number == 1 or any(not c.is_Rational or abs(c) != number or rest.is_integer for c, rest in parts):
         return S.One, expr
-    if any(factor.is_Pow and factor.exp.could_extract_minus_sign() for _, r in parts for factor in Mul.make_args(r)):
+    factors = [factor for _, rest in parts for factor in Mul.make_args(rest)]
+    if not number.is_Integer and any(f.is_Pow and f.exp.could_extract_minus_sign() for f in factors):
         return S.One, expr
     return number, Add(*(c / number * rest for c, rest in parts), evaluate=False)
 
