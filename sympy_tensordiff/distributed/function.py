@@ -92,8 +92,7 @@ class DaskFunction:
     ) -> None:
         self.args = tuple(args) if isinstance(args, tuple | list) else (args,)
         self._parameters = [_parameter(arg) for arg in self.args]
-        self._exprs, structure = flatten(expr)
-        self._nest = nesting(structure)
+        self._exprs, self._structure = flatten(expr)
         self.memory = checked_memory(memory)
         self._options = backend, options
         self._known: dict[Any, _Split] = {}
@@ -180,7 +179,7 @@ class DaskFunction:
                     self._check_memory(number, block, call.dtype.itemsize)
             for part, array in zip(kernel.parts, blocks_of(kernel, blocks, call), strict=True):
                 addends.setdefault(part.result, []).append(array)
-        return self._nest([sum(addends[number][1:], addends[number][0]) for number in split.results])
+        return nesting(self._structure)([sum(addends[number][1:], addends[number][0]) for number in split.results])
 
     def _blocks(self, kernel: Kernel, sizes: dict[str, int]) -> Any:
         """All blocks of a kernel."""
