@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from functools import cache
 from typing import Any
@@ -186,6 +187,13 @@ def test_axes_without_entries() -> None:
     assert total.compute() == 0 and values.compute().shape == (0,)
     with pytest.raises(ArgumentError, match=r"with n = 0: IndexedMax has no value where an axis has no entries"):
         td.lambdify(x, td.max(x), "dask-numpy", blocks={n: 3})(np.empty(0))
+
+
+@every("name", ["clamped", "greatest of rows", "softmax"])
+def test_functions_are_pickled(name: str) -> None:
+    function, arrays = in_blocks(name), inputs(ROWS[name][0])
+    again = pickle.loads(pickle.dumps(function))
+    assert repr(dask.compute(again(*arrays))) == repr(dask.compute(function(*arrays)))
 
 
 def test_two_parts_of_one_argument() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
 import sympy
 
 from sympy_tensordiff.codegen.distribution import register_distribution
@@ -58,8 +58,8 @@ class Block(NamedTuple):
 
     def bytes(self, itemsize: int) -> tuple[int, int]:
         """What it reads, what it makes."""
-        read = sum(_count([s.stop - s.start for s in cut]) for cut in self.cuts if cut is not None)
-        return read * itemsize, sum(map(_count, self.made)) * itemsize
+        read = sum(prod([s.stop - s.start for s in cut]) for cut in self.cuts if cut is not None)
+        return read * itemsize, sum(map(prod, self.made)) * itemsize
 
 
 class _Split(NamedTuple):
@@ -92,8 +92,7 @@ class DaskFunction:
     ) -> None:
         self.args = tuple(args) if isinstance(args, tuple | list) else (args,)
         self._parameters = [_parameter(arg) for arg in self.args]
-        self._exprs, structure = flatten(expr)
-        self._nest = nesting(structure)
+        self._exprs, self._structure = flatten(expr)
         self.memory = checked_memory(memory)
         self._options = backend, options
         self._known: dict[Any, _Split] = {}
@@ -180,7 +179,7 @@ class DaskFunction:
                     self._check_memory(number, block, call.dtype.itemsize)
             for part, array in zip(kernel.parts, blocks_of(kernel, blocks, call), strict=True):
                 addends.setdefault(part.result, []).append(array)
-        return self._nest([sum(addends[number][1:], addends[number][0]) for number in split.results])
+        return nesting(self._structure)([sum(addends[number][1:], addends[number][0]) for number in split.results])
 
     def _blocks(self, kernel: Kernel, sizes: dict[str, int]) -> Any:
         """All blocks of a kernel."""
@@ -216,7 +215,7 @@ class DaskFunction:
         """Raise where a task of a block, or a reduction of what it makes, needs more bytes than ``memory``."""
         kernel = self.kernels[number]
         parts = list(zip(kernel.parts, block.made, strict=True))
-        needed = max(sum(block.bytes(itemsize)), *((FAN + 1) * _count(s) * itemsize * bool(p.loops) for p, s in parts))
+        needed = max(sum(block.bytes(itemsize)), *((FAN + 1) * prod(s) * itemsize * bool(p.loops) for p, s in parts))
         if self.memory is None or needed <= self.memory:
             return
         inputs = [(one, cut) for one, cut in zip(kernel.inputs, block.cuts, strict=True) if cut is not None]
@@ -306,8 +305,8 @@ class DaskFunction:
                     if part.loops:
                         where = number, part.position(kernel.loops, block.position)
                         groups[where] = groups.get(where, 0) + 1
-                        reduced += _count(shape) * itemsize
-                        peak = max(peak, (min(FAN, groups[where]) + 1) * _count(shape) * itemsize)
+                        reduced += prod(shape) * itemsize
+                        peak = max(peak, (min(FAN, groups[where]) + 1) * prod(shape) * itemsize)
             reduction_tasks += sum(map(tree_tasks, groups.values()))
         return Cost(kernel_tasks, reduction_tasks, read, reduced, peak)
 
@@ -349,10 +348,6 @@ class DaskFunction:
 def _parameter(arg: Any) -> Argument:
     is_data = isinstance(arg, TensorSymbol) and arg.dtype is int
     return Argument("array", str(arg.name), str(arg.name), dtype="integer" if is_data else "real")
-
-
-def _count(shape: Sequence[int]) -> int:
-    return int(np.prod(shape, dtype=np.int64)) if shape else 1
 
 
 @register_distribution
