@@ -190,8 +190,12 @@ class LatexWriter(TraditionalWriter):
         return r" \odot ".join(self.at(factor, POW if len(factors) > 1 else alone) for factor in factors)
 
     def chain(self, notation: Chain) -> str:
-        first, *rest = notation.factors
-        return " ".join([self.at(first, SCALED), *(self.at(factor, MUL) for factor in rest)])
+        text, *rest = (self.at(factor, MUL if n else SCALED) for n, factor in enumerate(notation.factors))
+        for factor in rest:
+            # Words that touch other letters would be read as one: a thin space is between them.
+            is_word = factor.startswith(r"\mathrm{") or re.search(r"\\mathrm\{\w+\}(\^\{[^{}]*\})?$", text)
+            text += rf" \, {factor}" if is_word else f" {factor}"
+        return text
 
     def diagonal(self, notation: Diagonal) -> str:
         return rf"\operatorname{{diag}}\left({self.at(notation.vector, 0)}\right)"

@@ -25,6 +25,7 @@ class Reader:
     """A reader by recursive descent; one method for each kind of phrase."""
 
     def __init__(self, text, values, size):
+        text = text.replace(r"\,", "")  # a thin space
         self.tokens = TOKEN.findall(text)
         assert "".join(self.tokens) == text.replace(" ", ""), text
         self.values = values

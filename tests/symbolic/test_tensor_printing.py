@@ -384,6 +384,12 @@ def test_srepr_gives_the_object_back(expr):
     assert eval(srepr(expr), names) == expr
 
 
+def test_words_do_not_touch():
+    """Roman letters that touch others read as one word."""
+    core, keys, A = (td.TensorSymbol(name, (3, 3)) for name in ("core", "keys", "A"))
+    assert latex(A @ A @ core.T @ keys @ A) == r"A A \, \mathrm{core}^{\top} \, \mathrm{keys} \, A"
+
+
 def test_latex_is_typeset():
     """Every command and bracket is one that a typesetter knows."""
     mathtext = pytest.importorskip("matplotlib.mathtext")
