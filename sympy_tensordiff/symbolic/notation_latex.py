@@ -195,7 +195,7 @@ class LatexWriter(TraditionalWriter):
             # Words that touch other letters would be read as one: a thin space is between them.
             is_word = factor.startswith(r"\mathrm{") or re.search(r"\\mathrm\{\w+\}(\^\{[^{}]*\})?$", text)
             text += rf" \, {factor}" if is_word else f" {factor}"
-        return text
+        return str(text)
 
     def diagonal(self, notation: Diagonal) -> str:
         return rf"\operatorname{{diag}}\left({self.at(notation.vector, 0)}\right)"
