@@ -31,7 +31,7 @@ from sympy_tensordiff.codegen.loops import (
     Store,
 )
 from sympy_tensordiff.codegen.scalars import Load, Name, Scalar
-from sympy_tensordiff.codegen.schedule.rows import FEWEST, SHORT, has_few_steps, is_short, row_plan
+from sympy_tensordiff.codegen.schedule.rows import FEW, SHORT, has_few_steps, is_short, row_plan
 from sympy_tensordiff.codegen.walk import Around, all_names, rewrite, rewrite_scalar, with_parts
 from sympy_tensordiff.integer.affine import Affine, Row, quotient
 
@@ -146,12 +146,13 @@ def _visited(kernel: Kernel, prover: Prover, visit: Visit) -> Kernel:
 
     def change(statement: Statement, loops: Around) -> tuple[Statement, ...]:
         inside = [s for s in loops if isinstance(s, Loop)]
+        # A loop of up to SHORT steps is unrolled, but one of more than FEW repeats reads often enough for a copy.
         long, around = (
             (
                 *(a for a, extent in axes if not is_short(extent, n)),
                 *(s.variable for s in inside if not has_few_steps(s, n)),
             )
-            for n in (SHORT, FEWEST)
+            for n in (SHORT, FEW)
         )
 
         def read(node: Scalar) -> Scalar:

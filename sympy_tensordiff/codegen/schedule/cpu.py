@@ -17,16 +17,9 @@ from sympy_tensordiff.codegen.schedule.angles import with_near_angles
 from sympy_tensordiff.codegen.schedule.nests import ZERO, exactly, explicit, extent, span, with_scalars
 from sympy_tensordiff.codegen.schedule.once import Once, gathers_apart
 from sympy_tensordiff.codegen.schedule.primitives import Fresh, carry, jam, rfactor, sink, split, split_sums
-from sympy_tensordiff.codegen.schedule.rows import (
-    SHORT,
-    STRIP,
-    RowPlan,
-    most_steps,
-    runs_less_often,
-    scans_plan,
-    sums_plan,
-)
+from sympy_tensordiff.codegen.schedule.rows import SHORT, STRIP, RowPlan, runs_less_often, scans_plan, sums_plan
 from sympy_tensordiff.codegen.schedule.short_rows import PART, long_sums, short_row
+from sympy_tensordiff.codegen.schedule.windows import most_steps
 from sympy_tensordiff.codegen.walk import EXTREMA, bounds, forms, scalars
 from sympy_tensordiff.integer.affine import Affine, Row
 from sympy_tensordiff.integer.data import data_entries
@@ -45,6 +38,7 @@ JAM_WEIGHT = 16
 """Of no more operations and reads than this each."""
 
 ARITHMETIC = frozenset({"add", "mul", "neg", "pow"})
+"""What else a term of such a row calls takes longer than the reads and writes that are saved."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from sympy_tensordiff.codegen.loops import Bound, Ends, If, Let, Loop, Set, Stat
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import IndexValue, Load, Name, Number, Operation, Scalar
 from sympy_tensordiff.codegen.schedule.nests import double, explicit, real, span, start, with_scalars
-from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Scan, untied
+from sympy_tensordiff.codegen.schedule.rows import RowPlan, RowPlanner, Scan
 from sympy_tensordiff.codegen.schedule.short_rows import in_rounds
+from sympy_tensordiff.codegen.schedule.windows import untied
 from sympy_tensordiff.codegen.walk import subexpressions, with_values
 from sympy_tensordiff.integer.affine import Affine, quotient
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import product
 
 from sympy_tensordiff.codegen.facts import Prover
 from sympy_tensordiff.codegen.loops import Accumulator, Add, AddAt, Bound, If, Kernel, Let, Loop, Scatter, Statement
-from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load, Name
+from sympy_tensordiff.codegen.schedule.windows import most_steps, untied, windowed
 from sympy_tensordiff.codegen.walk import (
     added,
     declared,
@@ -37,7 +36,7 @@ SHORT = 8
 STRIP = 512
 """Entries of a long row that are computed together, so that their sums stay in the nearest cache."""
 
-FEWEST = 4
+FEW = 4
 """A window of no more steps than this is as fast unrolled as entry by entry of a row."""
 
 _BRIEF = 64
@@ -64,71 +63,6 @@ def runs_less_often(loop: Loop, times: int) -> bool:
     """Whether two of the bounds of a loop are less than so many integers apart."""
     steps = most_steps(loop)
     return steps is not None and steps < times
-
-
-def most_steps(loop: Loop) -> int | None:
-    """How many steps a loop has at most; None where that is no number."""
-    pairs = product(loop.lows, loop.highs)
-    spans = [high.form - low.form for low, high in pairs if low.divisor == high.divisor == 1]
-    return min((max(span.constant + 1, 0) for span in spans if span.is_constant), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Untied:
-    """A loop whose bounds do not depend on an axis, and the entries of the axis for which it runs in each step."""
-
-    loop: Loop
-    lows: tuple[Affine, ...]
-    highs: tuple[Affine, ...]
-
-    @property
-    def steps(self) -> int | None:
-        """How many steps the loop has at most; None where that is no number."""
-        return most_steps(self.loop)
-
-
-def untied(loop: Loop, axis: str) -> Untied | None:
-    """The same steps for the same entries, with the axis innermost; None where bounds do not allow for that."""
-    variable, place = Affine.variable(loop.variable), Affine.variable(axis)
-    ends: tuple[list[Affine], list[Affine]] = [], []
-    kept: tuple[list[Bound], list[Bound]] = [], []
-    for side, found in enumerate((loop.lows, loop.highs)):
-        for bound in found:
-            factor = bound.form.coefficient(axis)
-            if axis not in bound.form.atoms():
-                kept[side].append(bound)
-            elif abs(factor) == 1 and bound.divisor == 1 and axis not in bound.form.hidden():
-                # variable >= axis + rest is axis <= variable - rest, and so on.
-                ends[side ^ (factor == 1)].append((variable - bound.form) * factor + place)
-            else:
-                return None
-    if not all(kept):
-        return None
-    return Untied(replace(loop, lows=tuple(kept[0]), highs=tuple(kept[1])), tuple(ends[0]), tuple(ends[1]))
-
-
-def windowed(loop: Loop, axis: str) -> Loop:
-    """The same loop counted from the start of a window that moves with an axis, where that has fewer steps.
-
-    >>> i, p, last = Affine.variable("i"), Affine.variable("p"), Bound(Affine.of(99))
-    >>> body = (Let("v", Load("x", (i,))),)
-    >>> found = windowed(Loop("i", (Bound(Affine.of(0)), Bound(p - 2)), (last, Bound(p)), body), "p")
-    >>> [str(bound.form) for bound in (*found.lows, *found.highs)], str(found.body[0].value.index[0])
-    (['0', '-p + 2', '2', '-p + 101'], 'i + p - 2')
-    """
-    (lows, low_ends), (highs, high_ends) = (
-        ([b for b in side if axis not in b.form.atoms()], [b for b in side if axis in b.form.atoms()])
-        for side in (loop.lows, loop.highs)
-    )
-    if len(low_ends) != 1 or len(high_ends) != 1 or any(b.divisor > 1 for b in (*loop.lows, *loop.highs)):
-        return loop
-    first, width = low_ends[0].form, high_ends[0].form - low_ends[0].form
-    whole = most_steps(replace(loop, lows=tuple(lows), highs=tuple(highs)))
-    if not width.is_constant or (whole is not None and whole <= width.constant + 1):
-        return loop
-    lows, highs = ([Bound(b.form - first) for b in side] for side in (lows, highs))
-    moved = Renaming({}, forms={loop.variable: Affine.variable(loop.variable) + first}).body(loop.body)
-    return replace(loop, lows=(Bound(Affine()), *lows), highs=(Bound(width), *highs), body=moved)
 
 
 @dataclass
@@ -263,11 +197,7 @@ class RowPlanner:
     def is_brief(self, loop: Loop) -> bool:
         """Whether a sum has few terms, but more than are unrolled, and all reads run along the row."""
         nest = [loop, *inner_loops(loop.body)]
-        if (
-            not self.is_long
-            or not all(map(self.is_window, nest))
-            or all(has_few_steps(inner, FEWEST) for inner in nest)
-        ):
+        if not self.is_long or not all(map(self.is_window, nest)) or all(has_few_steps(inner, FEW) for inner in nest):
             return False
         loads = [node for node in scalars([loop]) if isinstance(node, Load)]
         along = [node for node in loads if any(self.axis in form.atoms() for form in node.index)]

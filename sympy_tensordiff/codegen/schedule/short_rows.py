@@ -15,7 +15,8 @@ from sympy_tensordiff.codegen.loops import Accumulator, Add, If, Kernel, Let, Lo
 from sympy_tensordiff.codegen.rename import Renaming
 from sympy_tensordiff.codegen.scalars import Load
 from sympy_tensordiff.codegen.schedule.angles import works_on_near_angles
-from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, most_steps, runs_less_often
+from sympy_tensordiff.codegen.schedule.rows import LONG, RowPlanner, has_few_steps, runs_less_often
+from sympy_tensordiff.codegen.schedule.windows import most_steps
 from sympy_tensordiff.codegen.walk import added, loops, rewrite, scalars, statements
 from sympy_tensordiff.integer.affine import Affine
 
