@@ -184,3 +184,17 @@ def test_forces_between_points_of_few_coordinates_run_over_the_points(columns):
     apart = points[:, None] - points
     expected = np.einsum("j,pjq,pj->pq", weights, apart, 1 / (1 + (apart**2).sum(2)))
     np.testing.assert_allclose(function(points, weights), expected, rtol=1e-12, atol=1e-13)
+
+
+def test_filters_of_five_taps_are_read_by_residue_classes():
+    """A loop of five steps is unrolled, and yet repeats the reads of an image often enough for a copy."""
+    f, w, y = td.TensorSymbol("f", (64, 64)), td.TensorSymbol("w", (5, 5)), td.TensorSymbol("y", (30, 30))
+    a, b, c, d = td.indices("a b c d")
+    response = td.IndexedSum(f[2 * a + c, 2 * b + d] * w[c, d], (c, 0, 4), (d, 0, 4))
+    loss = td.IndexedSum((response - y[a, b]) ** 2, (a, 0, 29), (b, 0, 29))
+    function = td.lambdify([f, w, y], tuple(td.gradient(loss, [f, w])))
+    assert "f_classes" in function.source
+    arrays = [np.random.default_rng(n).normal(size=shape) for n, shape in enumerate(((64, 64), (5, 5), (30, 30)))]
+    windows = np.lib.stride_tricks.sliding_window_view(arrays[0], (5, 5))[:60:2, :60:2]
+    residual = 2 * (np.einsum("abcd,cd->ab", windows, arrays[1]) - arrays[2])
+    np.testing.assert_allclose(function(*arrays)[1], np.einsum("ab,abcd->cd", residual, windows), rtol=1e-11)

@@ -324,3 +324,14 @@ def test_operands_lie_as_what_they_read():
     residual = -2 * arrays[1] * (arrays[0] - arrays[2] @ arrays[3].T)
     for found, expected in zip(function(*arrays), (residual @ arrays[3], residual.T @ arrays[2]), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
+
+
+def test_what_is_kept_for_an_operand_is_made_in_its_order():
+    """The probabilities of a softmax regression run along the rows that they are read by, in one loop over the rows."""
+    x, w, y = td.TensorSymbol("x", (90, 50)), td.TensorSymbol("w", (50, 10)), td.TensorSymbol("y", (90, 10))
+    score = td.IndexedSum(x[i, k] * w[k, l], (k, 0, 49))
+    total = sympy.log(td.IndexedSum(sympy.exp(score), (l, 0, 9)))
+    loss = td.IndexedSum(total - td.IndexedSum(y[i, l] * score, (l, 0, 9)), (i, 0, 89))
+    function = td.lambdify([x, w, y], td.gradient(loss, w))
+    assert {index[0] for index in re.findall(r"\by\[(\w+), (\w+)\]", function.source)} == {"i0"}
+    assert re.search(r"together for each i0: fill .*t\[i0, i1\], of t0, t2 one row", function.plan)

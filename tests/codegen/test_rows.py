@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import sympy
 
 import sympy_tensordiff as td
+from sympy_tensordiff.codegen.loops import Bound, Let, Loop
+from sympy_tensordiff.codegen.scalars import Load
+from sympy_tensordiff.codegen.schedule.windows import most_steps, windowed
+from sympy_tensordiff.integer.affine import Affine
 
 i, j, k, l, p, q, n, m = td.indices("i j k l p q n m")
 
@@ -64,6 +69,22 @@ def test_a_window_of_a_table_is_counted_from_its_start(width):
     seed = 2 * (values - arrays[2]) * (1 - values**2)
     expected = np.append(np.convolve(seed, arrays[1]), 0.0)
     np.testing.assert_allclose(function(*arrays), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_window_is_counted_from_its_start_where_it_has_fewer_steps():
+    """Not where the index of the sum has fewer values, nor where the length of the window is none in numbers."""
+    start, end, last = (Bound(Affine.variable("p") + shift) for shift in (-8, 0, 2))
+    x = Let("v", Load("x", (Affine.variable("i"),)))
+    for low, high, steps in (
+        (start, end, 9),
+        (start, last, None),
+        (start, Bound(Affine.variable("p") + Affine.variable("m")), None),
+    ):
+        loop = Loop("i", (Bound(Affine.of(0)), low), (Bound(Affine.of(9)), high), (x,))
+        found = windowed(loop, "p")
+        assert (found != loop) == (steps is not None)
+        if steps is not None:
+            assert most_steps(replace(found, lows=found.lows[:1], highs=found.highs[:1])) == steps
 
 
 def without_compute(source):

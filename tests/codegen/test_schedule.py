@@ -226,6 +226,21 @@ RULES = {
 }
 
 
+@pytest.mark.parametrize(
+    "term",
+    [
+        sympy.exp(w[k, q] * v[k]),  # the function takes most of the time
+        w[idx[p, k], q] * v[k],  # rows that data select
+        (w[k, q] * v[p] + v[k] * v[q] + w[p, k]) * (w[k, q] * w[p, q] + v[k]),  # many reads for each term
+    ],
+    ids=["functions", "data", "weight"],
+)
+def test_sums_of_rows_that_are_not_jammed(term):
+    expression = td.TensorComprehension(td.IndexedSum(term, (k, 0, size - 1)), (p, size), (q, size))
+    plan = td.lambdify([one for one in (v, w, idx) if expression.has(one)], expression).plan
+    assert "sink" in plan and "jam rows" not in plan
+
+
 def test_plans_name_the_rules():
     assert set(RULES) == {rule.name for rule in (*cpu.ROWS, *cpu.LOOPS, cpu.ONCE)}
     for name, expression in RULES.items():
