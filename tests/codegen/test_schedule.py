@@ -231,7 +231,9 @@ RULES = {
     [
         sympy.exp(w[k, q] * v[k]),  # the function takes most of the time
         w[idx[p, k], q] * v[k],  # rows that data select
-        (w[k, q] * v[p] + v[k] * v[q] + w[p, k]) * (w[k, q] * w[p, q] + v[k]),  # many reads for each term
+        (w[k, q] * v[p] + v[k] * v[q] + w[p, k])
+        * (w[k, q] * w[p, q] + v[k])
+        * (w[k, q] + v[q] + w[k, p]),  # many reads
     ],
     ids=["functions", "data", "weight"],
 )
